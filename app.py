@@ -15,32 +15,32 @@ os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 import streamlit as st
 import transformers
 from starlette.middleware import Middleware
-from streamlit.config import set_option
 
-from attnviz import __version__, settings
+from attnviz import __version__, settings, ui
 from attnviz.app_files import PACKAGE
-from attnviz.ui import hosting, housekeeping, logs, metrics, scripts, streamlit_speed, styles
-from attnviz.ui.addresses import OlderLinks, UnknownAddresses, address
+from attnviz.server import hosting, housekeeping, logs, metrics, scripts, streamlit_internals, styles
+from attnviz.server.addresses import UnknownAddresses, address
+from attnviz.server.health import HealthChecks, Readiness
+from attnviz.server.security_headers import SecurityHeaders
+from attnviz.server.static_files import PageElements, StaticFileCache, disable_nagle
+from attnviz.ui.cache import drop_results
 from attnviz.ui.classroom.routes import ClassRoutes
-from attnviz.ui.classroom.server_classes import end_streams
+from attnviz.ui.classroom.server_classes import delete_expired_classes, end_streams
 from attnviz.ui.classroom.watcher import before_server_stops
-from attnviz.ui.health import HealthChecks, Readiness
-from attnviz.ui.security_headers import SecurityHeaders
-from attnviz.ui.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
     hosting.check_settings()
 except (ValueError, ImportError) as error:
     sys.exit(f"attnviz does not start. {error}")
 hosting.believe_listed_proxies()
-set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
+streamlit_internals.set_option("server.maxUploadSize", settings.upload_bytes() // settings.MB)
 if not hosting.is_local():
     os.environ.setdefault("ATTNVIZ_MODELS", "")  # nobody else names folders and models, unless the owner says so
 
-if hosting.has_tls() and settings.embedding_sites():
-    set_option("server.xsrfCookieSameSite", "none")  # without it a frame on another site uploads nothing
+if hosting.has_tls() and settings.embedding_sites():  # without it a frame on another site uploads nothing
+    streamlit_internals.set_option("server.xsrfCookieSameSite", "none")
 logs.start_logs(settings.log_style())
-streamlit_speed.speed_up()
+streamlit_internals.speed_up()
 READINESS = Readiness()
 
 
@@ -48,11 +48,12 @@ READINESS = Readiness()
 async def lifespan(app: st.App) -> AsyncIterator[None]:
     """Loads the pages, the default model and its example before the first visitor; frees memory afterwards."""
     disable_nagle()
-    housekeeping.limit_arenas()
+    housekeeping.configure_malloc()
     transformers.logging.disable_progress_bar()
     housekeeping.load_example()
-    housekeeping.import_pages()
-    tasks = [asyncio.create_task(task()) for task in (housekeeping.free_memory, housekeeping.delete_classes)]
+    housekeeping.import_pages(ui)
+    endless = housekeeping.free_memory(drop_results), housekeeping.delete_classes(delete_expired_classes)
+    tasks = [*map(asyncio.create_task, endless)]
     with metrics.serving(), before_server_stops(end_streams):
         READINESS.is_ready = True
         logs.write_event("start", version=__version__)
@@ -74,7 +75,6 @@ app = st.App(
         Middleware(HealthChecks, readiness=READINESS),
         Middleware(hosting.AllowedHosts),
         Middleware(ClassRoutes),
-        Middleware(OlderLinks),
         Middleware(
             PageElements, head=scripts.early_elements(), body=styles.style_element(), words=scripts.words_element
         ),

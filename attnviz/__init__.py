@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from attnviz.notebook import show, to_html
     from attnviz.trace import Trace
     from attnviz.tracing import capture, capturing
+    from attnviz.views.pages import view
 
 __version__ = "0.1.0"
 __all__ = [
     "Attention", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Trace",
     "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "run", "scores",
-    "show", "to_html",
+    "show", "to_html", "view",
 ]  # fmt: skip
 
 _PLACES = {
@@ -31,7 +32,7 @@ _PLACES = {
     "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",
     "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
     "head_maps": "attnviz.analysis.head_maps", "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
-    "to_html": "attnviz.notebook", "Trace": "attnviz.trace",
+    "to_html": "attnviz.notebook", "Trace": "attnviz.trace", "view": "attnviz.views.pages",
 }  # fmt: skip
 
 
@@ -42,7 +43,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Imports what is named when it is first used: torch takes seconds, and transformers more of them."""
     if name not in __all__:
-        raise AttributeError(_("module 'attnviz' has no attribute {name}").format(name=name))
+        raise AttributeError(_("module 'attnviz' has no attribute {name}", name=name))
     module = import_module(_PLACES.get(name, f"attnviz.{name}"))
     value = globals()[name] = getattr(module, name, module)
     return value

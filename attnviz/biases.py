@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.language import _
+from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ Position = Int[Tensor, "*#scores"]  # positions that broadcast against the score
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # a mask, as FlexAttention's `mask_mod`
 
 
-class Bias:
+class Bias(Parameterized):
     """A transformation of scores that may depend on positions, as FlexAttention's `score_mod`.
 
     b, h, q and k are the positions of batch, head, query and key: integer tensors that broadcast against the scores.
@@ -59,9 +60,6 @@ class ALiBi(Bias):
     form: Literal["causal", "symmetric"] = field(default="causal", metadata={"label": "Form"})
     heads: int | None = None  # what `bind` fills in
 
-    def __post_init__(self) -> None:
-        _one_of(self, "form", self.form, ("causal", "symmetric"))
-
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, heads=heads)
 
@@ -97,19 +95,19 @@ class T5Buckets(TensorIdentity, Bias):
     table: Float[Tensor, "buckets heads"] | None = None
 
     def __post_init__(self) -> None:
-        _one_of(self, "direction", self.direction, ("bidirectional", "causal"))
+        self.check_choices()  # its numbers may be less than those of its widgets
         if self._near < 1:
             raise ValueError(
-                _("T5Buckets needs 4 buckets or more, 2 where it is causal; it got {buckets}.").format(
-                    buckets=self.buckets
-                )
+                _("T5Buckets needs 4 buckets or more, 2 where it is causal; it got {buckets}.", buckets=self.buckets)
             )
         if self.max_distance <= self._near:
             raise ValueError(
                 _(
                     "T5Buckets needs a greatest distance above {near}: so many distances have a bucket "
-                    "each. It got {max_distance}."
-                ).format(near=self._near, max_distance=self.max_distance)
+                    "each. It got {max_distance}.",
+                    near=self._near,
+                    max_distance=self.max_distance,
+                )
             )
 
     @property
@@ -129,8 +127,10 @@ class T5Buckets(TensorIdentity, Bias):
         if self.table.shape != shape:
             raise ValueError(
                 _(
-                    "T5Buckets needs a table of shape {shape}, a number for each bucket and head; it has {shape_2}."
-                ).format(shape=shape, shape_2=tuple(self.table.shape))
+                    "T5Buckets needs a table of shape {shape}, a number for each bucket and head; it has {got}.",
+                    shape=shape,
+                    got=tuple(self.table.shape),
+                )
             )
         return self
 
@@ -170,8 +170,10 @@ class Distances(TensorIdentity, Bias):
             raise ValueError(
                 _(
                     "Distances needs a number for each of queries + keys − 1 distances; its table has "
-                    "{shape} for {queries} queries."
-                ).format(shape=self.table.shape[-1], queries=self.queries)
+                    "{shape} for {queries} queries.",
+                    shape=self.table.shape[-1],
+                    queries=self.queries,
+                )
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
@@ -180,13 +182,12 @@ class Distances(TensorIdentity, Bias):
             raise ValueError(
                 _(
                     "Distances is made for {count} heads, {queries} queries and {shape} keys; here "
-                    "there are {heads}, {queries_2} and {keys}."
-                ).format(
+                    "there are {heads}, {got_queries} and {keys}.",
                     count=len(self.table),
                     queries=self.queries,
                     shape=self.table.shape[-1] + 1 - self.queries,
                     heads=heads,
-                    queries_2=queries,
+                    got_queries=queries,
                     keys=keys,
                 )
             )
@@ -216,13 +217,9 @@ class KERPLE(Bias):
     r2: float = field(default=0.5, metadata={"min": 0.01, "max": 100.0, "label": "r₂", "step": 0.1})
 
     def __post_init__(self) -> None:
-        _one_of(self, "form", self.form, ("logarithmic", "power"))
-        if not (0 < self.r1 < math.inf and 0 < self.r2 < math.inf):
-            raise ValueError(
-                _("KERPLE needs finite r₁ and r₂ above 0; it got {r1} and {r2}.").format(r1=self.r1, r2=self.r2)
-            )
+        super().__post_init__()
         if self.form == "power" and self.r2 > 2:
-            raise ValueError(_("KERPLE's power form needs an r₂ of at most 2; it got {r2}.").format(r2=self.r2))
+            raise ValueError(_("KERPLE's power form needs an r₂ of at most 2; it got {r2}.", r2=self.r2))
 
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         distance = abs(q - k).to(scores.dtype)
@@ -251,7 +248,7 @@ class Sandwich(Bias):
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
             raise ValueError(
-                _("Sandwich needs an even width, half sines and half cosines; it got {width}.").format(width=self.width)
+                _("Sandwich needs an even width, half sines and half cosines; it got {width}.", width=self.width)
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
@@ -279,10 +276,6 @@ class SoftCap(Bias):
 
     cap: float = field(default=50.0, metadata={"min": 0.1, "max": 1000.0})
 
-    def __post_init__(self) -> None:
-        if not 0 < self.cap < math.inf:
-            raise ValueError(_("SoftCap needs a finite cap above 0; it got {cap}.").format(cap=self.cap))
-
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         return torch.tanh(scores / self.cap) * self.cap
 
@@ -308,10 +301,6 @@ class SSMax(Bias):
     mask: MaskMod | None = None  # whose allowed keys are counted; None allows all
     keys: int | None = None  # what `bind` fills in
 
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.s):
-            raise ValueError(_("SSMax needs a finite s; it got {s}.").format(s=self.s))
-
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         return replace(self, keys=keys)
 
@@ -331,21 +320,10 @@ class SSMax(Bias):
 BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
 
 
-def _one_of(bias: Bias, name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(
-            _("{name} needs {name_2} to be one of {join}; it got {value}.").format(
-                name=type(bias).__name__, name_2=name, join=", ".join(choices), value=repr(value)
-            )
-        )
-
-
 def _bound(bias: Bias, value: T | None) -> T:
     """Returns a value that `bind` has set. Raises ValueError if it has not."""
     if value is None:
         raise ValueError(
-            _("{name} depends on what it is for: call bind(queries, keys, heads) first.").format(
-                name=type(bias).__name__
-            )
+            _("{name} depends on what it is for: call bind(queries, keys, heads) first.", name=type(bias).__name__)
         )
     return value

@@ -24,8 +24,12 @@ def check_installed(extra: str, purpose: str) -> None:
         verb = "is" if len(missing) == 1 else "are"
         raise ImportError(
             _(
-                '{purpose} needs {missing}, which {verb} not installed. Install with: pip install "attnviz[{extra}]"'
-            ).format(purpose=purpose, missing=enumeration(missing), verb=verb, extra=extra)
+                '{purpose} needs {missing}, which {verb} not installed. Install with: pip install "attnviz[{extra}]"',
+                purpose=purpose,
+                missing=enumeration(missing),
+                verb=verb,
+                extra=extra,
+            )
         )
 
 

@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from attnviz.language import N_, _
 
 SPACE = "␣"  # a space that belongs to a token
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with which a spreadsheet begins to compute
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
@@ -24,6 +25,15 @@ def number(weight: float | int) -> str:
     if weight >= 0.095 or weight == 0:
         return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
     return f"{TWO_DIGITS.create_decimal(exact):f}" if weight >= 1e-4 else f"{weight:.0e}"
+
+
+def numbered_tokens(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
+    """Returns unique names of tokens, with their positions.
+
+    >>> numbered_tokens([9, 10], ["street", "it"])
+    ['9 · street', '10 · it']
+    """
+    return [f"{position} · {visible(token)[:30]}" for position, token in zip(positions, tokens, strict=True)]
 
 
 def fixed(value: float | int, decimals: int = 2) -> str:
@@ -133,6 +143,16 @@ def quoted(value: object, longest: int = 40) -> str:
     """
     text = value if isinstance(value, str) else _text(value)
     return f"“{_printable(text, longest, '“”')}”"
+
+
+def spreadsheet_cell(text: str) -> str:
+    """Returns a text that no spreadsheet runs as a formula.
+
+    Example:
+        >>> spreadsheet_cell(" =1+1"), spreadsheet_cell("it")
+        ("' =1+1", 'it')
+    """
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def short_repr(value: object, longest: int = 40) -> str:

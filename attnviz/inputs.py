@@ -1,6 +1,7 @@
-"""What attention is computed from: the queries, keys and values of one example."""
+"""What attention is computed from: the queries, keys and values of one example, with their tokens."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Real
@@ -16,8 +17,106 @@ LARGEST = 1e12
 COMPACT = (torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
 
+class MapAxes:
+    """The axes of the maps of one layer: its heads, and the tokens of its queries and keys.
+
+    `Inputs` has the vectors from which the maps are computed, `WeightsOnly` the maps alone.
+    """
+
+    query_tokens: tuple[str, ...]  # what a person reads on the axes
+    key_tokens: tuple[str, ...]
+    special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
+    special_keys: tuple[int, ...] = ()
+    query_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
+    key_ids: tuple[int, ...] = ()
+    query_grid: PatchGrid | None = None  # where the queries hold the patches of an image
+    key_grid: PatchGrid | None = None
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by name, as they are held: none is read for its shape or type."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type in which heads are computed."""
+        return torch.float32
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.tensors.values())).device
+
+    @property
+    def heads(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def queries(self) -> int:
+        return len(self.query_tokens)
+
+    @property
+    def keys(self) -> int:
+        return len(self.key_tokens)
+
+    @property
+    def grid(self) -> PatchGrid | None:
+        """The grid of the image that the keys are patches of, or else the queries; None if neither are."""
+        return self.key_grid or self.query_grid
+
+    @property
+    def vectors(self) -> "Inputs":
+        """The queries, keys and values. Raises ValueError if there are only weights."""
+        raise ValueError(
+            _(
+                "Of these heads only the weights are known, not the queries, keys and values that this needs. Choose "
+                "other heads."
+            )
+        )
+
+    def maps(self, heads: slice | list[int], rows: slice | list[int]) -> Float[Tensor, "heads rows keys"]:
+        """Returns the weights of some heads and queries as float32, NaN where not allowed, if they are known without a
+        mechanism. Raises ValueError if they are not."""
+        raise ValueError(_("These are queries and keys. Give the mechanism that computes weights of them."))
+
+    def with_tokens(self, **tokens: Any) -> "MapAxes":
+        """Returns the same with other tokens, or positions of special ones."""
+        return replace(self, **tokens)  # type: ignore[type-var]  # what has tensors is a dataclass
+
+    def _check_axes(self, queries: int, keys: int) -> None:
+        """Raises ValueError if tokens, ids or patches do not fit these numbers of queries and keys."""
+        for side, count in (("query", queries), ("key", keys)):
+            tokens, ids, grid = (getattr(self, f"{side}_{part}") for part in ("tokens", "ids", "grid"))
+            if len(tokens) != count:
+                raise ValueError(
+                    _(
+                        "{name} must name {count} tokens; it names {names}.",
+                        name=f"{side}_tokens",
+                        count=count,
+                        names=len(tokens),
+                    )
+                )
+            if len(ids) not in (0, count):
+                raise ValueError(
+                    _(
+                        "{name} must hold {count} ids or none; it holds {ids}.",
+                        name=f"{side}_ids",
+                        count=count,
+                        ids=len(ids),
+                    )
+                )
+            if grid is not None and max(grid.positions) >= count:
+                raise ValueError(
+                    _(
+                        "{name} has a patch at position {position}, but there are {count} tokens.",
+                        name=f"{side}_grid",
+                        position=max(grid.positions),
+                        count=count,
+                    )
+                )
+
+
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class Inputs(MapAxes):
     """The queries, keys and values of one example, for all heads of one layer.
 
     Heads may share keys and values: query head h uses key head h // (heads / kv_heads) (grouped-query attention,
@@ -33,99 +132,87 @@ class Inputs:
     query: Real[Tensor, "heads queries d_q"]
     key: Real[Tensor, "kv_heads keys d_k"]
     value: Real[Tensor, "kv_heads keys d_v"]
-    query_tokens: tuple[str, ...]  # what a person reads on the axes
+    query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
-    special_queries: tuple[int, ...] = ()  # positions of tokens that a tokenizer added, such as [CLS]
+    special_queries: tuple[int, ...] = ()
     special_keys: tuple[int, ...] = ()
-    query_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
+    query_ids: tuple[int, ...] = ()
     key_ids: tuple[int, ...] = ()
-    query_grid: PatchGrid | None = None  # where the queries hold the patches of an image
+    query_grid: PatchGrid | None = None
     key_grid: PatchGrid | None = None
 
     def __post_init__(self) -> None:
-        for name, array in self._vectors.items():
+        for name, array in self.tensors.items():
             if not isinstance(array, Tensor):
                 raise ValueError(
-                    _("{name} must be a torch tensor; it is a {name_2}. Use torch.as_tensor.").format(
-                        name=name, name_2=type(array).__name__
+                    _(
+                        "{name} must be a torch tensor; it is a {kind}. Use torch.as_tensor.",
+                        name=name,
+                        kind=type(array).__name__,
                     )
                 )
             if array.ndim != 3:
                 raise ValueError(
-                    _("{name} must have 3 axes (heads, tokens, width); it has shape {shape}.").format(
-                        name=name, shape=tuple(array.shape)
+                    _(
+                        "{name} must have 3 axes (heads, tokens, width); it has shape {shape}.",
+                        name=name,
+                        shape=tuple(array.shape),
                     )
                 )
             if not (array.is_floating_point() or array.dtype in COMPACT):
                 raise ValueError(
-                    _("{name} must hold real numbers, such as float32; it holds {dtype}.").format(
-                        name=name, dtype=array.dtype
-                    )
+                    _("{name} must hold real numbers, such as float32; it holds {dtype}.", name=name, dtype=array.dtype)
                 )
             if 0 in array.shape:
                 raise ValueError(
-                    _("{name} is empty: its shape is {shape}. Give at least one of each.").format(
-                        name=name, shape=tuple(array.shape)
+                    _(
+                        "{name} is empty: its shape is {shape}. Give at least one of each.",
+                        name=name,
+                        shape=tuple(array.shape),
                     )
                 )
             self._check_numbers(name, array)
         if len(self._dtypes) > 1:
-            types = "{}, {} and {}".format(*(tensor.dtype for tensor in self._vectors.values()))
+            types = "{}, {} and {}".format(*(tensor.dtype for tensor in self.tensors.values()))
             raise ValueError(
-                _("query, key and value must be of one type; they are {types}. Use .float() on each.").format(
-                    types=types
-                )
+                _("query, key and value must be of one type; they are {types}. Use .float() on each.", types=types)
             )
-        query, key, value = self._vectors.values()
+        query, key, value = self.tensors.values()
         heads, queries = query.shape[:2]
         kv_heads, keys = key.shape[:2]
         if value.shape[:2] != (kv_heads, keys):
             raise ValueError(
                 _(
                     "key and value must have the same heads and tokens; key has {kv_heads} heads of "
-                    "{keys} tokens, value has {shape} heads of {shape_2} tokens."
-                ).format(kv_heads=kv_heads, keys=keys, shape=value.shape[0], shape_2=value.shape[1])
+                    "{keys} tokens, value has {value_heads} heads of {value_tokens} tokens.",
+                    kv_heads=kv_heads,
+                    keys=keys,
+                    value_heads=value.shape[0],
+                    value_tokens=value.shape[1],
+                )
             )
         if heads % kv_heads:
             raise ValueError(
                 _(
                     "{heads} query heads cannot share {kv_heads} key heads evenly. Make the number of "
-                    "query heads a multiple of {kv_heads}."
-                ).format(heads=heads, kv_heads=kv_heads)
+                    "query heads a multiple of {kv_heads}.",
+                    heads=heads,
+                    kv_heads=kv_heads,
+                )
             )
-        for name, tokens, count in (
-            ("query_tokens", self.query_tokens, queries),
-            ("key_tokens", self.key_tokens, keys),
-        ):
-            if len(tokens) != count:
-                raise ValueError(
-                    _("{name} must name {count} tokens, one for each vector; it names {count_2}.").format(
-                        name=name, count=count, count_2=len(tokens)
-                    )
-                )
-        for name, ids, count in (("query_ids", self.query_ids, queries), ("key_ids", self.key_ids, keys)):
-            if len(ids) not in (0, count):
-                raise ValueError(
-                    _("{name} must hold {count} ids, one for each vector, or none; it holds {count_2}.").format(
-                        name=name, count=count, count_2=len(ids)
-                    )
-                )
-        for name, grid, count in (("query_grid", self.query_grid, queries), ("key_grid", self.key_grid, keys)):
-            if grid is not None and max(grid.positions) >= count:
-                raise ValueError(
-                    _("{name} has a patch at position {position}, but there are {count} tokens.").format(
-                        name=name, position=max(grid.positions), count=count
-                    )
-                )
+        self._check_axes(queries, keys)
 
     def __repr__(self) -> str:
-        query, key, value = (dimensions(tensor.shape) for tensor in self._vectors.values())
+        query, key, value = (dimensions(tensor.shape) for tensor in self.tensors.values())
         return f"Inputs(query {query}, key {key}, value {value})"
 
     @property
-    def _vectors(self) -> dict[str, Tensor]:
-        """The tensors as they are held: none is read for its shape or type."""
+    def tensors(self) -> dict[str, Tensor]:
         return {name: vars(self)[name] for name in ("query", "key", "value")}
+
+    @property
+    def vectors(self) -> "Inputs":
+        return self
 
     def _check_numbers(self, name: str, array: Tensor) -> None:
         """Raises ValueError if a number is not finite or too large."""
@@ -133,39 +220,24 @@ class Inputs:
             raise ValueError(
                 _(
                     "{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. Replace "
-                    "NaN and infinity, or scale the vectors down."
-                ).format(name=name, LARGEST=LARGEST)
+                    "NaN and infinity, or scale the vectors down.",
+                    name=name,
+                    LARGEST=LARGEST,
+                )
             )
 
     @property
     def _dtypes(self) -> set[torch.dtype]:
-        return {tensor.dtype for tensor in self._vectors.values()} - {*COMPACT}
+        return {tensor.dtype for tensor in self.tensors.values()} - {*COMPACT}
 
     @property
     def dtype(self) -> torch.dtype:
         """The type in which heads are computed: float32 where all are held in types of COMPACT."""
         return next(iter(self._dtypes), torch.float32)
 
-    @property
-    def heads(self) -> int:
-        return self._vectors["query"].shape[0]
-
-    @property
-    def queries(self) -> int:
-        return self._vectors["query"].shape[1]
-
-    @property
-    def keys(self) -> int:
-        return self._vectors["key"].shape[1]
-
-    @property
-    def grid(self) -> PatchGrid | None:
-        """The grid of the image that the keys are patches of, or else the queries; None if neither are."""
-        return self.key_grid or self.query_grid
-
     def kv_head(self, head: int) -> int:
         """Returns the key and value head that query head `head` uses."""
-        return head * self._vectors["key"].shape[0] // self.heads
+        return head * self.tensors["key"].shape[0] // self.heads
 
     def query_of(self, head: int) -> Float[Tensor, "queries d_q"]:
         """Returns the queries of head `head`, in the type in which it is computed."""
@@ -198,8 +270,11 @@ def cut_heads(vectors: Real[Tensor, "tokens width"], heads: int) -> Real[Tensor,
     if heads < 1 or width % heads:
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
         raise ValueError(
-            _("Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.").format(
-                width=width, heads=heads, divisors=divisors
+            _(
+                "Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.",
+                width=width,
+                heads=heads,
+                divisors=divisors,
             )
         )
     return vectors.unflatten(-1, (heads, width // heads)).transpose(0, 1).contiguous()

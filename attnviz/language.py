@@ -1,6 +1,6 @@
 """The words of the interface in the language of the person who reads them: gettext catalogues in attnviz/languages/.
 
-English texts are the names of the messages. What is put into a text has a name, `_("{count} tokens").format(count=4)`,
+English texts are the names of the messages. What is put into a text has a name, `_("{count} tokens", count=4)`,
 so that a translation can put it elsewhere; text from outside is such a value, and never a message. The language belongs
 to a thread; where none was chosen, as in a notebook, it is English.
 """
@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 ENGLISH = "en"
 LANGUAGES = {ENGLISH: "English", "de": "Deutsch"}  # each by its own name, in the order of menus
 FOLDER = Path(__file__).parent / "languages"
 DOMAIN = "attnviz"
+EARLIER_OPTIONS = {"Pretrained": "Model", "Vortrainiert": "Model"}  # in older links, and their names now
 _language: ContextVar[str | None] = ContextVar("language", default=None)
 _default: list[Callable[[], str]] = [lambda: ENGLISH]
 
@@ -55,19 +57,42 @@ def language(code: str) -> Iterator[None]:
         _language.set(before)
 
 
-def _(message: str) -> str:
-    """Returns a message in the current language; one that no catalogue has as it is."""
-    return _catalogue(current_language()).gettext(message) if message else ""
+def _(message: str, /, **values: object) -> str:
+    """Returns a message in the current language, with values in the places that it names; one that no catalogue has is
+    English.
+
+    Without values the braces of a message stay as they are, such as those of a formula.
+
+    Example:
+        >>> with language("de"):
+        ...     _("Head {head}", head=4), _("{count} words that no catalogue has", count=7)
+        ('Kopf 4', '7 words that no catalogue has')
+    """
+    text = _catalogue(current_language()).gettext(message) if message else ""
+    return text.format(**values) if values else text
 
 
-def plural(one: str, many: str, count: int) -> str:
-    """Returns one of two messages in the current language, by its rules for a number."""
-    return _catalogue(current_language()).ngettext(one, many, count)
+def plural(one: str, many: str, count: int, /, **values: object) -> str:
+    """Returns one of two messages in the current language, by its rules for a number, with values in the places that it
+    names.
+
+    Example:
+        >>> plural("{count} token", "{count} tokens", 4096, count="4,096")
+        '4,096 tokens'
+    """
+    text = _catalogue(current_language()).ngettext(one, many, count)
+    return text.format(**values) if values else text
 
 
 def N_(message: str) -> str:
     """Marks a message for the catalogues, and returns it as it is: it is translated where it is shown."""
     return message
+
+
+class OptionName(Protocol):
+    """Returns the name of an option in a language, by default the current one."""
+
+    def __call__(self, option: str, code: str | None = None, /) -> str: ...
 
 
 def option_name(option: str, code: str | None = None) -> str:
@@ -90,17 +115,21 @@ def option_name(option: str, code: str | None = None) -> str:
     return re.sub("#", lambda _: next(numbers, "#"), translation)
 
 
-def option_with_name(name: str, options: Iterable[str], names: Callable[[str, str], str] | None = None) -> str | None:
-    """Returns the option that has this name in some language, the current one first; None if there is none. `names`
-    gives the name of an option in a language, by default its translation.
+def option_with_name(name: str, options: Iterable[str], names: OptionName | None = None) -> str | None:
+    """Returns the option that has this name in some language, the current one first, or had it earlier; None if there
+    is none. `names` gives the name of an option in a language, by default its translation.
 
     Example:
         >>> option_with_name("Kopf 3", ["Head 2", "Head 3"])
         'Head 3'
+        >>> option_with_name("Pretrained", ["Model", "Toy"])
+        'Model'
     """
     options, name_in = list(options), names or option_name
-    codes = [current_language(), *LANGUAGES]
-    return next((option for code in codes for option in options if name_in(option, code) == name), None)
+    codes, texts = [current_language(), *LANGUAGES], [name, EARLIER_OPTIONS.get(name, name)]
+    return next(
+        (option for text in texts for code in codes for option in options if name_in(option, code) == text), None
+    )
 
 
 def in_sentence(option: str, code: str | None = None) -> str:

@@ -1,10 +1,16 @@
 """One attention layer of one example."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
-from attnviz.inputs import Inputs
-from attnviz.mechanism import Mechanism
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.inputs import MapAxes
+from attnviz.language import _, current_language, language, option_name
+from attnviz.mechanism import Mechanism, Pick
+from attnviz.weights_only import FixedWeights
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,34 @@ class LayerId:
         return " ".join(map(str, parts)) + ("" if self.occurrence is None else f" · {self.occurrence}")
 
 
+WEIGHTS_ONLY_REASON = (
+    "This layer has only weights, without the queries and keys that they come from: the score, the mask and the "
+    "normalizer cannot be changed."
+)
+BETWEEN = ", head "  # a layer and the number of a head, in an option
+
+
+def head_option(layer: LayerId | str, head: int) -> str:
+    """Returns a head of a layer as an option of menus and links.
+
+    Example:
+        >>> head_option(LayerId("encoder", 3), 1)
+        'encoder 3, head 1'
+    """
+    return f"{layer}{BETWEEN}{head}"
+
+
+def head_name(layer: LayerId | str, head: int | str, code: str | None = None) -> str:
+    """Returns the name of a head of a layer on the screen, in a language, by default the current one.
+
+    Example:
+        >>> head_name("layer 3", 1), head_name("layer 3", 1, "de")
+        ('layer 3, head 1', 'Schicht 3, Kopf 1')
+    """
+    with language(code or current_language()):
+        return _("{layer}, head {head}", layer=option_name(str(layer)), head=head)
+
+
 class Kind(StrEnum):
     """Which keys the queries of a layer attend to."""
 
@@ -53,16 +87,20 @@ class Fidelity(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One attention layer of one example: its inputs and its mechanism."""
+    """One attention layer of one example: its inputs and its mechanism, or its weights where these are not known."""
 
     id: LayerId
     kind: Kind
-    inputs: Inputs
-    mechanism: Mechanism  # the one it was made for; a page may exchange any part of it
+    inputs: MapAxes  # Inputs, or WeightsOnly
+    mechanism: Mechanism | FixedWeights  # the one it was made for; a page may exchange any part of it
     fidelity: Fidelity | None = None  # None where nothing was captured from a model
     locked_reason: str = ""  # why the mechanism cannot be changed, as a sentence; empty where it can
     comparison: str = ""  # what was compared with the model's own and how exactly, as a sentence; empty if nothing was
     leak: str = ""  # which keys have weight although the model's mask meant to forbid them, in sentences
+
+    def __post_init__(self) -> None:
+        if isinstance(self.mechanism, FixedWeights) and not self.locked_reason:
+            object.__setattr__(self, "locked_reason", WEIGHTS_ONLY_REASON)
 
     def __repr__(self) -> str:
         heads, queries, keys = self.inputs.heads, self.inputs.queries, self.inputs.keys
@@ -77,3 +115,26 @@ class Layer:
     def locked(self) -> bool:
         """Whether the mechanism cannot be changed."""
         return bool(self.locked_reason)
+
+    def maps(self, heads: Pick = slice(None), rows: Pick = slice(None)) -> Float[Tensor, "heads rows keys"]:
+        """Returns the weights of some heads and queries, by default of all, NaN where not allowed."""
+        return self.mechanism(self.inputs, heads=heads, rows=rows).maps
+
+    @property
+    def weights(self) -> Float[Tensor, "heads queries keys"] | None:
+        """The weights, NaN where not allowed, if there are no queries and keys to compute them from; else None."""
+        return self.maps() if isinstance(self.mechanism, FixedWeights) else None
+
+    @property
+    def known_mechanism(self) -> Mechanism:
+        """The mechanism. Raises ValueError if there are only weights."""
+        if isinstance(self.mechanism, FixedWeights):
+            raise ValueError(self.locked_reason)
+        return self.mechanism
+
+    def updated(self, before: Mechanism | FixedWeights, after: Mechanism | FixedWeights) -> Self:
+        """Returns the layer with the parts of `after` that differ from `before`; weights alone stay as they are."""
+        own = self.mechanism
+        if isinstance(own, FixedWeights) or isinstance(before, FixedWeights) or isinstance(after, FixedWeights):
+            return self
+        return replace(self, mechanism=own.updated(before, after))

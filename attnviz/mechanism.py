@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnviz.biases import Bias
 from attnviz.formatting import dimensions
-from attnviz.inputs import Inputs
+from attnviz.inputs import MapAxes
 from attnviz.interruption import end_if_unwanted
 from attnviz.language import _
 from attnviz.masks import Full, Mask
@@ -47,6 +47,7 @@ class Attention:
         """The weights with NaN where not allowed, as figures draw them.
 
         Example:
+            >>> from attnviz.inputs import Inputs
             >>> from attnviz.masks import Causal
             >>> inputs = Inputs(*torch.zeros(3, 1, 2, 8), tuple("ab"), tuple("ab"))
             >>> Mechanism(mask=Causal())(inputs).maps
@@ -64,6 +65,7 @@ class Mechanism:
     part is a text or a class; `attnviz.masks.parse` makes a mask of its text.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> from attnviz.masks import Causal
         >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
         >>> Mechanism(mask=Causal())(inputs, heads=0, rows=1).weights
@@ -81,20 +83,21 @@ class Mechanism:
         _check_part("normalizer", self.normalizer, Normalizer, "normalizers.Softmax()")
         if not isinstance(self.biases, tuple):
             raise ValueError(
-                _("biases must be a tuple, such as (biases.ALiBi(),); it is {biases}.").format(biases=repr(self.biases))
+                _("biases must be a tuple, such as (biases.ALiBi(),); it is {biases}.", biases=repr(self.biases))
             )
         for i, bias in enumerate(self.biases):
             _check_part(f"biases[{i}]", bias, Bias, "biases.ALiBi()")
 
-    def __call__(self, inputs: Inputs, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
+    def __call__(self, inputs: MapAxes, *, heads: Pick = slice(None), rows: Pick = slice(None)) -> Attention:
         """Returns the attention of one example, for the heads and query rows picked by a slice or by positions.
 
         Only these are computed, and they agree with those of the whole within 1e-6 of the largest.
         Raises IndexError when a position is out of range, ValueError when widths do not fit the score or
-        the normalizer.
+        the normalizer, or when there are only weights.
         """
         end_if_unwanted()
-        heads, rows = _select(heads, inputs.heads, "head"), _select(rows, inputs.queries, "row")
+        inputs = inputs.vectors
+        heads, rows = picked_positions(heads, inputs.heads, "head"), picked_positions(rows, inputs.queries, "row")
         device, shared = inputs.query.device, inputs.heads // inputs.key.shape[0]
         b, h, q, k = (torch.arange(n, device=device) for n in (1, inputs.heads, inputs.queries, inputs.keys))
         positions = b, h[heads, None, None], q[rows, None], k
@@ -150,8 +153,11 @@ class Mechanism:
             raise ValueError(
                 _(
                     "{name} cuts every head into {count} equal parts, and vectors of width {width} "
-                    "cannot be cut so. Choose another normalizer, or another number of heads."
-                ).format(name=type(self.normalizer).__name__, count=count, width=width)
+                    "cannot be cut so. Choose another normalizer, or another number of heads.",
+                    name=type(self.normalizer).__name__,
+                    count=count,
+                    width=width,
+                )
             )
         return vectors if count == 1 else torch.stack(vectors.chunk(count, dim=-1))
 
@@ -160,8 +166,12 @@ def _check_part(name: str, part: object, kind: type, example: str) -> None:
     """Raises ValueError if a part of a mechanism is not an instance of `kind`, but a text or a class."""
     if not isinstance(part, kind):
         raise ValueError(
-            _("{name} must be a {name_2}, such as {example}; it is {part}.").format(
-                name=name, name_2=kind.__name__, example=example, part=repr(part)
+            _(
+                "{name} must be a {kind}, such as {example}; it is {got}.",
+                name=name,
+                kind=kind.__name__,
+                example=example,
+                got=repr(part),
             )
         )
 
@@ -190,21 +200,19 @@ def blocks(count: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + BLOCK, count)
 
 
-def _select(pick: Pick, count: int, name: str) -> slice | list[int]:
+def picked_positions(pick: Pick, count: int, name: str) -> slice | list[int]:
     """Returns a selection as a forward slice, which copies nothing, or as non-negative positions."""
     if isinstance(pick, slice):
         positions: Sequence[int] = range(count)[pick]
     else:
         positions = [index(i) for i in ([pick] if isinstance(pick, int) else pick)]
     if not positions:
-        raise IndexError(
-            _("No {name} was picked. This layer has {count}, counted from 0.").format(name=name, count=count)
-        )
+        raise IndexError(_("No {name} was picked. This layer has {count}, counted from 0.", name=name, count=count))
     if isinstance(pick, slice) and (pick.step or 1) > 0:
         return pick
     for i in positions:
         if not -count <= i < count:
             raise IndexError(
-                _("There is no {name} {i}: this layer has {count}, counted from 0.").format(name=name, i=i, count=count)
+                _("There is no {name} {i}: this layer has {count}, counted from 0.", name=name, i=i, count=count)
             )
     return [i % count for i in positions]

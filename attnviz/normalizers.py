@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from attnviz.language import _
+from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
 ScoreRows = Float[Tensor, "*batch keys"]
@@ -19,18 +20,22 @@ Heads = Int[Tensor, "..."] | None  # positions of heads, which broadcast against
 ALMOST_1 = 1 + 1e-8  # an α below it is softmax, to all digits that a root of 1 / (α − 1) leaves
 
 
-class Normalizer:
+class Normalizer(Parameterized):
     """Scores to weights along the last axis, the keys; a score of −∞ is not allowed and gets weight 0.
 
     A row with nothing allowed gets weights of zero, as in torch's `scaled_dot_product_attention`. `NAME` is what a
     menu calls a normalizer whose class is not named in plain words.
     """
 
-    adds_up: ClassVar[bool] = True  # whether every row with something allowed adds up to 1
     negative: ClassVar[bool] = False  # whether a weight may be below 0
-    row: ClassVar[str] = "A row adds up to 1."  # what its weights add up to, for a person
+    row: ClassVar[str] = ""  # what its weights add up to, for a person, where that is not 1
     family: ClassVar[str] = "soft"  # the group it belongs to, for a person
     maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every row with something allowed adds up to 1."""
+        return not self.row
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         raise NotImplementedError
@@ -66,14 +71,6 @@ class Softmax(Normalizer):
     """
 
     temperature: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "step": 0.1})
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(
-                _("Softmax needs a finite temperature above 0; it got {temperature}.").format(
-                    temperature=self.temperature
-                )
-            )
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         weights = self._weights(scores)
@@ -140,7 +137,6 @@ class SoftmaxPlusOne(Normalizer):
     """
 
     family: ClassVar[str] = "with a sink"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes nowhere."
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -164,7 +160,6 @@ class Sink(TensorIdentity, Normalizer):
     """
 
     family: ClassVar[str] = "with a sink"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest goes to the sink."
 
     logit: float | Float[Tensor, "..."] = field(default=0.0, metadata={"min": -1000.0, "max": 1000.0})
@@ -172,14 +167,16 @@ class Sink(TensorIdentity, Normalizer):
     def __post_init__(self) -> None:
         if not bool(torch.as_tensor(self.logit).isfinite().all()):
             raise ValueError(
-                _("Sink needs finite logits; it got {tolist}.").format(tolist=torch.as_tensor(self.logit).tolist())
+                _("Sink needs finite logits; it got {logits}.", logits=torch.as_tensor(self.logit).tolist())
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Normalizer:
         if isinstance(self.logit, Tensor) and self.logit.ndim and self.logit.shape != (heads,):
             raise ValueError(
-                _("Sink needs a logit for each of {heads} heads; its logits are of shape {shape}.").format(
-                    heads=heads, shape=tuple(self.logit.shape)
+                _(
+                    "Sink needs a logit for each of {heads} heads; its logits are of shape {shape}.",
+                    heads=heads,
+                    shape=tuple(self.logit.shape),
                 )
             )
         return self
@@ -189,8 +186,9 @@ class Sink(TensorIdentity, Normalizer):
         if logit.ndim:
             if h is None:
                 raise ValueError(
-                    _("Sink has a logit for each of {count} heads: give h, the positions of the heads.").format(
-                        count=len(logit)
+                    _(
+                        "Sink has a logit for each of {count} heads: give h, the positions of the heads.",
+                        count=len(logit),
                     )
                 )
             logit = logit[h]
@@ -237,7 +235,7 @@ class Entmax(Normalizer):
 
     def __post_init__(self) -> None:
         if not 1 <= self.alpha <= 4:
-            raise ValueError(_("Entmax needs an α from 1 to 4; it got {alpha}.").format(alpha=self.alpha))
+            raise ValueError(_("Entmax needs an α from 1 to 4; it got {alpha}.", alpha=self.alpha))
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
@@ -272,10 +270,6 @@ class TopK(Normalizer):
 
     k: int = field(default=4, metadata={"min": 1, "max": 4096, "label": "Keys kept"})
 
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise ValueError(_("TopK needs to keep 1 key or more; it got {k}.").format(k=self.k))
-
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         greatest = scores.detach().topk(min(self.k, scores.shape[-1]), dim=-1).values
         return Softmax()(scores.masked_fill(scores < greatest[..., -1:], -torch.inf))
@@ -295,7 +289,6 @@ class Sigmoid(Normalizer):
     """
 
     family: ClassVar[str] = "not adding up to 1"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to more or less than 1: each key is weighed by itself, between 0 and 1."
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -317,7 +310,6 @@ class ReLU(Normalizer):
 
     family: ClassVar[str] = "not adding up to 1"
     NAME: ClassVar[str] = "ReLU"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row may add up to anything: each key is weighed by itself, and a weight may be above 1."
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -338,7 +330,6 @@ class Softpick(Normalizer):
     """
 
     family: ClassVar[str] = "not adding up to 1"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to at most 1: keys of negative scores get none, and take from the others."
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -366,7 +357,6 @@ class StickBreaking(Normalizer):
 
     family: ClassVar[str] = "not adding up to 1"
     NAME: ClassVar[str] = "Stick-breaking"
-    adds_up: ClassVar[bool] = False
     row: ClassVar[str] = "A row adds up to less than 1: the rest of the stick is left over."
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
@@ -391,7 +381,6 @@ class Differential(Normalizer):
     """
 
     family: ClassVar[str] = "not adding up to 1"
-    adds_up: ClassVar[bool] = False
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to 1 − λ, and weights may be negative."
     maps: ClassVar[int] = 2
@@ -400,15 +389,16 @@ class Differential(Normalizer):
 
     def __post_init__(self) -> None:
         if not 0 <= self.lam <= 1:
-            raise ValueError(_("Differential needs a λ from 0 to 1; it got {lam}.").format(lam=self.lam))
+            raise ValueError(_("Differential needs a λ from 0 to 1; it got {lam}.", lam=self.lam))
 
     def __call__(self, scores: Float[Tensor, "*maps_batch keys"], h: Heads = None) -> Weights:
         if len(scores) != 2 or scores.ndim == 1:
             raise ValueError(
                 _(
                     "Differential needs two maps of scores along the first axis, one for each half of "
-                    "a head; its scores are of shape {shape}."
-                ).format(shape=tuple(scores.shape))
+                    "a head; its scores are of shape {shape}.",
+                    shape=tuple(scores.shape),
+                )
             )
         first, second = Softmax()(scores)
         return first - self.lam * second
@@ -416,14 +406,13 @@ class Differential(Normalizer):
 
 @dataclass(frozen=True)
 class Identity(Normalizer):
-    """The scores themselves as weights, for weights that someone else has finished.
+    """The scores themselves as weights.
 
     Example:
         >>> Identity()(torch.tensor([0.25, 0.75]))
         tensor([0.2500, 0.7500])
     """
 
-    adds_up: ClassVar[bool] = False
     negative: ClassVar[bool] = True
     row: ClassVar[str] = "A row adds up to whatever it was given, and weights may be negative."
 
@@ -431,7 +420,7 @@ class Identity(Normalizer):
         return scores.masked_fill(scores.isneginf(), 0)
 
 
-# Identity is for finished weights alone and stands in no menu.
+# Identity shows scores and stands in no menu.
 NORMALIZERS = (
     Softmax, Uniform, SoftmaxPlusOne, Sink, Hard, Sparsemax, Entmax, TopK, Sigmoid, ReLU, Softpick, StickBreaking,
     Differential,

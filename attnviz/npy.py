@@ -42,8 +42,9 @@ def read_npy(
             raise TypeError
     except DAMAGED as error:
         raise ValueError(
-            _("The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.").format(
-                name=name
+            _(
+                "The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.",
+                name=name,
             )
         ) from error
     check(dtype, shape)
@@ -52,13 +53,18 @@ def read_npy(
         raise ValueError(
             _(
                 "{upper}{name} says that its shape is {shape}, but fewer numbers follow. It was "
-                "damaged or cut off. Save it again with numpy.save."
-            ).format(upper=name[0].upper(), name=name[1:], shape=quoted(shape))
+                "damaged or cut off. Save it again with numpy.save.",
+                upper=name[0].upper(),
+                name=name[1:],
+                shape=quoted(shape),
+            )
         )
     if dtype.hasobject:
         raise ValueError(
-            _("{upper}{name} holds Python objects, which are not opened. Save numbers.").format(
-                upper=name[0].upper(), name=name[1:]
+            _(
+                "{upper}{name} holds Python objects, which are not opened. Save numbers.",
+                upper=name[0].upper(),
+                name=name[1:],
             )
         )
     if not count:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.language import _
+from attnviz.language import N_
 from attnviz.masks import Mask
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -19,6 +19,8 @@ _serial = count()
 class ModelMask(Mask):
     """The model's own mask rule. Serial numbers make two rules unequal."""
 
+    CONDITION = N_("the model lets it")
+
     rule: Rule = field(repr=False, compare=False)
     serial: int = field(default_factory=_serial.__next__)
 
@@ -26,9 +28,6 @@ class ModelMask(Mask):
         self, b: Tensor, h: Tensor, q: Tensor, k: Tensor
     ) -> Tensor:
         return self.rule(b, h, q, k).to(q.device)
-
-    def condition(self) -> str:
-        return _("the model lets it")
 
 
 @dataclass(frozen=True)

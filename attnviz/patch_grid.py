@@ -28,12 +28,11 @@ class PatchGrid:
             raise ValueError(
                 _(
                     "A grid of {rows} × {columns} patches needs {count} different positions, from 0; it has "
-                    "{count_2}. Give the position of each patch, row by row."
-                ).format(
+                    "{got}. Give the position of each patch, row by row.",
                     rows=self.rows,
                     columns=self.columns,
                     count=self.rows * self.columns,
-                    count_2=len({position for position in self.positions if position >= 0}),
+                    got=len({position for position in self.positions if position >= 0}),
                 )
             )
 

@@ -28,8 +28,10 @@ def rotated(
     """
     if convention not in get_args(Rotary):
         raise ValueError(
-            _("Rotary positions are one of {join}; {convention} was asked for.").format(
-                join=", ".join(get_args(Rotary)), convention=repr(convention)
+            _(
+                "Rotary positions are one of {conventions}; {convention} was asked for.",
+                conventions=", ".join(get_args(Rotary)),
+                convention=repr(convention),
             )
         )
     if convention == "none":
@@ -39,8 +41,9 @@ def rotated(
         raise ValueError(
             _(
                 "Rotary positions turn numbers in pairs, so each head needs an even count of them; "
-                "here it is {width}. Choose another number of heads, or no rotary positions."
-            ).format(width=width)
+                "here it is {width}. Choose another number of heads, or no rotary positions.",
+                width=width,
+            )
         )
     position = torch.arange(tokens, dtype=torch.float64, device=vectors.device)[:, None]
     angle = position / base ** (torch.arange(0, width, 2, device=vectors.device) / width)

@@ -1,6 +1,5 @@
 """How alike a query and a key are."""
 
-import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -10,12 +9,17 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from attnviz.language import _
+from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
+Query = Float[Tensor, "*batch queries d_q"]
+Key = Float[Tensor, "*batch keys d_k"]
+Factors = tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]
+Raw = Float[Tensor, "*batch queries keys"]
 ROWS_PER_STEP = 16  # queries that an additive score expands at a time: (rows, keys, hidden) numbers
 
 
-class Score:
+class Score(Parameterized):
     """A similarity of every query with every key, for any leading axes. Shared by all heads."""
 
     @property
@@ -23,24 +27,18 @@ class Score:
         """How many times the work of a dot product one pair of a query and a key takes, roughly."""
         return 1
 
-    def __call__(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    def __call__(self, query: Query, key: Key) -> Raw:
         raise NotImplementedError
 
 
 class DotProduct(Score):
     """A score that is the dot product of a function of the query with a function of the key."""
 
-    def factors(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+    def factors(self, query: Query, key: Key) -> Factors:
         """Returns what the dot products are of: score(query, key) = left @ rightᵀ."""
         raise NotImplementedError
 
-    def __call__(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    def __call__(self, query: Query, key: Key) -> Raw:
         left, right = self.factors(query, key)
         return left @ right.mT
 
@@ -58,13 +56,7 @@ class ScaledDot(DotProduct):
 
     scale: float | None = field(default=None, metadata={"min": -1000.0, "max": 1000.0, "empty": "1/√d_k"})
 
-    def __post_init__(self) -> None:
-        if self.scale is not None and not math.isfinite(self.scale):
-            raise ValueError(_("ScaledDot needs a finite scale; it got {scale}.").format(scale=self.scale))
-
-    def factors(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+    def factors(self, query: Query, key: Key) -> Factors:
         _same_width(self, query, key)
         scale = query.shape[-1] ** -0.5 if self.scale is None else self.scale
         return query * scale, key
@@ -81,9 +73,7 @@ class Dot(DotProduct):
         tensor([[1., 1.]])
     """
 
-    def factors(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+    def factors(self, query: Query, key: Key) -> Factors:
         _same_width(self, query, key)
         return query, key
 
@@ -104,9 +94,7 @@ class General(TensorIdentity, DotProduct):
     weight: Float[Tensor, "d_q d_k"] | None = None
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
-    def factors(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+    def factors(self, query: Query, key: Key) -> Factors:
         return query @ self.matrix(query.shape[-1], key.shape[-1]).to(query), key
 
     def matrix(self, d_q: int, d_k: int) -> Float[Tensor, "d_q d_k"]:
@@ -132,19 +120,11 @@ class Additive(TensorIdentity, Score):
     hidden: int = field(default=32, metadata={"min": 1, "max": 64, "label": "Hidden width"})
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
 
-    def __post_init__(self) -> None:
-        if self.hidden < 1:
-            raise ValueError(
-                _("Additive needs a hidden width of 1 or more; it got {hidden}.").format(hidden=self.hidden)
-            )
-
     @property
     def work(self) -> int:
         return self.hidden if self.vector is None else len(self.vector)
 
-    def __call__(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> Float[Tensor, "*batch queries keys"]:
+    def __call__(self, query: Query, key: Key) -> Raw:
         w_q, w_k, vector = (weight.to(query) for weight in self.matrices(query.shape[-1], key.shape[-1]))
         from_key = (key @ w_k.mT).unsqueeze(-3)
         rows = (query @ w_q.mT).unsqueeze(-2).split(ROWS_PER_STEP, dim=-3)
@@ -176,13 +156,7 @@ class Cosine(DotProduct):
 
     tau: float = field(default=1.0, metadata={"min": 0.01, "max": 100.0, "label": "τ"})
 
-    def __post_init__(self) -> None:
-        if not 0 < self.tau < math.inf:
-            raise ValueError(_("Cosine needs a finite τ above 0; it got {tau}.").format(tau=self.tau))
-
-    def factors(
-        self, query: Float[Tensor, "*batch queries d_q"], key: Float[Tensor, "*batch keys d_k"]
-    ) -> tuple[Float[Tensor, "*batch queries width"], Float[Tensor, "*batch keys width"]]:
+    def factors(self, query: Query, key: Key) -> Factors:
         _same_width(self, query, key)
         return normalize(query, dim=-1) / self.tau, normalize(key, dim=-1)
 
@@ -194,9 +168,12 @@ def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             _(
-                "{name} needs queries and keys of the same width; queries have {shape}, keys "
-                "{shape_2}. Use General or Additive, whose matrices bridge the two."
-            ).format(name=type(score).__name__, shape=query.shape[-1], shape_2=key.shape[-1])
+                "{name} needs queries and keys of the same width; queries have {query_width}, keys "
+                "{key_width}. Use General or Additive, whose matrices bridge the two.",
+                name=type(score).__name__,
+                query_width=query.shape[-1],
+                key_width=key.shape[-1],
+            )
         )
 
 
@@ -207,8 +184,11 @@ def _parameter(
         return _normal(seed, stream, shape) * spread
     if value.shape != shape:
         raise ValueError(
-            _("{name} must have shape {shape} for these vectors; it has {shape_2}.").format(
-                name=name, shape=shape, shape_2=tuple(value.shape)
+            _(
+                "{name} must have shape {shape} for these vectors; it has {got}.",
+                name=name,
+                shape=shape,
+                got=tuple(value.shape),
             )
         )
     return value

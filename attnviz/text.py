@@ -20,8 +20,10 @@ def check_text(text: str, most: int = CHARACTERS) -> str:
         raise ValueError(_("There is no text yet. Type a word or a sentence."))
     if len(text) > most:
         raise ValueError(
-            _("This text has {count} characters; at most {most} are read. Shorten the text.").format(
-                count=grouped(len(text)), most=grouped(most)
+            _(
+                "This text has {count} characters; at most {most} are read. Shorten the text.",
+                count=grouped(len(text)),
+                most=grouped(most),
             )
         )
     if any("\ud800" <= character <= "\udfff" for character in text):

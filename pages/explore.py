@@ -6,43 +6,52 @@ import pandas as pd
 import streamlit as st
 
 from attnviz.language import _
-from attnviz.ui import cache, head_charts, head_controls, mechanism_controls, presentation, source_picker, viewport
-from attnviz.ui.cell_colors import choose_cell_colors
-from attnviz.ui.downloads import FILE_NOT_LINKED, downloads
-from attnviz.ui.head_map import check_maps
+from attnviz.state.explore import ExploreState
+from attnviz.state.session_fields import FILE_NOT_LINKED
+from attnviz.ui import (
+    cache,
+    head_charts,
+    head_controls,
+    mechanism_controls,
+    presentation,
+    source_picker,
+    viewport_sliders,
+)
+from attnviz.ui.downloads import downloads
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import heading
-from attnviz.ui.widgets import more
+from attnviz.views.head_view import head_view
 
 heading(_("Explore"), _("What does each token look at, in every head? Type a sentence, or bring vectors of your own."))
 
-selection, places = source_picker.choose_selection(presented=True, long=True)
+opened, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:
-    own = selection.mechanism
-    mask_place, others = st.container(), more("score", "biases", "normalizer", *head_controls.DISPLAY)
+    own = opened.layer.mechanism
+    mask_place = st.container()
+    others = mechanism_controls.more("score", "biases", "normalizer", *head_controls.DISPLAY)
     with mask_place:
-        chosen = own if selection.layer.locked else mechanism_controls.choose_mechanism(own, others)
+        chosen = own if opened.layer.locked else mechanism_controls.choose_mechanism(opened.mechanism, others)
     with others:
-        special, all_layers, colors = head_controls.choose_display(selection.layers, selection.index)
-mechanisms = [layer.mechanism.updated(own, chosen) for layer in selection.layers]
-selection = replace(
-    selection, mechanisms=mechanisms, special=special, all_layers=all_layers, colors=colors,
-    viewport=viewport.choose_viewport(selection.layer.inputs), cell_colors=choose_cell_colors(selection.layer.inputs),
-)  # fmt: skip
+        special, all_layers, colors = head_controls.choose_display(opened.layers, opened.index)
+layers = [layer.updated(own, chosen) for layer in opened.layers]
+selection = replace(opened, layers=layers, special=special, all_layers=all_layers, colors=colors)
+selection = viewport_sliders.choose(selection)
 places.show_locked(selection.layer)
 title = st.empty()
 
 drawn = cache.or_last_good(
-    "selection", selection.source.subject, lambda: check_maps(selection), lambda: None, places.notes
+    "selection", selection.source.subject, lambda: head_view(selection), lambda: None, places.notes
 )
-source_picker.keep(drawn)
+if drawn is None or drawn.selection is selection:
+    source_picker.keep(opened if drawn else None)
 if drawn:
     figure, head_map = head_charts.show(drawn)
     with title:
-        presentation.show_title(drawn.title)
+        presentation.show_title(drawn.selection.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure, not_linked=_(FILE_NOT_LINKED) if drawn.source.private else "")
-    if table.toggle(_("Show the numbers as a table"), key="table", bind="query-params"):
+        downloads(head_map, figure, not_linked=_(FILE_NOT_LINKED) if drawn.selection.source.private else "")
+    if draw(ExploreState.table, widget=table.toggle):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(
         _(

@@ -5,7 +5,7 @@ import streamlit as st
 from attnviz.language import _
 from attnviz.ui import quantities
 from attnviz.ui.heading import heading
-from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, softness_table, weighted_sum
+from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, result, softness_table
 
 heading(
     _("Lookup"),
@@ -22,13 +22,13 @@ with table.container(key="dictionary"):
 selection = controls.choose_lookup(left, right, table)
 quantities.publish(selection.quantities)
 with left:
-    weighted_sum.show_result(selection)
+    result.show_result(selection)
     network.show(selection)
 with right:
     plane.show(selection)
 with numbers:
     st.markdown(_("**Similarities and weights,** side by side"))
-    weighted_sum.show_table(selection)
+    result.show_table(selection)
 with table:
     dictionary_table.edit_as_text()
 

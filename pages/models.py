@@ -1,11 +1,14 @@
 """Models: what do the heads of any Hugging Face model do?"""
 
+from functools import partial
+
 import streamlit as st
 
-from attnviz.language import N_, _
+from attnviz.language import _
+from attnviz.state.models import AGGREGATION, HEADS, NEEDLE, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
 from attnviz.ui import presentation
+from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import heading
-from attnviz.ui.menus import tab_names
 from attnviz.ui.models import aggregation, controls, head_metrics, needle, overview, side_by_side, what_if
 
 heading(
@@ -18,17 +21,12 @@ notes = st.container()  # one place for what comes and goes, so that the charts 
 with choices:
     selection = controls.choose_model_selection(notes)
     presentation.show_title(f"{selection.model.name}: {selection.title}")
-tabs = {
-    N_("Overview"): overview.show,
-    N_("What heads do"): head_metrics.show,
-    N_("Together"): aggregation.show,
-    N_("What if"): what_if.show,
-    N_("Side by side"): side_by_side.show,
-    N_("Needle"): needle.show,
+shows = {
+    OVERVIEW: overview.show,
+    HEADS: head_metrics.show,
+    AGGREGATION: aggregation.show,
+    WHAT_IF: what_if.show,
+    SIDE_BY_SIDE: side_by_side.show,
+    NEEDLE: needle.show,
 }
-for tab, show in zip(
-    st.tabs(tab_names("inspect", tabs), key="inspect", bind="query-params"), tabs.values(), strict=True
-):
-    if tab.open:
-        with tab:
-            show(selection)
+draw_tabs(ModelsState.inspect, {name: partial(show, selection) for name, show in shows.items()})

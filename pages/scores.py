@@ -1,11 +1,14 @@
 """Scores: what changes with another similarity or another normalizer?"""
 
+from functools import partial
+
 import streamlit as st
 
-from attnviz.language import N_, _
+from attnviz.language import _
+from attnviz.state.scores import NORMALIZERS_TAB, SIMILARITIES, ScoresState
 from attnviz.ui import mechanism_controls, pinned_query, presentation, source_picker
+from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import heading
-from attnviz.ui.menus import tab_names
 from attnviz.ui.scores import normalizers, similarities
 
 heading(
@@ -16,12 +19,11 @@ heading(
 selection, places = source_picker.choose_selection()
 with st.sidebar:
     if not selection.layer.locked:
-        selection = selection.with_mechanism(mechanism_controls.choose_mask_and_biases(selection.mechanism))
+        selection = selection.with_mechanism(
+            mechanism_controls.change_parts(selection.mechanism, ScoresState.biases, ScoresState.mask)
+        )
 if not places.show_locked(selection.layer, _("Bring queries and keys to compare similarities and normalizers.")):
     with presentation.control("pinned", width=320):
         row = pinned_query.menu(selection.query_names, selection.first_row)
-    tabs = {N_("Similarities"): similarities.show, N_("Normalizers"): normalizers.show}
-    for tab, show in zip(st.tabs(tab_names("look", tabs), key="look", bind="query-params"), tabs.values(), strict=True):
-        if tab.open:
-            with tab:
-                show(selection, row)
+    shows = {SIMILARITIES: similarities.show, NORMALIZERS_TAB: normalizers.show}
+    draw_tabs(ScoresState.look, {name: partial(show, selection, row) for name, show in shows.items()})

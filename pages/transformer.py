@@ -1,20 +1,19 @@
 """Transformer: how does a small, trained translator use attention three ways?"""
 
-import streamlit as st
-
-from attnviz.language import N_, _
+from attnviz.language import _
+from attnviz.state.transformer import TransformerState
+from attnviz.ui.field_widgets import choice_tabs
 from attnviz.ui.heading import heading
-from attnviz.ui.menus import tab_names
 from attnviz.ui.transformer import (
     before_attention,
     controls,
-    decoding,
     notation,
     several_heads,
     three_uses,
     training,
     training_dynamics,
     what_if,
+    word_by_word,
 )
 
 heading(
@@ -22,17 +21,10 @@ heading(
     _("How does a transformer use attention three ways? A small one translates English into French, word by word."),
 )
 
-selection = decoding.show(controls.select())
-tabs = {
-    N_("Three uses"): three_uses,
-    N_("What if"): what_if,
-    N_("How attention forms"): training_dynamics,
-    N_("In symbols"): notation,
-    N_("Before attention"): before_attention,
-    N_("Several heads"): several_heads,
-}
-for tab, module in zip(st.tabs(tab_names("tab", tabs), key="tab", bind="query-params"), tabs.values(), strict=True):
+state = word_by_word.show(*controls.choose_sentence())
+modules = three_uses, what_if, training_dynamics, notation, before_attention, several_heads
+for (name, tab), module in zip(choice_tabs(TransformerState.tab).items(), modules, strict=True):
     if tab.open:
         with tab:
-            module.show(selection)
+            module.show(state.updated(tab=name))
 training.keep_alive()  # also while another tab is open

@@ -1,11 +1,14 @@
-"""The catalogues of the interface's words: whole, compiled, and in step with the code."""
+"""The catalogues of the interface's words: what is translated is correct and compiled; what is not is counted."""
 
 import ast
+import gettext
+import io
 import json
 import re
 from string import Formatter
 
 import pytest
+from babel.messages import Catalog
 
 from attnviz.language import ENGLISH, LANGUAGES
 from docs.tools.catalogue import (
@@ -15,11 +18,12 @@ from docs.tools.catalogue import (
     SCRIPT_PLURAL,
     all_strings,
     compiled,
-    extracted,
+    marked_messages,
     of_scripts,
     path,
     read,
     syntax_tree,
+    update,
 )  # fmt: skip
 
 # What no person reads: selectors, names of classes, fonts, errors for developers.
@@ -38,40 +42,89 @@ def placeholders(text: str) -> set[str]:
     return {f"{name}:{spec}" for _text, name, spec, _conversion in Formatter().parse(text) if name is not None}
 
 
+def translated(code: str) -> list[tuple[str, str]]:
+    """The messages that have a translation, and those translations, each plural form by itself."""
+    return [
+        pair
+        for message in read(code)
+        if message.id and all_strings(message.string)
+        for pair in zip(forms(message.id), forms(message.string), strict=True)
+    ]
+
+
+def calls_with_values() -> list[tuple[str, set[str], set[str]]]:
+    """The calls that put values into a message: the place, the names in the message, and those of the values."""
+    calls = []
+    for file in (file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))):
+        for node in ast.walk(syntax_tree(file)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("_", "plural")):
+                continue
+            values = {keyword.arg for keyword in node.keywords}
+            messages = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            if values and None not in values and messages:
+                names = {name.partition(":")[0] for message in messages for name in placeholders(message)}
+                calls.append((f"{file.relative_to(ROOT)}:{node.lineno}", names, values))
+    return calls
+
+
+def test_each_value_has_its_place_in_the_message() -> None:
+    calls = calls_with_values()
+    assert len(calls) > 500
+    assert not [call for call in calls if call[1] != call[2]]
+
+
 @pytest.mark.parametrize("code", OTHERS)
-def test_every_message_has_a_translation_and_no_other_does(code: str) -> None:
-    marked = {message.id for message in extracted() if message.id}
+def test_no_translation_is_a_guess_or_is_kept_for_a_removed_message(code: str) -> None:
     catalog = read(code)
-    translated = {message.id for message in catalog if message.id and all_strings(message.string)}
-    assert marked - translated == set(), "python -m docs.tools.catalogue, and translate what it names"
-    assert translated - marked == set()
+    assert len(translated(code)) > 1000
     assert not catalog.obsolete
     assert not [message.id for message in catalog if message.id and message.fuzzy]
+
+
+def test_the_tool_counts_new_messages_and_names_changed_ones() -> None:
+    catalog, code = Catalog(locale="de"), Catalog()
+    catalog.add("Reset zoom", "Zoom zurücksetzen")
+    catalog.add("An older sentence", "Ein älterer Satz")
+    code.add("Reset zoom")
+    code.add("A new sentence")
+    code.add(("{count} new word", "{count} new words"))
+    report = update(catalog, code)
+    assert "de: 2 of 3 messages have no translation\n    'A new sentence'\n" in report
+    assert report.endswith("de: removed, because the code no longer has them: 1\n    'An older sentence'")
+    assert catalog["Reset zoom"].string == "Zoom zurücksetzen"  # type: ignore[union-attr]
+    found = gettext.GNUTranslations(io.BytesIO(compiled(catalog)))
+    assert found.gettext("A new sentence") == "A new sentence"
+    assert found.gettext("An older sentence") == "An older sentence"
+    assert found.ngettext("{count} new word", "{count} new words", 2) == "{count} new words"
+
+
+def test_the_tool_sees_messages_whose_values_are_arguments() -> None:
+    code = '_("{a} of {b}", a=1, b=2), plural("{count} key", "{count} keys", n, count=n), _("one"), N_("two")'
+    assert set(marked_messages(ast.parse(code))) == {"{a} of {b}", ("{count} key", "{count} keys"), "one", "two"}
 
 
 @pytest.mark.parametrize("code", OTHERS)
 def test_translations_hold_the_same_values_as_the_messages(code: str) -> None:
     wrong = []
-    for message in read(code):
-        for source, translation in zip(forms(message.id), forms(message.string), strict=True):
-            is_template = re.search(r"\{[a-z_0-9]*(:[^}]*)?\}", source, re.IGNORECASE) and "\\math" not in source
-            if message.id and is_template and placeholders(source) != placeholders(translation):
-                wrong.append((source, translation))
+    for source, translation in translated(code):
+        is_template = re.search(r"\{[a-z_0-9]*(:[^}]*)?\}", source, re.IGNORECASE) and "\\math" not in source
+        if is_template and placeholders(source) != placeholders(translation):
+            wrong.append((source, translation))
     assert not wrong
 
 
 @pytest.mark.parametrize("code", OTHERS)
-def test_translations_begin_and_end_with_the_same_space(code: str) -> None:
-    def ends(text: str) -> tuple[bool, bool]:
-        return text[:1].isspace(), text[-1:].isspace()
+def test_messages_are_whole_and_their_values_have_names(code: str) -> None:
+    """None begins or ends where another one is put beside it, and each value has a name that a translator can read."""
+    messages = [text for message in read(code) if message.id for text in forms(message.id)]
+    assert not [text for text in messages if re.search(r"^[\s,.;:](?!$)|\s$", text)]
+    names = re.compile(r"(?<!\{)\{(?![a-zA-Z]\w*(?<!_\d)[:}])[^{}]*\}")  # in LaTeX they are in two braces
+    assert not [text for text in messages if names.search(text)]
 
-    pairs = [
-        pair
-        for one in read(code)
-        if one.id and one.id != ","
-        for pair in zip(forms(one.id), forms(one.string), strict=True)
-    ]
-    assert not [source for source, translation in pairs if ends(source) != ends(translation)]
+
+@pytest.mark.parametrize("code", OTHERS)
+def test_translations_begin_and_end_as_the_messages_do(code: str) -> None:
+    assert not [pair for pair in translated(code) if re.search(r"^\s|\s$", pair[1]) and pair[0] != ","]
 
 
 @pytest.mark.parametrize("code", OTHERS)
@@ -104,14 +157,14 @@ def test_scripts_show_no_text_that_is_no_message() -> None:
 
 
 def test_no_message_is_put_together_before_it_is_looked_up() -> None:
-    """An f-string or a formatted text is in no catalogue; and a local variable called _ hides the function."""
+    """An f-string or a formatted text is in no catalogue. Values are arguments."""
     wrong = []
     for file in (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(syntax_tree(file)):
             match node:
                 case ast.Call(ast.Name("_" | "N_" | "plural"), [ast.JoinedStr() | ast.BinOp(), *_]):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")
-                case ast.Call(ast.Attribute(ast.Call(ast.Name("N_")), "format")):
+                case ast.Call(ast.Attribute(ast.Call(ast.Name("_" | "N_" | "plural")), "format"), []):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert not wrong
 
@@ -127,4 +180,17 @@ def test_no_parameter_in_a_script_hides_the_function_of_words() -> None:
         if "import { _" in script
         and parameter.search("\n".join(line for line in script.splitlines() if not line.startswith("import")))
     ]
+    assert not wrong
+
+
+def test_errors_of_masks_are_messages() -> None:
+    """No sentence of a MaskError, and no part of one, is a text that no catalogue can have."""
+    wrong = []
+    for name in ("parser", "mask_mod"):
+        for node in ast.walk(syntax_tree(ROOT / f"attnviz/masks/{name}.py")):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+                if called in ("refuse", "unexpected", "unknown", "MaskError"):
+                    texts = [ast.unparse(arg) for arg in node.args if isinstance(arg, ast.Constant | ast.JoinedStr)]
+                    wrong += [f"{name}:{node.lineno}: {text}" for text in texts if re.search("[a-z]{2} [a-z]", text)]
     assert not wrong

@@ -14,8 +14,9 @@ OTHERS = (
     *("huggingface_hub", "tokenizers", "httpx2", "prometheus_client"),
 )
 LIBRARY = (
-    *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files", "lessons.steps"),
-    *("masks.cost", "masks.conventions", "sources", "translator", "translator.live_training", "models.interventions"),
+    *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files", "lookup.gradients"),
+    *("steps", "path", "masks.cost", "masks.conventions", "sources", "translator", "translator.live_training"),
+    "models.interventions",
 )
 
 
@@ -27,7 +28,7 @@ def imported(program: str) -> set[str]:
 
 
 def test_importing_attnviz_imports_nothing_before_it_is_used() -> None:
-    assert not imported("import attnviz.ui.command").intersection((*OTHERS, "torch", "plotly"))
+    assert not imported("import attnviz.server.command").intersection((*OTHERS, "torch", "plotly"))
 
 
 @pytest.mark.parametrize(
@@ -49,9 +50,7 @@ def test_the_library_does_without_the_packages_of_the_extras(program: str) -> No
 
 
 def test_what_an_extra_is_needed_for_says_what_installs_it() -> None:
-    program = (
-        "import sys; sys.modules['transformers'] = None\nfrom attnviz.sources import Pretrained\nPretrained().layers()"
-    )
+    program = "import sys; sys.modules['transformers'] = None\nfrom attnviz.sources import Model\nModel().layers()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
         "ImportError: A trained model needs transformers, which is not installed. "

@@ -35,9 +35,9 @@ def test_counts():
         ({"value": ones(1, 5, 6)}, "key has 2 heads of 5 tokens, value has 1 heads of 5 tokens."),
         ({"query": ones(3, 3, 4)}, "3 query heads cannot share 2 key heads evenly."),
         ({"query": ones(1, 3, 4)}, "1 query heads cannot share 2 key heads evenly."),
-        ({"query_tokens": tuple("ab")}, "query_tokens must name 3 tokens, one for each vector; it names 2."),
-        ({"key_tokens": tuple("uvwxyz")}, "key_tokens must name 5 tokens, one for each vector; it names 6."),
-        ({"key_ids": (7, 8)}, "key_ids must hold 5 ids, one for each vector, or none; it holds 2."),
+        ({"query_tokens": tuple("ab")}, "query_tokens must name 3 tokens; it names 2."),
+        ({"key_tokens": tuple("uvwxyz")}, "key_tokens must name 5 tokens; it names 6."),
+        ({"key_ids": (7, 8)}, "key_ids must hold 5 ids or none; it holds 2."),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(wrong, sentence):

@@ -8,15 +8,16 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
-from attnviz.inputs import Inputs
+from attnviz.formatting import enumeration
+from attnviz.inputs import MapAxes
 from attnviz.language import _
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
+from attnviz.weights_only import FixedWeights
 
 
 def aggregate_heads(
     layers: Sequence[Layer],
-    mechanisms: Sequence[Mechanism],
     heads: Sequence[tuple[int, int]],
     aggregate: Aggregate,
     special: Special = Special.SHOWN,
@@ -28,11 +29,12 @@ def aggregate_heads(
     heads, or if they differ in their numbers of queries or keys.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> from attnviz.layer import LayerId
-        >>> from attnviz.masks import Causal
+        >>> from attnviz.masks import Causal, Full
         >>> inputs = Inputs(*torch.zeros(3, 2, 2, 4), ("a", "b"), ("a", "b"))
-        >>> layers = [Layer(LayerId(index=i), Kind.SELF, inputs, Mechanism()) for i in range(2)]
-        >>> aggregate_heads(layers, [Mechanism(), Mechanism(mask=Causal())], [(0, 0), (1, 0)], Aggregate.MEAN)
+        >>> layers = [Layer(LayerId(), Kind.SELF, inputs, Mechanism(mask=mask)) for mask in (Full(), Causal())]
+        >>> aggregate_heads(layers, [(0, 0), (1, 0)], Aggregate.MEAN)
         tensor([[0.7500, 0.2500],
                 [0.5000, 0.5000]])
     """
@@ -40,75 +42,85 @@ def aggregate_heads(
         raise ValueError(_("No head is chosen. Choose one or more."))
     shapes = {(layers[layer].inputs.queries, layers[layer].inputs.keys) for layer, _ in heads}
     if len(shapes) > 1:
-        listed = " and ".join(f"{queries} queries by {keys} keys" for queries, keys in sorted(shapes))
+        listed = enumeration([_("{queries} queries by {keys} keys", queries=q, keys=k) for q, k in sorted(shapes)])
         raise ValueError(
             _(
                 "Heads can be aggregated if they have the same queries and keys; these have {listed}. "
-                "Choose heads of one kind of attention."
-            ).format(listed=listed)
+                "Choose heads of one kind of attention.",
+                listed=listed,
+            )
         )
     return aggregate_maps(
-        (head_map(layers[layer].inputs, mechanisms[layer], head, special, rows) for layer, head in heads), aggregate
+        (head_map(layers[layer].inputs, layers[layer].mechanism, head, special, rows) for layer, head in heads),
+        aggregate,
     )
 
 
-def rollout(
-    layers: Sequence[Layer], mechanisms: Sequence[Mechanism], rows: slice | Sequence[int] = slice(None)
-) -> Float[Tensor, "rows keys"]:
+def rollout(layers: Sequence[Layer], rows: slice | Sequence[int] = slice(None)) -> Float[Tensor, "rows keys"]:
     """Returns the attention rollout of stacked layers, lowest first, for the queries in `rows`.
 
     The product of the layers' A + I, where A is the mean of a layer's heads and I the residual connection, with each
     row divided by its sum (Abnar & Zuidema 2020, as in the authors' code). An empty row attends to itself. With n
-    tokens and r rows, memory is r × n numbers. Raises ValueError for layers that cannot be stacked, and for normalizers
-    with negative weights.
+    tokens and r rows, memory is r × n numbers. Raises ValueError for layers that cannot be stacked, and for negative
+    weights.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> from attnviz.layer import LayerId
         >>> from attnviz.masks import Causal
         >>> inputs = Inputs(*torch.zeros(3, 1, 3, 4), tuple("abc"), tuple("abc"))
         >>> layer = Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))
-        >>> rollout([layer, layer], [layer.mechanism] * 2, rows=[2])
+        >>> rollout([layer, layer], rows=[2])
         tensor([[0.3194, 0.2361, 0.4444]])
     """
     if not layers:
         raise ValueError(_("There is no layer to roll out. Choose one or more."))
     size = layers[0].inputs.queries
-    for layer, mechanism in zip(layers, mechanisms, strict=True):
+    for layer in layers:
         if layer.kind is Kind.CROSS or layer.inputs.queries != size or layer.inputs.keys != size:
             raise ValueError(
                 _(
                     "Rollout needs layers in which the same {size} tokens attend to each other; {name} "
                     "has {queries} queries and {keys} keys of {kind} attention. Choose the "
-                    "self-attention of one encoder or decoder."
-                ).format(
-                    size=size, name=layer.name, queries=layer.inputs.queries, keys=layer.inputs.keys, kind=layer.kind
+                    "self-attention of one encoder or decoder.",
+                    size=size,
+                    name=layer.name,
+                    queries=layer.inputs.queries,
+                    keys=layer.inputs.keys,
+                    kind=layer.kind,
                 )
             )
-        if mechanism.normalizer.negative:
-            raise ValueError(
-                _(
-                    "Rollout needs weights of 0 or more, and {name} has negative ones. Choose another normalizer."
-                ).format(name=type(mechanism.normalizer).__name__)
-            )
-    inputs = layers[0].inputs
-    share = torch.eye(size, dtype=inputs.dtype, device=inputs.query.device)[rows]
-    for layer, mechanism in zip(reversed(layers), reversed(mechanisms), strict=True):
+    share = torch.eye(size, dtype=layers[0].inputs.dtype, device=layers[0].inputs.device)[rows]
+    for layer in reversed(layers):
         below = torch.zeros_like(share)
         for first in range(0, size, BLOCK):
             block = slice(first, first + BLOCK)
             if not share[:, block].any():  # such as those after the last row, with a causal mask
                 continue
-            step = sum(mechanism(layer.inputs, heads=[head], rows=block).weights[0] for head in range(inputs.heads))
+            step = sum(_rollout_weights(layer, head, block) for head in range(layer.inputs.heads))
             assert isinstance(step, Tensor)
-            step /= inputs.heads
+            step /= layer.inputs.heads
             step.diagonal(first).add_(1)
             below += share[:, block] @ (step / step.sum(-1, keepdim=True))
         share = below
     return share
 
 
+def _rollout_weights(layer: Layer, head: int, rows: slice) -> Map:
+    weights = layer.maps([head], rows)[0].nan_to_num(0)
+    if bool((weights < 0).any()):
+        raise ValueError(
+            _("Rollout needs weights of 0 or more, and {layer} has negative ones. Choose others.", layer=layer.name)
+        )
+    return weights
+
+
 def value_weighted_map(
-    inputs: Inputs, mechanism: Mechanism, head: int, special: Special = Special.SHOWN, rows: slice = slice(None)
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
+    head: int,
+    special: Special = Special.SHOWN,
+    rows: slice = slice(None),
 ) -> Map:
     """Returns the weights of one head times the norms of its value vectors, for the queries in `rows`.
 
@@ -116,6 +128,7 @@ def value_weighted_map(
     "Attention is Not Only a Weight", but with the value vectors before the output projection.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> value = torch.tensor([[[3.0, 4.0], [0.0, 0.0]]])
         >>> inputs = Inputs(*torch.zeros(2, 1, 2, 2), value, ("a", "b"), ("a", "b"))
         >>> value_weighted_map(inputs, Mechanism(), head=0)
@@ -123,7 +136,7 @@ def value_weighted_map(
                 [2.5000, 0.0000]])
     """
     keys = shown_positions(inputs.keys, inputs.special_keys, special)
-    lengths = inputs.value_of(head).norm(dim=-1)[keys]
+    lengths = inputs.vectors.value_of(head).norm(dim=-1)[keys]
     return head_map(inputs, mechanism, head, special, rows).abs() * lengths
 
 

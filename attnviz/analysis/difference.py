@@ -157,6 +157,6 @@ def _as_tensors(a: Tensor | np.ndarray, b: Tensor | np.ndarray) -> tuple[Tensor,
     if a.shape != b.shape:
         shapes = " and ".join(dimensions(x.shape) for x in (a, b))
         raise ValueError(
-            _("Only weights of the same queries and keys can be compared; these are {shapes}.").format(shapes=shapes)
+            _("Only weights of the same queries and keys can be compared; these are {shapes}.", shapes=shapes)
         )
     return a, b

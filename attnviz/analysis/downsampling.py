@@ -12,10 +12,11 @@ from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_of_heads
 from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, largest_weights, reduce_block, shown_axis
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
-from attnviz.inputs import Inputs
+from attnviz.inputs import MapAxes
 from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
+from attnviz.weights_only import FixedWeights
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
 LEAST_ROWS = 16  # of a block
@@ -53,8 +54,8 @@ class Downsampled:
 
 
 def downsample(
-    inputs: Inputs,
-    mechanism: Mechanism,
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
     head: HeadChoice = 0,
     *,
     cells: tuple[int, int] = (256, 256),
@@ -78,6 +79,7 @@ def downsample(
     Raises ValueError if no query or key is selected, or `lse` is not one of each shown query.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.eye(4).expand(3, 1, 4, 4), tuple("abcd"), tuple("abcd"))
         >>> small = downsample(inputs, Mechanism(), cells=(2, 2))
         >>> small.mass.sum(1), small.allowed[0], small.row_edges
@@ -85,7 +87,9 @@ def downsample(
     """
     rows, columns = _axes(inputs, special, (queries, keys), cells)
     known = None if lse is None else _part(lse, inputs, special, rows)
-    softmax = softmax_head(inputs, mechanism, head, rows, columns, special, known) if isinstance(head, int) else None
+    softmax = None
+    if isinstance(mechanism, Mechanism) and isinstance(head, int):
+        softmax = softmax_head(inputs.vectors, mechanism, head, rows, columns, special, known)
     if softmax is None:
         compute = partial(head_map, inputs, mechanism, head, special)
         return downsample_map(
@@ -97,7 +101,7 @@ def downsample(
     most = max(LEAST_ROWS, BLOCK * len(index) // len(rows.positions))
     tasks = [index[part] for part in blocks_of_rows(sizes, most)]
     done = 0
-    for block in (engine or Local(None if inputs.query.is_cpu else 1)).map(compute_block, softmax, tasks):
+    for block in (engine or Local(None if inputs.device.type == "cpu" else 1)).map(compute_block, softmax, tasks):
         sums.add(block.cells)
         rows_lse[block.rows] = block.lse.float()
         done += len(block.rows)
@@ -108,7 +112,7 @@ def downsample(
 
 def downsample_map(
     compute: Callable[[slice], Map],
-    inputs: Inputs,
+    inputs: MapAxes,
     *,
     cells: tuple[int, int] = (256, 256),
     queries: slice = slice(None),
@@ -123,6 +127,7 @@ def downsample_map(
     `head_map` does. The other arguments are those of `downsample`. Raises ValueError if no query or key is selected.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.eye(4).expand(3, 1, 4, 4), tuple("abcd"), tuple("abcd"))
         >>> downsample_map(lambda rows: head_map(inputs, Mechanism(), 0, rows=rows), inputs, cells=(2, 2)).maximum
         tensor([[0.3547, 0.2151],
@@ -161,19 +166,21 @@ def _none(rows: Axis) -> Float[Tensor, " queries"]:
     return torch.full((len(rows.positions),), torch.nan)
 
 
-def _part(lse: Float[Tensor, " queries"], inputs: Inputs, special: Special, rows: Axis) -> Float[Tensor, " rows"]:
+def _part(lse: Float[Tensor, " queries"], inputs: MapAxes, special: Special, rows: Axis) -> Float[Tensor, " rows"]:
     """Returns the part of the log-sum-exp of all shown queries that belongs to these rows."""
     shown = shown_axis(inputs.queries, inputs.special_queries, special, slice(None), 1, "query").positions
     if len(lse) != len(shown):
         raise ValueError(
-            _("lse must be that of all {count} queries that are shown; it has {count_2}.").format(
-                count=len(shown), count_2=len(lse)
+            _(
+                "lse must be that of all {count} queries that are shown; it has {got}.",
+                count=len(shown),
+                got=len(lse),
             )
         )
     return lse[torch.searchsorted(shown, rows.positions)]
 
 
-def _axes(inputs: Inputs, special: Special, parts: tuple[slice, slice], cells: tuple[int, int]) -> tuple[Axis, Axis]:
+def _axes(inputs: MapAxes, special: Special, parts: tuple[slice, slice], cells: tuple[int, int]) -> tuple[Axis, Axis]:
     return (
         shown_axis(inputs.queries, inputs.special_queries, special, parts[0], cells[0], "query"),
         shown_axis(inputs.keys, inputs.special_keys, special, parts[1], cells[1], "key"),
@@ -198,7 +205,6 @@ def _downsampled(sums: CellSums, rows: Axis, columns: Axis, lse: Float[Tensor, "
 
 def thumbnails(
     layers: Sequence[Layer],
-    mechanisms: Sequence[Mechanism],
     size: int,
     special: Special = Special.SHOWN,
     sample: int | None = None,
@@ -210,8 +216,8 @@ def thumbnails(
     A `sample` takes at most so many queries of each row of cells.
     """
 
-    def layer_maps(layer: Layer, mechanism: Mechanism) -> Float[Tensor, "heads height width"]:
-        inputs = layer.inputs
+    def layer_maps(layer: Layer) -> Float[Tensor, "heads height width"]:
+        inputs, mechanism = layer.inputs, layer.mechanism
         if max(inputs.queries, inputs.keys) <= size:  # each cell is one query and one key
             return maps_of_heads(inputs, mechanism, special=special)
         if sample is None and number is None and inputs.queries * inputs.keys <= WHOLE_CELLS:
@@ -223,4 +229,4 @@ def thumbnails(
         cells = map(downsample_one, range(inputs.heads))
         return torch.stack([number(one) if number else one.maximum for one in cells])
 
-    return torch.cat([layer_maps(*one) for one in zip(layers, mechanisms, strict=True)])
+    return torch.cat([*map(layer_maps, layers)])

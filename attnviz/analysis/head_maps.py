@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.inputs import Inputs
+from attnviz.inputs import MapAxes
 from attnviz.language import N_
 from attnviz.mechanism import Mechanism
+from attnviz.weights_only import FixedWeights
 
 
 class Special(StrEnum):
@@ -44,8 +45,8 @@ def shown_positions(count: int, special_positions: Sequence[int], special: Speci
 
 
 def head_map(
-    inputs: Inputs,
-    mechanism: Mechanism,
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
     head: HeadChoice,
     special: Special = Special.SHOWN,
     rows: slice = slice(None),
@@ -58,6 +59,7 @@ def head_map(
     Shapes: (shown queries in `rows`, shown keys).
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
         >>> head_map(inputs, Mechanism(), 0)[0]
         tensor([0.2500, 0.2500, 0.2500, 0.2500])
@@ -70,8 +72,8 @@ def head_map(
 
 
 def maps_of_heads(
-    inputs: Inputs,
-    mechanism: Mechanism,
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
     heads: slice | Sequence[int] = slice(None),
     special: Special = Special.SHOWN,
     rows: slice = slice(None),
@@ -79,21 +81,22 @@ def maps_of_heads(
     """Returns the maps of several heads, by default of all, in one computation; each as `head_map` returns it.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
         >>> maps_of_heads(inputs, Mechanism()).shape
         torch.Size([2, 4, 4])
     """
-    attention = mechanism(inputs, heads=heads, rows=rows)
-    allowed, weights = attention.allowed, attention.weights
-    if special != Special.SHOWN:
-        queries = [i for i, q in enumerate(range(inputs.queries)[rows]) if q not in inputs.special_queries]
-        keys = shown_positions(inputs.keys, inputs.special_keys, special)
-        total = weights[:, queries].sum(-1, keepdim=True)
-        allowed, weights = allowed[:, queries][..., keys], weights[:, queries][..., keys]
-        if special == Special.RESCALED and not mechanism.normalizer.negative:
-            rest = weights.sum(-1, keepdim=True)
-            weights = torch.where(rest > 0, weights / rest * total, 0)  # in this order a tiny rest does not overflow
-    return torch.where(allowed, weights, torch.nan)
+    maps = mechanism(inputs, heads=heads, rows=rows).maps
+    if special == Special.SHOWN:
+        return maps
+    queries = [i for i, q in enumerate(range(inputs.queries)[rows]) if q not in inputs.special_queries]
+    whole = maps[:, queries]
+    maps = whole[..., shown_positions(inputs.keys, inputs.special_keys, special)]
+    if special == Special.RESCALED and not (isinstance(mechanism, Mechanism) and mechanism.normalizer.negative):
+        total, rest = (one.nansum(-1, keepdim=True) for one in (whole, maps))
+        scaled = torch.where(rest > 0, maps / rest * total, 0 * maps)  # in this order a tiny rest does not overflow
+        maps = torch.where((whole < 0).any(-1, keepdim=True), maps, scaled)
+    return maps
 
 
 def aggregate_maps(maps: Iterable[Map], aggregate: Aggregate) -> Map:

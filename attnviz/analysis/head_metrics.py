@@ -17,9 +17,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnviz.inputs import Inputs
+from attnviz.inputs import MapAxes
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
+from attnviz.weights_only import FixedWeights
 
 Excluded = Literal["none", "first", "special"]
 
@@ -225,20 +226,20 @@ OnTable = Callable[[float, HeadMetricTable], None]  # gets the share that is don
 
 def head_metrics(
     layers: Sequence[Layer],
-    mechanisms: Sequence[Mechanism] | None = None,
     *,
     excluded_queries: Excluded = "none",
     excluded_keys: Excluded = "none",
     metrics: Sequence[HeadMetric] | None = None,
     progress: OnTable | None = None,
 ) -> HeadMetricTable:
-    """Returns metrics of every head, layer by layer, with the layers' own mechanisms by default.
+    """Returns metrics of every head, layer by layer.
 
     `progress` is called at the start and after each block of queries of a head.
 
     Example:
         >>> from attnviz.layer import LayerId
         >>> from attnviz.masks import Causal
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.zeros(3, 1, 4, 8), tuple("abab"), tuple("abab"))
         >>> layer = Layer(LayerId(), Kind.CAUSAL, inputs, Mechanism(mask=Causal()))
         >>> table = head_metrics([layer], metrics=[Entropy(), Distance(), Induction()])
@@ -247,7 +248,6 @@ def head_metrics(
         >>> int(table.positions["Induction"][0])  # the second a and the second b
         2
     """
-    mechanisms = mechanisms or [layer.mechanism for layer in layers]
     metrics = HEAD_METRICS if metrics is None else metrics
     compute = partial(_layer_metrics, excluded_queries=excluded_queries, excluded_keys=excluded_keys, metrics=metrics)
     finished = [torch.zeros(2, len(metrics), 0, dtype=torch.float64)]
@@ -266,17 +266,17 @@ def head_metrics(
         if progress:
             progress((len(finished) - 1 + share) / len(layers), so_far)
 
-    for layer, mechanism in zip(layers, mechanisms, strict=True):
+    for layer in layers:
         so_far = table()
         report(0.0)
         one_sequence = layer.kind is not Kind.CROSS
-        finished.append(compute(layer.inputs, mechanism, one_sequence=one_sequence, progress=report))
+        finished.append(compute(layer.inputs, layer.mechanism, one_sequence=one_sequence, progress=report))
     return table()
 
 
 def layer_metrics(
-    inputs: Inputs,
-    mechanism: Mechanism,
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
     *,
     one_sequence: bool = True,
     excluded_queries: Excluded = "none",
@@ -290,6 +290,7 @@ def layer_metrics(
     (BLOCK, keys) weights of one head.
 
     Example:
+        >>> from attnviz.inputs import Inputs
         >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
         >>> layer_metrics(inputs, Mechanism(), metrics=[Entropy(), LargestWeight()])
         tensor([[2.0000, 2.0000],
@@ -307,8 +308,8 @@ def layer_metrics(
 
 
 def _layer_metrics(
-    inputs: Inputs,
-    mechanism: Mechanism,
+    inputs: MapAxes,
+    mechanism: Mechanism | FixedWeights,
     *,
     one_sequence: bool,
     excluded_queries: Excluded,
@@ -317,7 +318,7 @@ def _layer_metrics(
     progress: Callable[[float], None] | None = None,
 ) -> Float[Tensor, "2 metrics heads"]:
     """Returns the metrics, and how many positions each rests on. `progress` gets the share that is done."""
-    device = inputs.query.device
+    device = inputs.device
     one_sequence = one_sequence and inputs.queries == inputs.keys
     computed = [i for i, metric in enumerate(metrics) if one_sequence or not metric.one_sequence]
     included_queries = _is_included(inputs.queries, inputs.special_queries, excluded_queries).to(device)
@@ -338,9 +339,9 @@ def _layer_metrics(
             one = metrics[i].factors(q[:, None], k, tokens)
             factors[i] = None if one is None else one.to(dtype) * included_keys
         for head in range(inputs.heads):
-            attention = mechanism(inputs, heads=[head], rows=slice(first, first + BLOCK))
-            valid = (attention.allowed[0] & included_keys).any(-1) & included_queries[q]
-            weights = attention.weights[0].abs().to(dtype) * included_keys
+            maps = mechanism(inputs, heads=[head], rows=slice(first, first + BLOCK)).maps[0]
+            valid = (~maps.isnan() & included_keys).any(-1) & included_queries[q]
+            weights = maps.nan_to_num(0).abs().to(dtype) * included_keys
             rows = QueryBlock(weights, weights.sum(-1), valid)
             for i in computed:
                 amount, total = (each.double() * valid for each in metrics[i](rows, factors[i]))

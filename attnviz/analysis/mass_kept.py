@@ -96,8 +96,9 @@ def dense_head(
     normalizer = mechanism.normalizer
     if normalizer.negative:
         raise ValueError(
-            _("{name} has negative weights, of which no share is kept. Choose another normalizer.").format(
-                name=type(normalizer).__name__
+            _(
+                "{name} has negative weights, of which no share is kept. Choose another normalizer.",
+                name=type(normalizer).__name__,
             )
         )
     count = inputs.queries if sample is None else min(max(1, sample), inputs.queries)
@@ -142,7 +143,6 @@ def mass_kept(
 
 def mass_kept_by_head(
     layers: Sequence[Layer],
-    mechanisms: Sequence[Mechanism],
     sparse: Mask,
     *,
     sample: int | None = None,
@@ -155,9 +155,9 @@ def mass_kept_by_head(
     """
     means = torch.full((len(layers), max(layer.inputs.heads for layer in layers)), torch.nan)
     done, total = 0, sum(layer.inputs.heads for layer in layers)
-    for i, (layer, mechanism) in enumerate(zip(layers, mechanisms, strict=True)):
+    for i, layer in enumerate(layers):
         for head in range(layer.inputs.heads):
-            means[i, head] = mass_kept(layer.inputs, mechanism, sparse, head, sample=sample).mean
+            means[i, head] = mass_kept(layer.inputs.vectors, layer.known_mechanism, sparse, head, sample=sample).mean
             done += 1
             if progress:
                 progress(done / total, means.clone())

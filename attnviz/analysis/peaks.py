@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnviz.analysis.map_cells import Axis, grouped_maxima
 from attnviz.language import _
 
 
@@ -19,10 +20,6 @@ def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Ten
     keys = len(weights)
     if not keys:
         raise ValueError(_("A row without keys has no peaks."))
-    bins = min(most, keys)
-    edges = torch.arange(bins + 1) * keys // bins
-    bin_of = torch.repeat_interleave(torch.arange(bins), edges.diff())
+    bins = Axis(torch.arange(keys), min(most, keys))
     values = weights.detach().cpu().nan_to_num(nan=-torch.inf)
-    largest = torch.full((bins,), -torch.inf, dtype=values.dtype).scatter_reduce(0, bin_of, values, "amax")
-    peaks = torch.nonzero(values == largest[bin_of]).flatten()
-    return torch.full((bins,), keys).scatter_reduce(0, bin_of[peaks], peaks, "amin")
+    return grouped_maxima(values[:, None], bins.sizes)[1][:, 0]

@@ -62,8 +62,10 @@ class Ray:
             raise ClusterError(_("The tensors are on a GPU, and the Ray cluster has none. Move them to the CPU first."))
         if gpus > there:
             raise ClusterError(
-                _("A task has {gpus} GPUs, and the Ray cluster has {there}. Ask for fewer.").format(
-                    gpus=gpus, there=there
+                _(
+                    "A task has {gpus} GPUs, and the Ray cluster has {available}. Ask for fewer.",
+                    gpus=gpus,
+                    available=there,
                 )
             )
         resource, share = ("GPU", gpus) if gpus else ("CPU", 1)
@@ -116,7 +118,7 @@ def connect(address: str = "auto") -> None:
         if _connection.is_alive() or problems:
             detail = str(problems[0]).splitlines()[0] if problems else "Nothing there answers as Ray does."
             raise ConnectionError(
-                _("There is no Ray cluster at {address}. {detail}").format(address=quoted(address), detail=detail)
+                _("There is no Ray cluster at {address}. {detail}", address=quoted(address), detail=detail)
             )
 
 
@@ -153,14 +155,15 @@ def _check_reachable(address: str) -> None:
         socket.create_connection((parts.hostname, parts.port), timeout=PROBE_SECONDS).close()
     except ValueError:
         raise ConnectionError(
-            _("The address of a Ray cluster is auto, host:port or ray://host:port; it is {address}.").format(
-                address=quoted(address)
+            _(
+                "The address of a Ray cluster is auto, host:port or ray://host:port; it is {address}.",
+                address=quoted(address),
             )
         ) from None
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise ConnectionError(
-            _("The Ray cluster at {address} is not reached: {reason}.").format(address=quoted(address), reason=reason)
+            _("The Ray cluster at {address} is not reached: {reason}.", address=quoted(address), reason=reason)
         ) from None
 
 
@@ -183,8 +186,10 @@ def _result(task: Any) -> Any:
         if isinstance(cause, ImportError):
             raise ClusterError(
                 _(
-                    "A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz there."
-                ).format(cause=cause)
+                    "A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz "
+                    "there.",
+                    cause=cause,
+                )
             ) from None
         raise cause from None
     except exceptions.OutOfMemoryError:
@@ -198,7 +203,7 @@ def _result(task: Any) -> Any:
         ) from None
     except exceptions.RayError as problem:
         raise ClusterError(
-            _("The Ray cluster could not do a task: {splitline}").format(splitline=str(problem).splitlines()[0])
+            _("The Ray cluster could not do a task: {reason}", reason=str(problem).splitlines()[0])
         ) from None
 
 

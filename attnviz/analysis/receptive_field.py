@@ -40,17 +40,19 @@ def layers_needed(allowed: Allowed | Sequence[Allowed], layers: int) -> Int[Tens
     masks = [torch.as_tensor(one) for one in ([allowed] if single else allowed)]
     if not masks or len({mask.shape for mask in masks}) > 1:
         sizes = ", ".join(" × ".join(map(str, mask.shape)) for mask in masks) or "none"
-        raise ValueError(_("Give at least one mask, and masks of one size; it got {sizes}.").format(sizes=sizes))
+        raise ValueError(_("Give at least one mask, and masks of one size; it got {sizes}.", sizes=sizes))
     queries, keys = masks[0].shape
     if queries != keys:
         raise ValueError(
             _(
                 "Layers can be stacked where the queries of one are the keys of the next, so there "
-                "must be as many of both; here there are {queries} queries and {keys} keys."
-            ).format(queries=queries, keys=keys)
+                "must be as many of both; here there are {queries} queries and {keys} keys.",
+                queries=queries,
+                keys=keys,
+            )
         )
     if layers < 1:
-        raise ValueError(_("Give at least 1 layer; it got {layers}.").format(layers=layers))
+        raise ValueError(_("Give at least 1 layer; it got {layers}.", layers=layers))
     direct = [mask.cpu().numpy() | np.eye(queries, dtype=bool) for mask in masks]
     needed, reached, latest = direct[0].astype(np.int32), direct[0], 1
     for layer in range(2, layers + 1):

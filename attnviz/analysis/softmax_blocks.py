@@ -26,7 +26,7 @@ from attnviz.analysis.map_cells import Axis, CellBlock, grouped_maxima, padded_g
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import SoftmaxTerms
-from attnviz.scores import DotProduct
+from attnviz.scores import DotProduct, Key, Query, Raw
 
 TILE = 1 << 19  # scores
 STRIP = 256  # keys at most
@@ -35,6 +35,8 @@ LEAST_SUM = 1e-20  # of 2 ** (score − reference): below it single precision ha
 MOST_NUMBERS = 1 << 22  # that are gathered at a time
 COPIED = 64  # strips at a time
 LN_2 = math.log(2)
+PerRow = Float[Tensor, " rows"]
+PerStrip = Float[Tensor, "rows strips"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ class SoftmaxHead:
     others: tuple[KeyStrips, ...]  # the rest of the keys; none if the log-sum-exp is known
     rows: Axis
     columns: Axis
-    lse: Float[Tensor, " rows"] | None  # of the rows, where it is known
+    lse: PerRow | None  # of the rows, where it is known
     rescaled: bool
 
     @property
@@ -103,7 +105,7 @@ def softmax_head(
     rows: Axis,
     columns: Axis,
     special: Special,
-    lse: Float[Tensor, " rows"] | None,
+    lse: PerRow | None,
 ) -> SoftmaxHead | None:
     """Returns what the rows of a head are computed from; None if its weights are no softmax."""
     bound = mechanism.bind(inputs.queries, inputs.keys, inputs.heads)
@@ -147,7 +149,7 @@ class SoftmaxBlock:
 
     cells: CellBlock
     rows: Int[Tensor, " rows"]
-    lse: Float[Tensor, " rows"]
+    lse: PerRow
 
 
 def compute_block(head: SoftmaxHead, rows: Int[Tensor, " rows"]) -> SoftmaxBlock:
@@ -248,10 +250,10 @@ class SoftmaxRows:
                 scale, lse = scale * weight, lse - weight.log2()
         return SoftmaxBlock(self.cells(sums, maxima, reference, scale), self.rows, (lse * LN_2).cpu())
 
-    def sink(self, reference: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+    def sink(self, reference: PerRow) -> PerRow:
         return (self.head.terms.sink / LN_2 - reference).exp2()
 
-    def largest(self, parts: Sequence[Occupied]) -> Float[Tensor, " rows"]:
+    def largest(self, parts: Sequence[Occupied]) -> PerRow:
         """Returns the largest score of each row among some keys; 0 where nothing is allowed."""
         zero = self.query.new_zeros(self.count)
         best = zero + self.head.terms.sink / LN_2
@@ -260,7 +262,7 @@ class SoftmaxRows:
                 best = best.maximum(self.scores(part, tile, zero).amax(1))
         return torch.where(best.isneginf(), 0, best)
 
-    def all_sums(self, reference: Float[Tensor, " rows"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def all_sums(self, reference: PerRow) -> tuple[PerStrip, PerStrip, PerRow, PerRow]:
         """Returns what `reduce` does for the keys in view, and the sums of all keys and of those that are shown."""
         sums, maxima = self.reduce(self.view, reference)
         shown = total = sums.sum(1)
@@ -270,9 +272,7 @@ class SoftmaxRows:
             shown = shown + more if part.strips.shown else shown
         return sums, maxima, total + self.sink(reference), shown
 
-    def reduce(
-        self, part: Occupied, reference: Float[Tensor, " rows"]
-    ) -> tuple[Float[Tensor, "rows strips"], Float[Tensor, "rows strips"]]:
+    def reduce(self, part: Occupied, reference: PerRow) -> tuple[PerStrip, PerStrip]:
         """Returns the sum of 2 ** (score − reference) over each strip, and the maximum of score − reference."""
         sums = self.query.new_zeros(self.count, part.counts.shape[0])
         maxima = torch.full_like(sums, -torch.inf)
@@ -284,7 +284,7 @@ class SoftmaxRows:
 
     # Scores -----------------------------------------------------------------------------------------------------------
 
-    def scores(self, part: Occupied, tile: Tile, reference: Float[Tensor, " rows"]) -> Float[Tensor, "rows keys"]:
+    def scores(self, part: Occupied, tile: Tile, reference: PerRow) -> Float[Tensor, "rows keys"]:
         """Returns the scores of some strips less the reference; −∞ where not allowed or padded."""
         vectors, keys = part.strips.vectors[tile.strips].flatten(0, 1), part.strips.positions[tile.strips].flatten()
         if self.head.is_dot_product:
@@ -296,13 +296,7 @@ class SoftmaxRows:
             self.head.allowed.hide(scores[:, tile.partial], self.positions, keys[tile.partial].clamp(min=0))
         return scores.index_fill_(1, tile.padded.to(self.device), -torch.inf) if tile.padded.shape[0] else scores
 
-    def other_scores(
-        self,
-        query: Float[Tensor, "*batch rows d_q"],
-        key: Float[Tensor, "*batch keys d_k"],
-        queries: Int[Tensor, "..."],
-        keys: Int[Tensor, "..."],
-    ) -> Float[Tensor, "*batch rows keys"]:
+    def other_scores(self, query: Query, key: Key, queries: Int[Tensor, "..."], keys: Int[Tensor, "..."]) -> Raw:
         """Returns scores with biases, in the unit of this block, at these positions."""
         scores = self.head.mechanism.score(query, key)
         q, k = queries.to(self.device), keys.clamp(min=0).to(self.device)
@@ -313,13 +307,7 @@ class SoftmaxRows:
 
     # Cells ------------------------------------------------------------------------------------------------------------
 
-    def cells(
-        self,
-        sums: Float[Tensor, "rows strips"],
-        maxima: Float[Tensor, "rows strips"],
-        reference: Float[Tensor, " rows"],
-        scale: Float[Tensor, " rows"],
-    ) -> CellBlock:
+    def cells(self, sums: PerStrip, maxima: PerStrip, reference: PerRow, scale: PerRow) -> CellBlock:
         """Returns the cells of these rows; a weight is 2 ** (score − reference) · scale."""
         cell = torch.searchsorted(self.head.rows.starts, self.rows, right=True) - 1
         top, sizes = int(cell[0]), torch.bincount(cell - int(cell[0]))
@@ -348,7 +336,7 @@ class SoftmaxRows:
         )
 
     def largest_in_strips(
-        self, row: Int[Tensor, "cells strips"], reference: Float[Tensor, " rows"], scale: Float[Tensor, " rows"]
+        self, row: Int[Tensor, "cells strips"], reference: PerRow, scale: PerRow
     ) -> tuple[Float[Tensor, "cells strips"], Int[Tensor, "cells strips"]]:
         """Returns the logarithm of the largest weight of one row in each strip, and its key."""
         strips, shift, best, keys = self.view.strips, reference - scale.log2(), [], []

@@ -62,7 +62,7 @@ def sparse_presets(dense: DenseHead, budget: float, progress: OnPresets | None =
     """Returns the patterns of which some size keeps at most a share `budget` of the pairs that the head's own mask
     allows, those that keep most mass first.
 
-    Each leaves the largest number of pairs within the budget. `progress` is called after each with the share that is
+    Each leaves the largest number of pairs within the budget. `progress` is called before each with the share that is
     done and the patterns so far; what it raises cancels. Raises ValueError if the own mask's pairs are too many to
     count.
 
@@ -77,14 +77,14 @@ def sparse_presets(dense: DenseHead, budget: float, progress: OnPresets | None =
     patterns = _Patterns(dense)
     own = cost(dense.mechanism.mask, dense.inputs.queries, dense.inputs.keys, head=dense.head).kept
     every = list(patterns.all())
-    results = []
+    results: list[SparsePreset] = []
     for i, (name, most, make) in enumerate(every):
+        if progress:
+            progress(i / len(every), _best_first(results))
         size = _largest(lambda size, make=make: patterns.pairs(make(size)), most, int(budget * own))  # type: ignore[misc]
         if size:
             mask = make(size)
             results.append(SparsePreset(name, mask, patterns.cost(mask), dense.kept(mask)))
-        if progress:
-            progress((i + 1) / len(every), _best_first(results))
     return _best_first(results)
 
 

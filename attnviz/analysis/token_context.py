@@ -30,9 +30,7 @@ def token_context(tokens: Sequence[str], position: int, width: int = 8) -> Token
         TokenContext(before='[CLS] un', token='believ', after='able (it …')
     """
     if not 0 <= position < len(tokens):
-        raise IndexError(
-            _("There are {count} tokens, none at {position}.").format(count=len(tokens), position=position)
-        )
+        raise IndexError(_("There are {count} tokens, none at {position}.", count=len(tokens), position=position))
     first, end = max(0, position - width), min(len(tokens), position + width + 1)
     part = tokens[first:end]
     spaced = any(token[:1].isspace() or token[-1:].isspace() for token in part)

@@ -3,37 +3,40 @@
 from collections.abc import Sequence
 
 from attnviz.formatting import grouped
-from attnviz.inputs import Inputs
+from attnviz.inputs import MapAxes
 from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
+from attnviz.weights_only import FixedWeights
 
 MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
 MOST_MAP_WORK = 40_000_000_000  # steps of one long map, computed in the background: a minute or two
-HEAVY_WORK = 10_000_000  # steps: more take longer than a click should
 
 
-def heads_work(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> int:
+def heads_work(layers: Sequence[Layer]) -> int:
     """Returns the approximate number of steps that computing all heads of these layers takes."""
     return sum(
-        layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * mechanism.score.work
-        for layer, mechanism in zip(layers, mechanisms, strict=True)
+        layer.inputs.heads * layer.inputs.queries * layer.inputs.keys * _pair_work(layer.mechanism) for layer in layers
     )
 
 
-def map_work(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> int:
+def _pair_work(mechanism: Mechanism | FixedWeights) -> int:
+    return mechanism.score.work if isinstance(mechanism, Mechanism) else 1
+
+
+def map_work(inputs: MapAxes, mechanism: Mechanism | FixedWeights, head: int = 0) -> int:
     """Returns the approximate number of steps that the map of one head takes: of many, only pairs that its mask allows.
 
     Raises ValueError if the pairs of a mask are too many to count.
     """
     pairs = inputs.queries * inputs.keys
-    if pairs * mechanism.score.work > MOST_MAP_WORK:
+    if isinstance(mechanism, Mechanism) and pairs * mechanism.score.work > MOST_MAP_WORK:
         pairs = cost(mechanism.mask, inputs.queries, inputs.keys, head=head).kept
-    return pairs * mechanism.score.work
+    return pairs * _pair_work(mechanism)
 
 
-def check_map(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> None:
+def check_map(inputs: MapAxes, mechanism: Mechanism | FixedWeights, head: int = 0) -> None:
     """Raises ValueError if the long map of one head takes too many steps."""
     work = map_work(inputs, mechanism, head)
     if work > MOST_MAP_WORK:
@@ -41,8 +44,10 @@ def check_map(inputs: Inputs, mechanism: Mechanism, head: int = 0) -> None:
             _(
                 "The map of this head has {work} pairs of a query and a key that its mask allows; at "
                 "most {MOST_MAP_WORK} are computed for one picture. Choose a mask that allows fewer, "
-                "or bring fewer tokens."
-            ).format(work=grouped(work), MOST_MAP_WORK=grouped(MOST_MAP_WORK))
+                "or bring fewer tokens.",
+                work=grouped(work),
+                MOST_MAP_WORK=grouped(MOST_MAP_WORK),
+            )
         )
 
 
@@ -51,22 +56,21 @@ def is_affordable(work: int) -> bool:
     return work <= MOST_WORK
 
 
-def is_heavy(work: int) -> bool:
-    """Returns whether so many steps take about 0.1 seconds or more."""
-    return work > HEAVY_WORK
-
-
 def check_work(work: int, task: str, advice: str) -> None:
     """Raises ValueError if a task takes too many steps. The message names the task and ends with the advice."""
     if not is_affordable(work):
         raise ValueError(
-            _("{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}").format(
-                task=task, work=grouped(work), MOST_WORK=grouped(MOST_WORK), advice=advice
+            _(
+                "{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}",
+                task=task,
+                work=grouped(work),
+                MOST_WORK=grouped(MOST_WORK),
+                advice=advice,
             )
         )
 
 
-def check_heads(layers: Sequence[Layer], mechanisms: Sequence[Mechanism]) -> None:
+def check_heads(layers: Sequence[Layer]) -> None:
     """Raises ValueError if computing all heads of these layers takes too many steps."""
     advice = _("Show one layer, take another score, or bring fewer tokens or heads.")
-    check_work(heads_work(layers, mechanisms), _("To compute all these heads"), advice)
+    check_work(heads_work(layers), _("To compute all these heads"), advice)

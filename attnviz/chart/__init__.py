@@ -9,7 +9,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from attnviz.figures.chart_spec import Chart, ChartSpec
 from attnviz.figures.sentences import CellSentences, ChangeSentences
@@ -19,14 +18,6 @@ from attnviz.language import _
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
 
 
-def figure_json(figure: go.Figure) -> dict[str, Any]:
-    """Returns a figure without its template; Figure.to_plotly_json would write arrays as base64."""
-    return {
-        "data": [trace.to_plotly_json() for trace in figure.data],
-        "layout": figure.layout.to_plotly_json() | {"template": None},
-    }
-
-
 _THEMES = {theme: template.to_plotly_json() for theme, template in THEMES.items()}  # every chart brings them along
 
 
@@ -34,37 +25,35 @@ def header(
     picture: Chart[ChartSpec],
     key: str,
     *,
-    label: str,
-    name: str,
-    description: str,
     height: int,
     pinned: int | None = None,
-    grows: bool = True,
-    hint: str = "",
+    grows: bool | None = None,
     title: str = "",
     clicks: bool = False,
     views: bool = False,
 ) -> dict[str, Any]:
     """Returns what the browser needs to show a picture, `height` pixels high.
 
-    `label` and `description` are for screen readers, `name` is the name of its files when it is saved, `key` tells it
-    from the other charts of a page, and `stamp` from the pictures that it showed before. `pinned` marks a row of a
-    heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher where the window has room.
-    With `clicks` and `views` it reports clicks and zooms.
+    `key` tells it from the other charts of a page, and `stamp` from the pictures that it showed before. `pinned` marks
+    a row of a heatmap. With `grows` the picture is higher where the window has room; by default its specification says
+    so. With `clicks` and `views` it reports clicks and zooms.
     """
-    figure = figure_json(picture.figure)
+    drawn, about = picture.figure, picture.about
+    # Without its template; Figure.to_plotly_json would write arrays as base64.
+    layout = drawn.layout.to_plotly_json() | {"template": None}
+    figure = {"data": [trace.to_plotly_json() for trace in drawn.data], "layout": layout}
     return {
         "figure": figure,
         "spec": picture.spec,
         "stamp": zlib.crc32(pack({"figure": figure, "spec": picture.spec})),
         "themes": _THEMES,
-        "label": label,
-        "description": description,
+        "label": about.label,
+        "description": about.description,
         "height": height,
         "pinned": pinned,
-        "hint": hint,
+        "hint": about.hint,
         "title": title,
-        "grows": grows,
+        "grows": picture.spec.grows if grows is None else grows,
         "clicks": clicks,
         "paints": False,
         "drags": False,
@@ -73,7 +62,7 @@ def header(
         "dragStamp": 0,
         "drop": 0,
         "key": key,
-        "name": name,
+        "name": about.name or about.label,
     }
 
 

@@ -21,10 +21,6 @@ export function changeOf(before, after) {
  * @param {import("./types").Row} weights
  */
 export function strongest(weights) {
-  /** @type {number | null} */
-  let best = null;
-  weights.forEach((weight, j) => {
-    if (weight > (best === null ? -Infinity : weights[best])) best = j;
-  });
-  return /** @type {number | null} */ (best);
+  const place = weights.reduce((best, weight, j) => (weight > (weights[best] ?? -Infinity) ? j : best), -1);
+  return place < 0 ? null : place;
 }

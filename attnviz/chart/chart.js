@@ -1,8 +1,9 @@
 // One chart: its size, its sentence, its buttons and what lies over the figure. What a cell is and what can be done with
 // it is a matter of the mode of the figure, each with a controller of its own. Text goes in as textContent only.
 
-import { _ } from "./words.js";
+import { themeOf } from "./colors.js";
 import { Controller } from "./controller.js";
+import { button, element } from "./elements.js";
 import { download, raster } from "./files.js";
 import { HeatmapController } from "./heatmap.js";
 import { MosaicController } from "./mosaic.js";
@@ -10,9 +11,10 @@ import { PaintingController } from "./painting.js";
 import { PlaneController } from "./plane.js";
 import { Graph, load } from "./plotly_adapter.js";
 import { PointsController } from "./points.js";
+import { svg } from "./svg.js";
 import { wipe } from "./wipe.js";
+import { _ } from "./words.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
 const USUAL = 14; // pixels of most letters
 const WIDE = 560; // pixels from which there is room beside a map
@@ -101,14 +103,11 @@ export class Chart {
    * @param {() => void} action
    */
   #button(text, label, action) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = text;
-    button.title = label;
-    button.setAttribute("aria-label", label);
-    button.onclick = action;
-    this.tools.append(button);
-    return button;
+    const made = button(text, "", action);
+    made.title = label;
+    made.setAttribute("aria-label", label);
+    this.tools.append(made);
+    return made;
   }
 
   close() {
@@ -180,7 +179,7 @@ export class Chart {
     this.isWide = this.width >= WIDE;
     // In a presentation the page's own letters are larger, and the chart's follow.
     this.large = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
-    this.theme = isDark(style.getPropertyValue("--st-background-color")) ? "dark" : "light";
+    this.theme = themeOf(this.root);
     this.root.dataset.theme = this.theme;
     this.accent = style.getPropertyValue("--accent").trim();
     this.color = style.getPropertyValue("--st-text-color").trim();
@@ -214,7 +213,7 @@ export class Chart {
     const room = header.grows ? wanted : 0;
     const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
     const height = Math.min(Math.max(header.height, room), limit);
-    const grown = this.isWide || controller.growsLetters ? Math.min(1.5, height / header.height, width / 340) : 1;
+    const grown = this.isWide || controller.isOverview ? Math.min(1.5, height / header.height, width / 340) : 1;
     this.letters = Math.max(large, grown);
     this.smallest = large > 1 ? Math.round(USUAL * large) : 0;
     this.root.style.setProperty("--letters", String(this.letters));
@@ -290,16 +289,13 @@ export class Chart {
 
   /**
    * Adds an element to what lies over the figure.
-   * @param {string} name
-   * @param {Record<string, string | number>} attributes
+   * @template {keyof SVGElementTagNameMap} Name
+   * @param {Name} name
+   * @param {import("./svg.js").Attributes} attributes
    * @param {string} [text]
    */
-  add(name, attributes, text) {
-    const element = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-    if (text !== undefined) element.textContent = text;
-    this.overlay.append(element);
-    return element;
+  add(name, attributes, text = "") {
+    return this.overlay.appendChild(svg(name, attributes, text));
   }
 
   /**
@@ -337,10 +333,7 @@ export class Chart {
     this.sentence.replaceChildren(
       ...template.split(/(\{\w+\})/).map((part) => {
         const name = part.slice(1, -1);
-        if (!(part.startsWith("{") && name in words)) return part;
-        const element = document.createElement("bdi");
-        element.textContent = words[name];
-        return element;
+        return part.startsWith("{") && name in words ? element("bdi", "", words[name]) : part;
       }),
     );
     this.sentence.title = this.sentence.textContent ?? "";
@@ -357,15 +350,12 @@ export class Chart {
   async #save(kind) {
     const { pictureWidth: width, height } = this;
     const page = new DOMParser().parseFromString(await this.graph.svg(width, height), "image/svg+xml");
-    const paper = document.createElementNS(SVG, "rect");
-    paper.setAttribute("width", String(width));
-    paper.setAttribute("height", String(height));
-    paper.setAttribute("fill", getComputedStyle(this.root).getPropertyValue("--st-background-color"));
-    page.documentElement.prepend(paper);
-    for (const element of this.overlay.children) page.documentElement.append(element.cloneNode(true));
+    const fill = getComputedStyle(this.root).getPropertyValue("--st-background-color");
+    page.documentElement.prepend(svg("rect", { width, height, fill }));
+    for (const one of this.overlay.children) page.documentElement.append(one.cloneNode(true));
     page.documentElement.setAttribute("font-family", "Source Sans, Helvetica, Arial, sans-serif");
-    const svg = new Blob([new XMLSerializer().serializeToString(page)], { type: "image/svg+xml" });
-    download(kind === "SVG" ? svg : await raster(svg, width, height), `${this.header?.name}.${kind.toLowerCase()}`);
+    const file = new Blob([new XMLSerializer().serializeToString(page)], { type: "image/svg+xml" });
+    download(kind === "SVG" ? file : await raster(file, width, height), `${this.header?.name}.${kind.toLowerCase()}`);
   }
 }
 
@@ -385,14 +375,4 @@ function enlarge(part, smallest) {
     if (key.endsWith("font") && value.size < smallest) value.size = smallest;
     enlarge(value, smallest);
   }
-}
-
-/** @param {string} color */
-function isDark(color) {
-  const canvas = document.createElement("canvas").getContext("2d");
-  if (!canvas) return false;
-  canvas.fillStyle = color.trim() || "#fff";
-  canvas.fillRect(0, 0, 1, 1);
-  const [red, green, blue] = canvas.getImageData(0, 0, 1, 1).data;
-  return 0.299 * red + 0.587 * green + 0.114 * blue < 128;
 }

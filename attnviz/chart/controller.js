@@ -1,18 +1,16 @@
 // What all modes of a chart share. A mode without more than this is a figure that is only shown.
 
+import { isPlain, STEPS } from "./keys.js";
+import { follow } from "./pointer.js";
+
 /** @typedef {import("./types").Cell} Cell */
 
 const STILL = 4; // pixels that a click may move
-/** @type {Record<string, [number, number]>} rows down and columns to the right */
-export const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-
-/** @param {KeyboardEvent} event */
-export function isPlain(event) {
-  return !event.altKey && !event.ctrlKey && !event.metaKey;
-}
 
 /** @template {import("./types").Spec} S */
 export class Controller {
+  isOverview = false; // drawn after the others of the page, with letters that grow in a narrow column, too
+
   /**
    * @param {import("./chart.js").Chart} chart
    * @param {import("./types").Header & { spec: S }} header
@@ -68,18 +66,8 @@ export class Controller {
     return { width, height };
   }
 
-  /** Whether letters grow with the chart in a narrow column, too. */
-  get growsLetters() {
-    return false;
-  }
-
   /** Whether the chart has a wide line of text above a narrow picture. */
   get isSmall() {
-    return false;
-  }
-
-  /** Whether the chart is an overview, first drawn after the others of the page. */
-  get isOverview() {
     return false;
   }
 
@@ -127,16 +115,10 @@ export class Controller {
 
   /** @param {PointerEvent} down */
   press(down) {
-    // Plotly covers the page while a button is down, so the release arrives at the window alone.
-    const pressed = new AbortController();
-    /** @param {Event} event */
-    const end = (event) => {
-      pressed.abort();
-      const up = /** @type {PointerEvent} */ (event);
+    follow(down, (up) => {
       const cell = up.type === "pointerup" ? this.cellAt(up) : null;
       if (cell && Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) <= STILL) this.release(cell, up);
-    };
-    for (const kind of ["pointerup", "pointercancel"]) window.addEventListener(kind, end, { signal: pressed.signal });
+    });
   }
 
   /**

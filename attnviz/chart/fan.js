@@ -1,6 +1,7 @@
 // The fan of one query's weights: lines from the query to the keys, and a bar at each key.
 
 import { number } from "./number.js";
+import { curve } from "./svg.js";
 
 const MOST_LINES = 400;
 const LONGEST_NAME = 40; // characters
@@ -40,10 +41,9 @@ export function drawFan(controller, row, column) {
   const rows = row === null ? queries.map((_, i) => i).filter(inView) : [row];
   const least = row === null ? 0.02 : 0.004;
   for (const { i, j, weight } of heaviest(weights, rows, least, MOST_LINES)) {
-    const [y0, y1, middle] = [origin(i), y(j), (from + to) / 2];
     const opacity = (row === null ? 0.45 : 0.9) * Math.min(1, 0.08 + weight / scale);
     chart.add("path", {
-      d: `M${from} ${y0}C${middle} ${y0} ${middle} ${y1} ${to} ${y1}`,
+      d: curve([from, origin(i)], [to, y(j)]),
       fill: "none",
       stroke: j === column ? accent : color,
       "stroke-opacity": j === column ? 1 : opacity,
@@ -55,7 +55,7 @@ export function drawFan(controller, row, column) {
   const names = [];
   /** @type {(attributes: Record<string, string | number>, name: string, width: number) => void} */
   const addName = (attributes, name, width) =>
-    void names.push([/** @type {SVGTextContentElement} */ (chart.add("text", { ...text, ...attributes }, name)), width]);
+    void names.push([chart.add("text", { ...text, ...attributes }, name), width]);
   if (!isWide)
     for (const i of apart(rows, origin, lineHeight * 0.95)) {
       const weight = row === null ? 400 : 600;

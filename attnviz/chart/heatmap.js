@@ -167,15 +167,10 @@ export class HeatmapController extends ReadingController {
       const [x, y] = [keyTicks(keys, w, this.fontSize, least), ticks(queries, h, this.fontSize, least)];
       if (String([graph.tickvals("xaxis"), graph.tickvals("yaxis")]) !== String([x.tickvals, y.tickvals])) {
         this.isRelabelling = true;
-        await graph.relayout({
-          "xaxis.tickvals": x.tickvals,
-          "xaxis.ticktext": x.ticktext,
-          "xaxis.tickangle": x.tickangle,
-          "xaxis.tickfont.size": x.tickfont.size,
-          "yaxis.tickvals": y.tickvals,
-          "yaxis.ticktext": y.ticktext,
-          "yaxis.tickfont.size": y.tickfont.size,
-        });
+        const changes = Object.entries({ xaxis: x, yaxis: y }).flatMap(([axis, labels]) =>
+          Object.entries(labels).map(([name, value]) => [`${axis}.${name}`, value]),
+        );
+        await graph.relayout(Object.fromEntries(changes));
         this.isRelabelling = false;
       }
       for (const peer of this.#peers()) peer.#follow(graph.range("xaxis"), graph.range("yaxis"));
@@ -277,10 +272,7 @@ export class HeatmapController extends ReadingController {
     return column < 0 || column >= this.weights[0].length ? null : { row, column };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {PointerEvent} up
-   */
+  /** @type {ReadingController<any>["release"]} */
   release(cell, up) {
     clearTimeout(this.waiting);
     if (this.chart.reset.hidden) return this.click(cell);
@@ -304,10 +296,7 @@ export class HeatmapController extends ReadingController {
     return { row: this.header.pinned ?? top, column: left };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {[number, number]} step
-   */
+  /** @type {ReadingController<any>["next"]} */
   next({ row, column }, [down, along]) {
     const { left, right, top, bottom } = this.#bounds;
     return {
@@ -316,18 +305,12 @@ export class HeatmapController extends ReadingController {
     };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {boolean} last
-   */
+  /** @type {ReadingController<any>["end"]} */
   end({ row }, last) {
     return { row, column: last ? this.#bounds.right : this.#bounds.left };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {string} key
-   */
+  /** @type {ReadingController<any>["act"]} */
   act(cell, key) {
     const { pinned } = this.header;
     if (key !== "Escape" || pinned === null) return super.act(cell, key);

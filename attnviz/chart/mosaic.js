@@ -9,18 +9,9 @@ const WIDEST = 1.6; // a tile's width for its height
 
 /** @extends {NamingController<import("./types").MosaicSpec>} */
 export class MosaicController extends NamingController {
-  get growsLetters() {
-    return true;
-  }
+  isOverview = true;
 
-  get isOverview() {
-    return true;
-  }
-
-  /**
-   * @param {number} width
-   * @param {number} height
-   */
+  /** @type {NamingController<any>["fit"]} */
   fit(width, height) {
     const { rows, columns, least } = this.spec;
     if (!least) return super.fit(width, height);
@@ -56,10 +47,7 @@ export class MosaicController extends NamingController {
     return { row: this.spec.tileHeight - this.spec.height, column: 0 };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {[number, number]} step
-   */
+  /** @type {NamingController<any>["next"]} */
   next({ row, column }, [down, right]) {
     const { tileHeight, tileWidth } = this.spec;
     const [bottom, last] = [this.#cells.length - 1, this.#cells[0].length - 1];
@@ -69,10 +57,7 @@ export class MosaicController extends NamingController {
     };
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {boolean} last
-   */
+  /** @type {NamingController<any>["end"]} */
   end({ row }, last) {
     return { row, column: last ? this.#cells[0].length - 1 : 0 };
   }
@@ -80,13 +65,13 @@ export class MosaicController extends NamingController {
   async drawn() {
     await super.drawn();
     const [frame] = /** @type {any[]} */ (this.header.figure.layout.shapes ?? []);
-    if (frame) this.#reveal([frame.x0, frame.y0], [frame.x1, frame.y1]);
+    if (frame) this.#reveal([[frame.x0, frame.y0], [frame.x1, frame.y1]]);
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
     super.key(event);
-    if (this.cursor) this.#reveal(...this.#corners(this.cursor));
+    if (this.cursor) this.#reveal(this.#corners(this.cursor));
   }
 
   draw() {
@@ -107,12 +92,9 @@ export class MosaicController extends NamingController {
     return [[left - 0.5, bottom - height - 0.5], [left + width - 0.5, bottom - 0.5]];
   }
 
-  /**
-   * @param {[number, number]} corner
-   * @param {[number, number]} opposite
-   */
-  #reveal(corner, opposite) {
-    const [[x, y], [right, below]] = [corner, opposite].map((one) => this.chart.graph.pixels(one));
+  /** @param {import("./types").Pair[]} corners */
+  #reveal(corners) {
+    const [[x, y], [right, below]] = corners.map((corner) => this.chart.graph.pixels(corner));
     this.chart.reveal(x, y, right, below);
   }
 }

@@ -1,6 +1,7 @@
 // A heatmap whose cells are painted: those under a stroke become allowed, or masked where the first one was allowed.
 
 import { HeatmapController } from "./heatmap.js";
+import { follow } from "./pointer.js";
 
 /** @typedef {{ row: number, column: number }} Painted */
 
@@ -20,25 +21,13 @@ export class PaintingController extends HeatmapController {
     if (!first || first.column === null) return;
     down.preventDefault();
     this.#begin({ row: first.row, column: first.column });
-    const painting = new AbortController();
-    /** @type {(kind: string, action: (event: PointerEvent) => void) => void} */
-    const listen = (kind, action) =>
-      window.addEventListener(kind, (event) => action(/** @type {PointerEvent} */ (event)), { signal: painting.signal });
-    listen("pointermove", (move) => {
+    follow(down, () => this.#end(), (move) => {
       // A fast hand skips cells between two events.
       for (const event of move.getCoalescedEvents?.() ?? [move]) this.#extend(this.cellAt(event));
     });
-    for (const kind of ["pointerup", "pointercancel"])
-      listen(kind, () => {
-        painting.abort();
-        this.#end();
-      });
   }
 
-  /**
-   * @param {import("./types").Cell} cell
-   * @param {string} key
-   */
+  /** @type {HeatmapController["act"]} */
   act(cell, key) {
     if (key !== " " || cell.column === null) return super.act(cell, key);
     this.#begin({ row: cell.row, column: cell.column });

@@ -32,6 +32,11 @@ export function unpack(bytes) {
   return header;
 }
 
+/** @param {string} text */
+export function fromBase64(text) {
+  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+}
+
 /**
  * @param {number} bits of a number of half precision
  * @returns {number}

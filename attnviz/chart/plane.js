@@ -1,16 +1,16 @@
 // A point that can be dragged. It moves in the browser alone, by the pointer or by the arrow keys, as an arrow from the
 // origin, and is reported where it is let go.
 
-import { Controller, isPlain } from "./controller.js";
+import { Controller } from "./controller.js";
+import { isPlain, STEPS } from "./keys.js";
 import { keepEqual } from "./payload.js";
+import { follow } from "./pointer.js";
 import { project } from "./projection.js";
 
 /** @typedef {import("./types").Pair} Pair */
 
 const REACH = 32; // pixels around the point that a finger need not hit any better
 const TAP = 8; // pixels that a finger may move
-/** @type {Record<string, Pair>} */
-const STEPS = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 /** @extends {Controller<import("./types").PlaneSpec>} */
 export class PlaneController extends Controller {
@@ -73,7 +73,7 @@ export class PlaneController extends Controller {
     event.preventDefault();
     const [x, y] = this.#place;
     const far = this.spec.drag.step * (event.shiftKey ? 5 : 1);
-    this.#moveTo([x + step[0] * far, y + step[1] * far]);
+    this.#moveTo([x + step[1] * far, y - step[0] * far]);
   }
 
   /** Where the point is. */
@@ -99,27 +99,19 @@ export class PlaneController extends Controller {
    * @param {boolean} tap
    */
   #follow(down, tap) {
-    const followed = new AbortController();
-    /** @type {(kind: string, action: (event: PointerEvent) => void) => void} */
-    const listen = (kind, action) =>
-      window.addEventListener(kind, (event) => action(/** @type {PointerEvent} */ (event)), { signal: followed.signal });
     let frame = 0;
-    listen("pointermove", (move) => {
-      if (tap || move.pointerId !== down.pointerId || frame) return;
+    const end = (/** @type {PointerEvent} */ up) => {
+      cancelAnimationFrame(frame);
+      const isMeant = !tap || Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) < TAP;
+      if (up.type === "pointerup" && isMeant) this.#moveTo(this.#pointAt(up));
+      this.#report();
+    };
+    follow(down, end, (move) => {
+      if (tap || frame) return;
       frame = requestAnimationFrame(() => {
         frame = 0;
-        if (!followed.signal.aborted) this.#moveTo(this.#pointAt(move));
+        this.#moveTo(this.#pointAt(move));
       });
-    });
-    listen("pointercancel", () => {
-      followed.abort();
-      this.#report();
-    });
-    listen("pointerup", (up) => {
-      if (up.pointerId !== down.pointerId) return;
-      followed.abort();
-      if (!tap || Math.hypot(up.clientX - down.clientX, up.clientY - down.clientY) < TAP) this.#moveTo(this.#pointAt(up));
-      this.#report();
     });
   }
 

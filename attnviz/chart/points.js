@@ -32,22 +32,15 @@ export class PointsController extends NamingController {
     const { bars } = this.spec;
     if (bars && (left < l || left > l + w || top < t || top > t + h)) return null;
     const distances = this.places().map(([x, y]) => Math.hypot(x - left, bars ? 0 : y - top));
-    /** @type {number | null} */
-    let row = null;
-    distances.forEach((distance, i) => {
-      if (distance < (row === null ? NEAR : distances[row])) row = i;
-    });
-    return row === null ? null : { row, column: 0 };
+    const row = distances.reduce((best, distance, i) => (distance < (distances[best] ?? NEAR) ? i : best), -1);
+    return row < 0 ? null : { row, column: 0 };
   }
 
   first() {
     return this.#move(-1, 1, 0);
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {[number, number]} step
-   */
+  /** @type {NamingController<any>["next"]} */
   next({ row }, [down, right]) {
     return this.#move(row, right || down, right ? 0 : 1);
   }

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from jaxtyping import Bool, Float, Shaped
 from attnviz.formatting import grouped, visible
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Check, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
-from attnviz.lessons.prediction import is_predictable, normalized
+from attnviz.lessons.prediction_distance import is_predictable, normalized
 
 MOST_ROWS = MOST_COLUMNS = 64
 LONGEST_ASK = 500  # characters
 LONGEST_NAME = 200
-MOST_TEXTS = 6  # options that are texts
 MOST_PICKS = 64
 POINTS = 10
 LARGEST_NUMBER = 1e9
@@ -60,7 +59,7 @@ class Question:
             (self.columns, MOST_COLUMNS, TOO_MANY_COLUMNS),
         ):
             if not isinstance(names, tuple) or len(names) > most:
-                raise ValueError(_(too_many).format(most=most, count=len(names)))
+                raise ValueError(_(too_many, most=most, count=len(names)))
             for name in names:
                 _check_text(name, LONGEST_NAME, N_("An option is a text of at most {longest} characters."))
         if any(type(one) is not bool for one in (self.hides, self.numeric)):
@@ -80,8 +79,10 @@ class Question:
         most = min(self.size, MOST_PICKS)
         if not 0 <= self.picks <= most or self.points not in (0, POINTS) or self.right is not None:
             raise ValueError(
-                _("A question allows 1 to {most} picks, or {points} points, and has no right number.").format(
-                    most=most, points=POINTS
+                _(
+                    "A question allows 1 to {most} picks, or {points} points, and has no right number.",
+                    most=most,
+                    points=POINTS,
                 )
             )
         if self.truth and (
@@ -113,7 +114,7 @@ class Question:
             raise ValueError(_("This is no question of a class: its fields are others."))
         for name in ("rows", "columns", "truth"):
             if not isinstance(table.get(name, []), list):
-                raise ValueError(_("This is no question of a class: its {name} are no list.").format(name=name))
+                raise ValueError(_("This is no question of a class: its {name} are no list.", name=name))
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
         }
@@ -121,74 +122,52 @@ class Question:
 
 
 def text_question(ask: str, options: Sequence[str], right: str | None = None) -> Question:
-    """Returns a question to choose one of up to six texts, of which one is right, or none."""
-    if len(options) > MOST_TEXTS:
-        raise ValueError(
-            _("A question has at most {most} texts to choose from; there are {count}.").format(
-                most=MOST_TEXTS, count=len(options)
-            )
-        )
-    if len({*options}) < len(options) or not all(isinstance(option, str) and option.strip() for option in options):
-        raise ValueError(_("The texts to choose from must differ, and none may be empty."))
-    if right is not None and right not in options:
-        raise ValueError(_("The right text is not among those to choose from."))
+    """Returns a question to choose one of several texts, of which one is right, or none."""
     truth = () if right is None else tuple(float(option == right) for option in options)
     return Question(ask, columns=tuple(options), picks=1, truth=truth)
 
 
-def keys_question(
-    query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, picks: int = 1, ask: str = ""
-) -> Question:
+def keys_question(ask: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, picks: int = 1) -> Question:
     """Returns a question to pick the keys with the largest weights of a query. Masked keys, NaN, have no weight."""
-    ask = ask or plural(
-        "Which key has the largest weight of {query}?", "Which {picks} keys have the largest weights of {query}?", picks
-    ).format(picks=picks, query=_word(query))
     return Question(ask, columns=_names(keys), picks=picks, truth=_shares(weights), hides=True)
 
 
-def points_question(query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"], *, ask: str = "") -> Question:
+def points_question(ask: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"]) -> Question:
     """Returns a question to spread ten points over keys as a query spreads its weights. NaN, masked, is no weight."""
-    ask = ask or _("Where does {query} look? Spread {points} points.").format(query=_word(query), points=POINTS)
     return Question(ask, columns=_names(keys), points=POINTS, truth=_shares(weights), hides=True)
 
 
-def head_question(name: str, metric: Float[np.ndarray, "layers heads"], *, largest: bool = True) -> Question:
-    """Returns a question for the head with the largest value, or the smallest, of a metric; NaN is no value.
+def head_question(name: str, metric: Float[np.ndarray, "layers heads"]) -> Question:
+    """Returns a question for the head with the largest value of a metric; NaN is no value.
 
-    Rows are layers and columns are heads, counted from 0. Equally good heads share the truth.
+    Rows are layers and columns are heads, counted from 0. Equally good heads share the truth. The picture stays: the
+    small maps tell.
     """
-    if metric.ndim != 2 or not np.isfinite(metric).any():
+    if not np.isfinite(metric).any():
         raise ValueError(_("A question about heads needs a value of the metric for at least one head."))
-    best = np.nanmax(metric) if largest else np.nanmin(metric)
+    best = np.isclose(metric, np.nanmax(metric), rtol=1e-6, atol=1e-9)
     layers, heads = metric.shape
     return Question(
-        ask=_("Which head is {name}?").format(name=name),
-        rows=tuple(_("Layer {layer}").format(layer=layer) for layer in range(layers)) if layers > 1 else ("",),
-        columns=tuple(_("Head {head}").format(head=head) for head in range(heads)),
+        ask=_("Which head is {name}?", name=name),
+        rows=tuple(_("Layer {layer}", layer=layer) for layer in range(layers)) if layers > 1 else ("",),
+        columns=tuple(_("Head {head}", head=head) for head in range(heads)),
         picks=1,
-        truth=_shares(np.isclose(metric, best, rtol=1e-6, atol=1e-9).astype("f8").ravel()),
-        hides=True,
+        truth=_shares(best.astype("f8").ravel()),
     )
 
 
 def cells_question(
     ask: str, queries: Sequence[str], keys: Sequence[str], cells: Bool[np.ndarray, "queries keys"]
 ) -> Question:
-    """Returns a question to tap the cells of a map, such as those that a mask removes."""
-    count = int(np.count_nonzero(cells))
-    if not count:
-        raise ValueError(_("There is no such cell on this map, so there is nothing to find. Choose another mask."))
-    truth = _shares(cells.astype("f8").ravel())
-    return Question(ask, _names(queries), _names(keys), picks=min(count, MOST_PICKS), truth=truth, hides=True)
-
-
-def number_question(ask: str, right: float | None = None) -> Question:
-    """Returns a question for a number."""
-    return Question(ask, numeric=True, right=right, hides=right is not None)
+    """Returns a question to tap the cells of a map, such as those that a mask removes. Raises ValueError if there are
+    none."""
+    truth, picks = _shares(cells.astype("f8").ravel()), min(int(np.count_nonzero(cells)), MOST_PICKS)
+    return Question(ask, _names(queries), _names(keys), picks=picks, truth=truth, hides=True)
 
 
 def lesson_question(ask: str, check: Check | None, quantities: Quantities) -> Question | None:
-    """Returns the question of a lesson's step; None for one that is not answered by options or a number.
+    """Returns the question of a lesson's step, for which the page stays as it does for a reader; None for one that is
+    not answered by options or a number.
 
     Raises ValueError if the page has no such quantity.
     """
@@ -198,9 +177,9 @@ def lesson_question(ask: str, check: Check | None, quantities: Quantities) -> Qu
         case Tap(count):
             weights = token_weights(quantities)
             values = np.array([*weights.values()])
-            return keys_question("", [*weights], values, picks=min(count, len(weights)), ask=ask)
+            return replace(keys_question(ask, [*weights], values, picks=min(count, len(weights))), hides=False)
         case NumberCheck(quantity):
-            return number_question(ask, find_quantity(quantity, quantities))
+            return Question(ask, numeric=True, right=find_quantity(quantity, quantities))
     return None
 
 
@@ -237,18 +216,18 @@ def parse_answer(question: Question, value: Any) -> Answer:
     if question.picks:
         if not isinstance(value, list) or not 1 <= len(value) <= question.picks:
             raise ValueError(
-                plural("Tap one option.", "Tap 1 to {picks} options.", question.picks).format(picks=question.picks)
+                plural("Tap one option.", "Tap 1 to {picks} options.", question.picks, picks=question.picks)
             )
         counts = dict.fromkeys((_index(question, one) for one in value), 1)
         if len(counts) < len(value):
             raise ValueError(_("Tap different options."))
         return Answer(tuple(sorted(counts.items())))
     if not isinstance(value, dict) or len(value) > question.points:
-        raise ValueError(_("Spread up to {points} points over the options.").format(points=question.points))
+        raise ValueError(_("Spread up to {points} points over the options.", points=question.points))
     spread: dict[int, int] = {}
     for name, count in value.items():
         if type(count) is not int or not 0 <= count <= question.points:
-            raise ValueError(_("Points are whole numbers from 0 to {points}.").format(points=question.points))
+            raise ValueError(_("Points are whole numbers from 0 to {points}.", points=question.points))
         if not isinstance(name, str) or not name.isascii() or not name.isdecimal() or len(name) > 4:
             raise _no_option(question)
         index = _index(question, int(name))
@@ -257,9 +236,7 @@ def parse_answer(question: Question, value: Any) -> Answer:
         spread[index] = count
     if not 1 <= sum(spread.values()) <= question.points:
         raise ValueError(
-            _("Spread 1 to {points} points; these are {given}.").format(
-                points=question.points, given=sum(spread.values())
-            )
+            _("Spread 1 to {points} points; these are {given}.", points=question.points, given=sum(spread.values()))
         )
     return Answer(tuple(sorted((index, count) for index, count in spread.items() if count)))
 
@@ -271,7 +248,7 @@ def _index(question: Question, value: Any) -> int:
 
 
 def _no_option(question: Question) -> ValueError:
-    return ValueError(_("There is no such option; this question has {count}.").format(count=grouped(question.size)))
+    return ValueError(_("There is no such option; this question has {count}.", count=grouped(question.size)))
 
 
 def _is_number(value: Any) -> bool:
@@ -283,15 +260,11 @@ def _is_number(value: Any) -> bool:
 
 def _check_text(text: Any, longest: int, refusal: str) -> None:
     if not isinstance(text, str) or len(text) > longest or any("\ud800" <= c <= "\udfff" for c in text):
-        raise ValueError(_(refusal).format(longest=longest))
+        raise ValueError(_(refusal, longest=longest))
 
 
 def _names(tokens: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…" for name in map(visible, tokens))
-
-
-def _word(query: str) -> str:
-    return _("“{text}”").format(text=_names([query])[0])
 
 
 def _shares(weights: Shaped[np.ndarray, " options"]) -> tuple[float, ...]:
@@ -304,7 +277,7 @@ def _shares(weights: Shaped[np.ndarray, " options"]) -> tuple[float, ...]:
 
 def _parse(text: str) -> Any:
     if not isinstance(text, str) or len(text) > LARGEST_JSON:
-        raise ValueError(_("A question has at most {most} characters.").format(most=grouped(LARGEST_JSON)))
+        raise ValueError(_("A question has at most {most} characters.", most=grouped(LARGEST_JSON)))
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as problem:

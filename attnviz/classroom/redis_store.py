@@ -203,6 +203,4 @@ def _sentences() -> Iterator[None]:
         yield
     except redis.RedisError as problem:
         reason = re.sub(r"\S+:\d+\.?", "the server", str(problem))[:200]
-        raise StoreError(
-            _("The classes in Redis cannot be read or written: {reason}").format(reason=reason)
-        ) from problem
+        raise StoreError(_("The classes in Redis cannot be read or written: {reason}", reason=reason)) from problem

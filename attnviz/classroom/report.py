@@ -4,10 +4,11 @@ import csv
 import io
 from urllib.parse import parse_qsl
 
-from attnviz.classroom.live_class import LiveClass, PollRecord
+from attnviz.classroom.live_class import LiveClass
+from attnviz.classroom.polls import PollRecord
 from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import answer_distance, is_right
-from attnviz.formatting import enumeration, percent, significant
+from attnviz.formatting import enumeration, percent, significant, spreadsheet_cell
 from attnviz.formatting import number as format_number
 from attnviz.language import _
 from attnviz.lessons.checks import Choice
@@ -15,7 +16,6 @@ from attnviz.lessons.lesson_files import MOST_STEPS, PAGES, Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text
 
 COLUMNS = ("question", "round", "participant", "nickname", "answer", "right", "distance")
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with which a spreadsheet begins to compute
 MOST_SHARES = 3  # options that the answer of a lesson's step names
 
 
@@ -30,8 +30,8 @@ def answers_csv(live: LiveClass) -> str:
     for record in live.polls():
         for round_, answers in enumerate(record.rounds, 1):
             for participant, answer in sorted(answers.items(), key=lambda one: numbers[one[0]]):
-                nickname = _guarded(nicknames.get(participant, ""))
-                row = [_guarded(record.question.ask), round_, numbers[participant], nickname]
+                nickname = spreadsheet_cell(nicknames.get(participant, ""))
+                row = [spreadsheet_cell(record.question.ask), round_, numbers[participant], nickname]
                 table.writerow(row + _answer_cells(record.question, answer))
     return text.getvalue()
 
@@ -52,7 +52,7 @@ def answer_in_words(question: Question, answer: Answer) -> str:
     Example:
         >>> import numpy as np
         >>> from attnviz.classroom.question import points_question
-        >>> question = points_question("it", ["cat", "hen"], np.array([0.5, 0.5]))
+        >>> question = points_question("Where?", ["cat", "hen"], np.array([0.5, 0.5]))
         >>> answer_in_words(question, Answer(((0, 7), (1, 3))))
         'cat: 7, hen: 3'
     """
@@ -65,15 +65,12 @@ def answer_in_words(question: Question, answer: Answer) -> str:
 def _answer_cells(question: Question, answer: Answer) -> list[str]:
     right, distance = is_right(question, answer), answer_distance(question, answer)
     return [
-        _guarded(answer_in_words(question, answer)) if answer.number is None else answer_in_words(question, answer),
+        spreadsheet_cell(answer_in_words(question, answer))
+        if answer.number is None
+        else answer_in_words(question, answer),
         "" if right is None else "yes" if right else "no",
         "" if distance is None else f"{distance:.4f}",
     ]
-
-
-def _guarded(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.lstrip(" ").startswith(FORMULA) else text
 
 
 def _lesson_step(record: PollRecord) -> LessonStep:

@@ -11,7 +11,7 @@ from attnviz.formatting import number as format_number
 from attnviz.formatting import percent
 from attnviz.language import _, plural
 from attnviz.lessons.checks import NumberCheck
-from attnviz.lessons.prediction import total_variation
+from attnviz.lessons.prediction_distance import total_variation
 
 BINS = 10
 
@@ -50,32 +50,31 @@ class Results:
         if not last.answers:
             return (_("Nobody has answered yet."),)
         sentences = [
-            plural("One person has answered.", "{count} people have answered.", last.answers).format(count=last.answers)
+            plural("One person has answered.", "{count} people have answered.", last.answers, count=last.answers)
         ]
         if last.median is not None:
-            sentences.append(_("The median is {number}.").format(number=format_number(last.median)))
+            sentences.append(_("The median is {number}.", number=format_number(last.median)))
         if not with_truth:
             return tuple(sentences)
         before = self.rounds[0] if len(self.rounds) > 1 and self.rounds[0].answers else None
         if self.question.right is not None:
-            sentences.append(_("The answer is {number}.").format(number=format_number(self.question.right)))
+            sentences.append(_("The answer is {number}.", number=format_number(self.question.right)))
         if last.share_right is not None and self.question.picks <= 1:  # of several picks hardly anybody has them all
-            sentence = plural("{share} of the answers is right", "{share} of the answers are right", last.answers)
-            earlier = (
-                _("; before the discussion it was {share}").format(share=percent(before.share_right or 0, 2))
-                if before
-                else ""
+            share = percent(last.share_right, 2)
+            sentence = plural(
+                "{share} of the answers is right", "{share} of the answers are right", last.answers, share=share
             )
-            sentences.append(f"{sentence.format(share=percent(last.share_right, 2))}{earlier}.")
+            earlier = percent(before.share_right or 0, 2) if before else None
+            sentences.append(_compared(sentence, earlier))
         elif last.distance is not None:
-            sentence = _("Half of the class is within {distance} of the truth")
-            earlier = (
-                _("; before the discussion it was {share}").format(share=format_number(before.distance or 0))
-                if before
-                else ""
-            )
-            sentences.append(f"{sentence.format(distance=format_number(last.distance))}{earlier}.")
+            sentence = _("Half of the class is within {distance} of the truth", distance=format_number(last.distance))
+            earlier = format_number(before.distance or 0) if before else None
+            sentences.append(_compared(sentence, earlier))
         return tuple(sentences)
+
+
+def _compared(sentence: str, before: str | None) -> str:
+    return f"{sentence}; {_('before the discussion it was {share}', share=before)}." if before else f"{sentence}."
 
 
 def measure_results(question: Question, rounds: Sequence[Iterable[Answer]]) -> Results:

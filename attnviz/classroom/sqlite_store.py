@@ -193,5 +193,5 @@ def _sentences(path: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError) as problem:
         reason = getattr(problem, "strerror", None) or problem
         raise StoreError(
-            _("The classes in {name} cannot be read or written: {reason}.").format(name=path.name, reason=reason)
+            _("The classes in {name} cannot be read or written: {reason}.", name=path.name, reason=reason)
         ) from problem

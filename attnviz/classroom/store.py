@@ -20,9 +20,7 @@ class UnknownClass(ValueError):
 
     def __init__(self, code: str) -> None:
         super().__init__(
-            _("There is no class {code}. Check the code for a typing error; a class may also have ended.").format(
-                code=code
-            )
+            _("There is no class {code}. Check the code for a typing error; a class may also have ended.", code=code)
         )
 
 
@@ -98,8 +96,10 @@ def check_sizes(sections: Mapping[str, Values]) -> None:
     largest = max((len(value) for values in sections.values() for value in values.values() if value), default=0)
     if largest > LARGEST_VALUE:
         raise ValueError(
-            _("A class keeps at most {most} MB in one value; this one has {count} bytes.").format(
-                most=LARGEST_VALUE >> 20, count=grouped(largest)
+            _(
+                "A class keeps at most {most} MB in one value; this one has {count} bytes.",
+                most=LARGEST_VALUE >> 20,
+                count=grouped(largest),
             )
         )
 
@@ -107,12 +107,13 @@ def check_sizes(sections: Mapping[str, Values]) -> None:
 def full_store() -> TooMany:
     """Returns the error for a store that has as many classes as it may have."""
     return TooMany(
-        _("There are {count} classes already, and no more can be started. Try again later.").format(
-            count=grouped(MOST_CLASSES)
+        _(
+            "There are {count} classes already, and no more can be started. Try again later.",
+            count=grouped(MOST_CLASSES),
         )
     )
 
 
 def full_section(most: int) -> TooMany:
     """Returns the error for a section that has as many values as it may have."""
-    return TooMany(_("This class is full: it takes no more than {most} of these.").format(most=grouped(most)))
+    return TooMany(_("This class is full: it takes no more than {most} of these.", most=grouped(most)))

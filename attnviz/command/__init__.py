@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
-SUBCOMMANDS = {"capture": "attnviz.command.capture", "map": "attnviz.command.map"}
-APP = "attnviz.ui.command"
+SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in ("capture", "map", "picture")}
+APP = "attnviz.server.command"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

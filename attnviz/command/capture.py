@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.command.engine import add_engine_option, named_engine
+from attnviz.command.engine_option import add_engine_option, named_engine
 from attnviz.command.text_capture import CaptureOptions, TextResult, TextTask, capture_text
 from attnviz.extras import check_installed
 from attnviz.formatting import quoted

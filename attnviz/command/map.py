@@ -1,15 +1,14 @@
 """attnviz map: the map of one head of a trace, downsampled, on this machine or a cluster."""
 
-import os
+import io
 import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnviz.command.engine import add_engine_option, named_engine
+from attnviz.command.engine_option import add_engine_option, named_engine
 from attnviz.formatting import enumeration, quoted
 
 if TYPE_CHECKING:
@@ -86,15 +85,12 @@ def write(downsampled: "Downsampled", path: Path) -> None:
     """Writes the arrays, under their names, to an .npz file, which is there whole or not at all."""
     import numpy as np
 
+    from attnviz.views.map_files import write_whole
+
     arrays = {name: np.asarray(value) for name, value in vars(downsampled).items()}
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # one of them is taken for its switch
-        part.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # one of them is taken for its switch
+    write_whole(path, file.getvalue())
 
 
 def _parser() -> ArgumentParser:

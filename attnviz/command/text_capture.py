@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from attnviz.models.loading import ModelFolder
-    from attnviz.models.model import Model
+    from attnviz.models.model import LoadedModel
 
 MOST_TOKENS = 1 << 20  # as many positions as masks are made for
 
@@ -63,7 +63,7 @@ def capture_text(options: CaptureOptions, task: TextTask) -> TextResult:
 
 
 @lru_cache(maxsize=1)
-def _model(options: CaptureOptions) -> "Model":
+def _model(options: CaptureOptions) -> "LoadedModel":
     """Returns the model, which a process loads once for all its texts."""
     model = model_folder(options).load()
     if options.gpus and not options.device_map:

@@ -1,13 +1,13 @@
 """A mechanism as a Python script: for FlexAttention, for scaled_dot_product_attention, or in plain NumPy.
 
 Each script runs on random example inputs, and defines `attention(query, key, value)` for arrays of shape (batch, heads,
-tokens, width). Then it compares its weights with a dense reference (checks.py). It contains only numbers and the code
-in this folder; the mask's description is in a comment.
+tokens, width). Then it compares its weights with a dense reference (dense_check.py). It contains only numbers and the
+code in this folder; the mask's description is in a comment.
 """
 
 from collections.abc import Callable
 
-from attnviz.export.checks import dense_scores, numpy_check, torch_check
+from attnviz.export.dense_check import dense_scores, numpy_check, torch_check
 from attnviz.export.formulas import ROOT, BiasCode, ScoreCode, bias_code, normalizer_code, score_code
 from attnviz.export.layout import (
     MANY_SCORES,

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attnviz.figures.chart_spec import Chart, PlainSpec
-from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import light_figure
+from attnviz.figures.chart_spec import About, Chart, PlainSpec
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.formatting import percent
 from attnviz.language import _
 
 COLORS, SYMBOLS = ("#1c7ed6", "#ae3ec9"), ("circle", "square")  # seen on both themes, told apart by a color-blind eye
@@ -37,13 +37,22 @@ def accuracy(
         )  # fmt: skip
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
+        hovermode="closest",
+        showlegend=True,
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.04, "yanchor": "bottom"},
         margin={"l": 8, "r": 14, "t": 8, "b": 8},
-        dragmode=False,
     )
     figure.update_xaxes(
         tickvals=list(lengths), range=[lengths[0] - 0.5, lengths[-1] + 0.5], tickangle=0, automargin=True,
         title={"text": _("words of the English sentence"), "standoff": 4},
     )  # fmt: skip
     figure.update_yaxes(range=[-0.04, 1.06], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", automargin=True)
-    return Chart(figure, PlainSpec(rows=len(shares), columns=len(lengths)))
+    ends = (
+        _(
+            "{name}: {first} at {shortest} words, {last} at {longest}",
+            name=name, first=percent(line[0], 2), shortest=lengths[0], last=percent(line[-1], 2), longest=lengths[-1],
+        )
+        for name, line in shares.items()
+    )  # fmt: skip
+    about = About(label=_("Accuracy by sentence length"), description=f"{'; '.join(ends)}.")
+    return Chart(figure, PlainSpec(rows=len(shares), columns=len(lengths)), about)

@@ -1,10 +1,12 @@
-"""Bands that mark rows and columns of a heatmap, over its whole width or height."""
+"""Frames around cells of a heatmap, and bands of them over its whole width or height."""
 
 from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from attnviz.figures.mosaic import ACCENT
+from attnviz.figures.themes import ACCENT
+
+Edge = float | int  # in cells
 
 
 def add_bands(
@@ -24,8 +26,13 @@ def add_bands(
     """
     height, width = shape
     boxes = [(0, width - 1, *band) for band in rows] + [(*band, 0, height - 1) for band in columns]
-    for left, right, top, bottom in boxes:
-        figure.add_shape(
-            type="rect", line={"color": ACCENT, "width": 1.5},
-            x0=left - 0.5, x1=right + 0.5, y0=top - 0.5, y1=bottom + 0.5,
-        )  # fmt: skip
+    for box in boxes:
+        figure.add_shape(frame(*box, thickness=1.5))
+
+
+def frame(left: Edge, right: Edge, top: Edge, bottom: Edge, thickness: float | int = 3) -> dict[str, object]:
+    """Returns the shape around the cells of a heatmap from the first to the last column and row."""
+    return {
+        "type": "rect", "line": {"color": ACCENT, "width": thickness},
+        "x0": left - 0.5, "x1": right + 0.5, "y0": top - 0.5, "y1": bottom + 0.5,
+    }  # fmt: skip

@@ -6,16 +6,16 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from attnviz.figures.chart_spec import Chart, PlainSpec, PointsSpec
+from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label, label_lines
-from attnviz.figures.themes import light_figure
+from attnviz.figures.themes import ACCENT, light_figure
 from attnviz.formatting import visible
 from attnviz.language import _
 
 MOST = 32  # keys that fit side by side with their names
 NUMBERED = 18  # bars, of which each has room for its number
 LARGE, LEAST = 16, 10  # pixels of letters
-BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", "#e8590c"  # seen on both themes
+BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", ACCENT  # seen on both themes
 
 
 def bars(
@@ -40,7 +40,13 @@ def bars(
     )}  # fmt: skip
     figure = _grouped(series, [key_tokens[i] for i in positions], "attention")
     spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
-    return Chart(figure, spec)
+    first, second = names
+    about = About(
+        label=_("{first} and {second}", first=first, second=second),
+        description=". ".join(sentences) or _("Two bars for each key: {first}, {second}.", first=first, second=second),
+        hint=_("Point at a bar to read it.") if sentences else "",
+    )
+    return Chart(figure, spec, about)
 
 
 def share_bars(
@@ -74,7 +80,8 @@ def share_bars(
         figure.update_traces(textposition="outside", textfont_size=LARGE, cliponaxis=False)
         figure.update_layout(yaxis={"visible": False, "range": [0, 1.15 * max(float(largest.max()), 0.01)]})
         figure.update_layout(uniformtext={"minsize": LEAST, "mode": "hide"})  # on a phone many bars have no room
-    return Chart(figure, PointsSpec(sentences, bars=True))
+    about = About(label=_("Answers of the room"), description=_("The share of the answers that each option has."))
+    return Chart(figure, PointsSpec(sentences, bars=True), about)
 
 
 def _grouped(
@@ -84,6 +91,7 @@ def _grouped(
     traces = [_bars(heights.astype("f8"), color, name=name) for name, (heights, color) in series.items()]
     layout = _layout(key_tokens) | {
         "barmode": "group",
+        "showlegend": len(series) > 1,
         "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"},
         "yaxis": {"automargin": True, "rangemode": "tozero", "title": {"text": title, "standoff": 14}},
     }
@@ -101,7 +109,7 @@ def row_bars(
     """
     heights = weights.astype("f8")
     traces = [
-        _bars(np.where((heights < 0) == negative, heights, np.nan), color, showlegend=False)
+        _bars(np.where((heights < 0) == negative, heights, np.nan), color)
         for negative, color in ((False, AFTER), (True, NEGATIVE))
     ]
     zero = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"}
@@ -109,7 +117,8 @@ def row_bars(
         "barmode": "overlay",
         "yaxis": {"automargin": True, "range": [lowest, highest], "nticks": 4, **zero},
     }
-    return Chart(light_figure(traces, layout), PlainSpec(rows=len(heights), columns=1))
+    about = About(label=_("Weights of a query"), description=_("A bar for each of {count} keys.", count=len(heights)))
+    return Chart(light_figure(traces, layout), PlainSpec(rows=len(heights), columns=1), about)
 
 
 def _bars(heights: Float[np.ndarray, " keys"], color: str, **more: object) -> go.Bar:
@@ -122,8 +131,6 @@ def _layout(key_tokens: Sequence[str]) -> dict[str, object]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "bargap": 0.3,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "dragmode": False,
-        "hovermode": False,
         "xaxis": {
             "tickvals": list(range(len(key_tokens))),
             "ticktext": [label(token) for token in key_tokens],

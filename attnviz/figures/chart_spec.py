@@ -1,7 +1,10 @@
-"""Chart specifications: what the chart needs to know of a figure to show sentences, report clicks and link charts."""
+"""Chart specifications: what the chart needs to know of a figure to show sentences, report clicks and link charts.
+
+A specification `grows` if its picture shows more where it is higher.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +19,7 @@ class PlainSpec:
     """The specification of a figure without interaction. Its size is for tests: rows and columns of numbers."""
 
     mode: ClassVar[str] = "plain"
+    grows: ClassVar[bool] = False
     rows: int | None = None
     columns: int | None = None
 
@@ -32,6 +36,10 @@ class PointsSpec:
     sentences: tuple[str, ...]
     bars: bool = False
     aspect: float | None = None
+
+    @property
+    def grows(self) -> bool:
+        return not self.bars
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class MosaicSpec:
     """
 
     mode: ClassVar[str] = "mosaic"
+    grows: ClassVar[bool] = True
     names: tuple[str, ...]
     rows: int
     columns: int
@@ -119,6 +128,7 @@ class HeatmapSpec:
     """
 
     mode: ClassVar[str] = "heatmap"
+    grows: ClassVar[bool] = True
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
     query_labels: tuple[str, ...]
@@ -157,6 +167,7 @@ class PlaneSpec:
     """A square plane with a point that can be dragged."""
 
     mode: ClassVar[str] = "plane"
+    grows: ClassVar[bool] = True
     rows: int
     drag: Drag
     aspect: float = 1.0
@@ -166,12 +177,28 @@ ChartSpec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec
 Spec = TypeVar("Spec", bound=ChartSpec, covariant=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """A chart in words: `label` and `description` for screen readers, the `name` of its files when it is saved, and a
+    `hint` on what can be done with it."""
+
+    label: str
+    description: str
+    name: str = ""  # the label where it is empty
+    hint: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Chart(Generic[Spec]):
-    """A plotly figure with its specification. A notebook shows the figure."""
+    """A plotly figure with its specification, and in words. A notebook shows the figure."""
 
     figure: go.Figure
     spec: Spec
+    about: About
+
+    def with_about(self, **words: str) -> "Chart[Spec]":
+        """Returns the same chart with other words, by the fields of `About`."""
+        return replace(self, about=replace(self.about, **words))
 
     def _repr_mimebundle_(self, *args: Any, **kwargs: Any) -> Any:
         return self.figure._repr_mimebundle_(*args, **kwargs)

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.maps import Array, as_array
-from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import light_figure
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.formatting import grouped
+from attnviz.language import _
 
 LINE, OTHERS = "#1c7ed6", "rgba(134, 142, 150, 0.45)"  # seen on both themes
 TICKS = (0, 50, 200, 500, 1000, 2000, 4000, 8000)
@@ -61,9 +62,6 @@ def curves(
             "font": {"size": 18},
         },
         margin={"l": 8, "r": 20, "t": 30, "b": 8},
-        showlegend=False,
-        dragmode=False,
-        hovermode=False,
     )
     figure.update_xaxes(
         range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)], tickangle=0, automargin=True,
@@ -72,4 +70,7 @@ def curves(
     figure.update_yaxes(
         range=[-0.04 * highest, 1.06 * highest], nticks=4, automargin=True, tickformat=".0%" if share else ""
     )
-    return Chart(figure, PlainSpec(rows=len(values), columns=len(steps)))
+    about = About(
+        label=_("Measurements over training"), description=_("{count} steps of training.", count=grouped(last))
+    )
+    return Chart(figure, PlainSpec(rows=len(values), columns=len(steps)), about)

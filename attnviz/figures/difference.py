@@ -6,37 +6,40 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Bool, Float
 
-from attnviz.figures.chart_spec import Chart, DifferenceSpec, HeatmapSpec
+from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
+from attnviz.figures.chart_spec import About, Chart, DifferenceSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CHANGE_SENTENCES, ChangeSentences
+from attnviz.language import _
 
-REMOVED, ADDED = "#ae3ec9", "#1c7ed6"  # their outlines, seen on both themes
+OUTLINES = ((REMOVED, "#ae3ec9", "solid"), (ADDED, "#1c7ed6", "dot"))  # seen on both themes
 
 
 def difference_heatmap(
-    change: Float[np.ndarray, "queries keys"],
-    removed: Bool[np.ndarray, "queries keys"],
-    added: Bool[np.ndarray, "queries keys"],
+    before: Float[np.ndarray, "queries keys"],
+    after: Float[np.ndarray, "queries keys"],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
     charts: tuple[str, str],
+    names: tuple[str, str] = ("A", "B"),
     sentences: ChangeSentences = CHANGE_SENTENCES,
     zoom_key: str = "",
     link: str = "",
 ) -> Chart[HeatmapSpec]:
-    """Draws the map after minus the map before, on a scale centered at zero; NaN is a cell that neither map allows.
+    """Draws the map after minus the map before, on a scale centered at zero; NaN is a cell that a map does not allow.
 
-    Cells that were removed have a solid outline, cells that were added a dotted one. `charts` are the keys of the
-    charts with the two maps, which have the same `link`; the sentences name their weights.
+    Cells that only `before` allows have a solid outline, cells that only `after` allows a dotted one. `charts` are the
+    keys of the charts with the two maps, which have the same `link` and are called `names`; the sentences name their
+    weights.
 
     Example:
-        >>> none = np.zeros((1, 2), bool)
-        >>> change = np.array([[0.5, -0.5]])
-        >>> chart = difference_heatmap(change, none, none, ["it"], ["a", "b"], charts=("left", "right"))
-        >>> chart.spec.difference.charts
-        ('left', 'right')
+        >>> before, after = np.array([[0.5, 0.5]]), np.array([[1.0, np.nan]])
+        >>> chart = difference_heatmap(before, after, ["it"], ["a", "b"], charts=("left", "right"))
+        >>> chart.figure.data[0].z.tolist(), chart.about.label
+        ([[0.5, -0.5]], 'B minus A')
     """
+    change, kinds = difference(before, after).numpy(), outcomes(before, after).numpy()
     largest = float(np.nanmax(np.abs(change))) if not np.isnan(change).all() else 0.0
     chart = heatmap(
         change,
@@ -48,11 +51,21 @@ def difference_heatmap(
         fan=False,
         scale="changes",
     )
-    for name, cells, color, dash in (("removed", removed, REMOVED, "solid"), ("added", added, ADDED, "dot")):
-        x, y = outline(cells)
+    for kind, color, dash in OUTLINES:
+        x, y = outline(kinds == kind)
         line = {"color": color, "width": 2, "dash": dash}
-        chart.figure.add_scatter(x=x, y=y, name=name, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-    return Chart(chart.figure, replace(chart.spec, difference=DifferenceSpec(charts, sentences)))
+        chart.figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip")
+    spec = replace(chart.spec, difference=DifferenceSpec(charts, sentences))
+    return Chart(chart.figure, spec, about_difference(*names))
+
+
+def about_difference(first: str, second: str) -> About:
+    """Returns what a map of `second` minus `first` is, in words."""
+    return About(
+        label=_("{second} minus {first}", second=second, first=first),
+        description=_("{second} minus {first}, cell by cell.", second=second, first=first),
+        hint=_("More attention with {second} is blue, less is brown.", second=second),
+    )
 
 
 def outline(cells: Bool[np.ndarray, "rows columns"]) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:

@@ -1,10 +1,13 @@
 """The difference of two downsampled maps of the same queries and keys, cell by cell."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
 from attnviz.analysis.downsampling import Downsampled
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
+from attnviz.figures.difference import about_difference
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.language import N_, _
@@ -17,7 +20,12 @@ SENTENCES = CellSentences(
 
 
 def downsampled_difference(
-    before: Downsampled, after: Downsampled, *, zoom_key: str = "", link: str = ""
+    before: Downsampled,
+    after: Downsampled,
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    zoom_key: str = "",
+    link: str = "",
 ) -> Chart[HeatmapSpec]:
     """Draws the mass of each cell after minus that before, on a scale centered at zero.
 
@@ -37,7 +45,8 @@ def downsampled_difference(
     masked = (before.allowed == 0) & (after.allowed == 0)
     change = torch.where(masked, torch.nan, after.mass - before.mass).numpy()
     largest = float(np.nanmax(np.abs(change), initial=0.0)) or 1.0
-    names = ([str(i) for i in edges[:-1].tolist()] for edges in (before.row_edges, before.column_edges))
-    return heatmap(
-        change, *names, largest=largest, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, scale="changes"
+    firsts = ([str(i) for i in edges[:-1].tolist()] for edges in (before.row_edges, before.column_edges))
+    chart = heatmap(
+        change, *firsts, largest=largest, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, scale="changes"
     )
+    return replace(chart, about=about_difference(*names))

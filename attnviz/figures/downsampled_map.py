@@ -18,7 +18,7 @@ from attnviz.formatting import significant, visible
 from attnviz.language import N_, _
 
 MASKED = N_("Nothing here may be looked at.")
-OF_SEVERAL = N_(" The most of {pairs} pairs here; mass {mass}, mean weight {mean}.")
+OF_SEVERAL = N_("The most of {pairs} pairs here; mass {mass}, mean weight {mean}.")
 DECADES = 4  # of a logarithmic scale; what is less has its first color
 
 
@@ -113,7 +113,16 @@ def downsampled_map(
     )
     for axis in chart.figure.select_coloraxes():
         axis.colorbar.update(scale_ticks(colors.scale, largest, float(axis.cmin)))
-    return Chart(chart.figure, replace(chart.spec, downsampled=_spec(downsampled, query_tokens, key_tokens, viewport)))
+    about = replace(
+        chart.about,
+        description=_(
+            "{queries} queries by {keys} keys, in fewer cells. The arrow keys move from cell to cell.",
+            queries=len(downsampled.queries), keys=len(downsampled.keys),
+        ),
+        hint=_("{quantity} of each cell.", quantity=_(colors.quantity)),
+    )  # fmt: skip
+    spec = replace(chart.spec, downsampled=_spec(downsampled, query_tokens, key_tokens, viewport))
+    return Chart(chart.figure, spec, about)
 
 
 def cell_names(
@@ -149,7 +158,7 @@ def _spec(
         as_array(downsampled.maximum),
         as_array(downsampled.mean),
         as_array(downsampled.allowed).astype(np.int32),
-        _(OF_SEVERAL),
+        f" {_(OF_SEVERAL)}",
         viewport,
     )
 

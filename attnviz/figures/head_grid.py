@@ -1,4 +1,4 @@
-"""A grid with a cell for each head, colored by one metric."""
+"""A grid with a cell for each head, colored by one metric: a row for each layer, a column for each head."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,14 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
+from attnviz.figures.sentences import escaped
 from attnviz.figures.themes import COLOR_AXES
 from attnviz.language import N_, _
+from attnviz.layer import LayerId, head_name
 
 GAP = 2  # pixels between two heads
 TALL = 1.3  # a head's height for its width, at most
@@ -19,32 +21,30 @@ MOST = 16  # numbers that fit along an axis
 
 
 def head_grid(
-    values: Float[Array, "rows columns"],
+    values: Float[Array, "layers heads"],
     names: Sequence[str] | None = None,
     *,
     largest: float | None = None,
-    chosen: Sequence[int] = (),
-    titles: tuple[str, str] = (N_("heads"), N_("layers")),
+    chosen: Sequence[tuple[int, int]] = (),
+    row_names: Sequence[str] = (),
+    titles: tuple[str, str] = (N_("layers"), N_("heads")),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    Rows are heads and columns are layers, or what `titles` say. `names` are the sentences of the cells, row by row, and
-    empty where there is no head; by default “layer 0 head 0”.
-    The `chosen` cells have a frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
+    Rows are layers and columns are heads, or what `titles` say. `names` are the sentences of the cells, row by row, and
+    empty where there is no head; by default “layer 0, head 0”. `row_names` are those of the layers, by default numbers.
+    The `chosen` cells, pairs of a row and a column, have a frame. `spec.head_at` returns the cell that was clicked, as
+    in a mosaic.
 
     Example:
-        >>> grid = head_grid(np.array([[0.2, 0.8]]), ["layer 0", "layer 1"])
+        >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
         >>> grid.spec.head_at(row=0, column=1)
         1
     """
     values = as_array(values)
     rows, columns = values.shape
     if names is None:
-        names = [
-            _("layer {layer} head {head}").format(layer=column, head=row)
-            for row in range(rows)
-            for column in range(columns)
-        ]
+        names = [head_name(LayerId(index=layer), head) for layer in range(rows) for head in range(columns)]
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]
@@ -52,14 +52,20 @@ def head_grid(
     figure = tiled(
         spec,
         go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
-        chosen,
+        [row * columns + column for row, column in chosen],
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
         xaxis={"title": {"text": _(titles[1]), "standoff": 18}, "automargin": True, **_ticks(columns)},
-        yaxis={"title": {"text": _(titles[0]), "standoff": 4}, "automargin": True, **_ticks(rows)},
+        yaxis={"title": {"text": _(titles[0]), "standoff": 4}, "automargin": True, **_ticks(rows, row_names)},
     )  # fmt: skip
-    return Chart(figure, spec)
+    about = About(
+        label=_("Heads"),
+        description=_("{rows} layers by {columns} heads, a cell each.", rows=rows, columns=columns),
+    )
+    return Chart(figure, spec, about)
 
 
-def _ticks(count: int) -> dict:
-    return {"tickvals": list(range(0, count, -(-count // MOST)))}
+def _ticks(count: int, names: Sequence[str] = ()) -> dict:
+    step = -(-count // MOST)
+    texts = {"ticktext": [escaped(name) for name in names[::step]]} if names else {}
+    return {"tickvals": list(range(0, count, step))} | texts

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
-from attnviz.figures.chart_spec import Chart, HeatmapSpec
+from attnviz.figures.chart_spec import About, Chart, HeatmapSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array, as_map
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
@@ -63,7 +63,6 @@ def heatmap(
         "shapes": [_outline(*cell, *line) for cell in marked for line in OUTLINE],
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         "dragmode": "zoom",
-        "hovermode": False,
         axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)},
     }
     traces = [go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none")]
@@ -103,7 +102,14 @@ def heatmap(
         link=link,
         fan=fan,
     )
-    return Chart(figure, spec)
+    about = About(
+        label=_("Attention weights"),
+        description=_(
+            "{queries} queries by {keys} keys. The arrow keys move from cell to cell.", queries=queries, keys=keys
+        ),
+        hint=_("Point at a cell to read it."),
+    )
+    return Chart(figure, spec, about)
 
 
 def mark_queries(chart: Chart[HeatmapSpec], rows: Collection[int]) -> Chart[HeatmapSpec]:

@@ -1,4 +1,4 @@
-"""The heads of several layers as one mosaic: layers side by side, heads below each other."""
+"""The heads of several layers as one mosaic: a row for each layer, a column for each head."""
 
 import math
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from jaxtyping import Float
 from attnviz.figures.chart_spec import Chart, MosaicSpec
 from attnviz.figures.mosaic import mosaic
 from attnviz.language import _
-from attnviz.layer import LayerId
+from attnviz.layer import LayerId, head_name
 
 MOST_LABELS = 16  # along a mosaic
-LEAST = 28  # pixels of a map, along each side
+LEAST = 24  # pixels of a map, along each side: what a finger meets, and 12 heads fit on a phone
 
 
 def layer_mosaic(
@@ -29,33 +29,31 @@ def layer_mosaic(
 
     Example:
         >>> chart = layer_mosaic(np.zeros((2, 3, 4, 4)), [LayerId(index=0), LayerId(index=1)], largest=1.0)
-        >>> chart.spec.names[:3], tile_place(2, layers=2)
-        (('layer 0, head 0', 'layer 1, head 0', 'layer 0, head 1'), (0, 1))
+        >>> chart.spec.names[:4], tile_place(3, heads=3)
+        (('layer 0, head 0', 'layer 0, head 1', 'layer 0, head 2', 'layer 1, head 0'), (1, 0))
     """
     count, heads = maps.shape[:2]
-    places = [tile_place(tile, count) for tile in range(count * heads)]
-    tiles = maps.swapaxes(0, 1).reshape(count * heads, *maps.shape[2:])
-    frames = [places.index(place) for place in chosen]
+    tiles = maps.reshape(count * heads, *maps.shape[2:])
+    frames = [layer * heads + head for layer, head in chosen]
     if count == 1:
         columns = max(1, round(math.sqrt(0.75 * heads)))
-        names = [_("Head {head}").format(head=head) for head in range(heads)]
+        names = [_("Head {head}", head=head) for head in range(heads)]
         return mosaic(tiles, columns=columns, names=names, chosen=frames, largest=largest)
     return mosaic(
         tiles,
-        columns=count,
-        names=[_("{layer}, head {head}").format(layer=layers[layer], head=head) for layer, head in places],
-        row_names=_spaced([str(head) for head in range(heads)]),
-        column_names=_spaced(_numbers(layers)),
+        columns=heads,
+        names=[head_name(layer, head) for layer in layers for head in range(heads)],
+        row_names=_spaced(_numbers(layers)),
+        column_names=_spaced([str(head) for head in range(heads)]),
         chosen=frames,
         largest=largest,
         least=LEAST,
     )
 
 
-def tile_place(tile: int, layers: int) -> tuple[int, int]:
-    """Returns the position of the layer and the head of a tile, in a mosaic of this many layers."""
-    head, layer = divmod(tile, layers)
-    return layer, head
+def tile_place(tile: int, heads: int) -> tuple[int, int]:
+    """Returns the position of the layer and the head of a tile, in a mosaic of layers with this many heads."""
+    return divmod(tile, heads)
 
 
 def _numbers(layers: Sequence[LayerId]) -> list[str]:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.maps import Array, as_map
-from attnviz.figures.sentences import label
-from attnviz.figures.themes import light_figure
+from attnviz.figures.sentences import cell_sentence, label
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.language import _
 from attnviz.mechanism import Attention
 
-QUERY, BEFORE, TRUE = "#e8590c", "#868e96", "#1c7ed6"  # seen on both themes
+QUERY, BEFORE, TRUE = ACCENT, "#868e96", "#1c7ed6"  # seen on both themes
 UNSEEN = "rgba(0,0,0,0)"
 LEAST = 0.01  # a weight that no line can show
 ACROSS = np.linspace(0, 1, 40)
@@ -61,14 +62,14 @@ def lines(
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 4, "r": 4, "t": 4, "b": 4},
-        "dragmode": False,
-        "hovermode": False,
-        "showlegend": False,
         "xaxis": {"range": [-0.02, 1.04], "visible": False, "fixedrange": True},
         "yaxis": {**axis, "tickvals": list(range(len(names))), "ticktext": names},
         "yaxis2": {**axis, "tickvals": list(range(len(keys))), "ticktext": keys, "overlaying": "y", "side": "right"},
     }
-    return Chart(light_figure(traces, layout), PlainSpec(rows=len(query_tokens), columns=len(key_tokens)))
+    best = int(np.argmax(np.nan_to_num(weights[row])))
+    most = None if np.isnan(weights[row, best]) else float(weights[row, best])
+    about = About(label=_("Attention as lines"), description=cell_sentence(query_tokens[row], key_tokens[best], most))
+    return Chart(light_figure(traces, layout), PlainSpec(rows=len(query_tokens), columns=len(key_tokens)), about)
 
 
 def _line(query: int, key: int, color: str, width: float, opacity: float) -> dict[str, object]:

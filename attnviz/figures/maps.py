@@ -39,7 +39,7 @@ def as_maps(weights: Attention | Array) -> np.ndarray:
     shape = maps.shape
     if maps.ndim < 2 or any(size != 1 for size in shape[:-3]):
         raise ValueError(
-            _("A map has the axes queries and keys, before them heads; the shape given is {shape}.").format(shape=shape)
+            _("A map has the axes queries and keys, before them heads; the shape given is {shape}.", shape=shape)
         )
     return maps.reshape(-1, *shape[-2:])
 
@@ -62,8 +62,9 @@ def as_map(
         raise ValueError(
             _(
                 "This figure shows one head; it was given {count}. Choose one with mechanism(inputs, "
-                "heads=0) or attention.maps[0], or draw all of them with figures.mosaic."
-            ).format(count=len(maps))
+                "heads=0) or attention.maps[0], or draw all of them with figures.mosaic.",
+                count=len(maps),
+            )
         )
     if isinstance(weights, Attention):
         query_tokens, key_tokens = query_tokens or weights.query_tokens, key_tokens or weights.key_tokens
@@ -78,8 +79,11 @@ def _names(name: str, tokens: Sequence[str] | None, count: int) -> Sequence[str]
         return [str(i) for i in range(count)]
     if len(tokens) != count:
         raise ValueError(
-            _("{name} names {count} tokens, but the map has {count_2}. Give one for each.").format(
-                name=name, count=len(tokens), count_2=count
+            _(
+                "{name} names {names} tokens, but the map has {tokens}. Give one for each.",
+                name=name,
+                names=len(tokens),
+                tokens=count,
             )
         )
     return tokens

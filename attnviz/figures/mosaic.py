@@ -7,14 +7,14 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
-from attnviz.figures.chart_spec import Chart, MosaicSpec
+from attnviz.figures.bands import frame
+from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
 from attnviz.language import N_, _
 from attnviz.mechanism import Attention
 
 FINE = 40
-ACCENT = "#e8590c"  # seen on both ends of both scales
 
 
 def mosaic(
@@ -26,7 +26,7 @@ def mosaic(
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
     chosen: Sequence[int] = (),
-    titles: tuple[str, str] = (N_("heads"), N_("layers")),
+    titles: tuple[str, str] = (N_("layers"), N_("heads")),
     labels: Sequence[str] = (),
     blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
@@ -46,7 +46,7 @@ def mosaic(
         (2, 2, 0)
     """
     weights = as_maps(weights)
-    names = [_("head {i}").format(i=i) for i in range(len(weights))] if names is None else names
+    names = [_("head {i}", i=i) for i in range(len(weights))] if names is None else names
     # Small heads are drawn in cells of several pixels, so that gaps and names need no whole cell.
     finer = max(1, FINE // max(weights.shape[1:]))
     weights = weights.repeat(finer, axis=1).repeat(finer, axis=2)
@@ -85,7 +85,12 @@ def mosaic(
         xaxis={"side": "top"} | (_title(_(titles[1])) if row_names else {}) | column_ticks,
         yaxis=(_title(_(titles[0])) if row_names else {}) | row_ticks,
     )  # fmt: skip
-    return Chart(figure, spec)
+    about = About(
+        label=_("Mosaic"),
+        description=_("{count} small maps of weights, one for each head.", count=heads),
+        name=_("attention heads"),
+    )
+    return Chart(figure, spec, about)
 
 
 def tiled(
@@ -93,17 +98,10 @@ def tiled(
 ) -> go.Figure:
     """Returns the figure of these cells with its axes, and frames around the chosen heads."""
     height, width = spec.size
-    frames = [
-        {
-            "type": "rect", "line": {"color": ACCENT, "width": 3},
-            "x0": left - 0.5, "x1": left + spec.width - 0.5, "y0": top - 0.5, "y1": top + spec.height - 0.5,
-        }
-        for top, left in map(spec.corner, chosen)
-    ]  # fmt: skip
+    corners = map(spec.corner, chosen)
+    frames = [frame(left, left + spec.width - 1, top, top + spec.height - 1) for top, left in corners]
     layout |= {
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "dragmode": False,
-        "hovermode": False,
         "shapes": frames,
         "xaxis": {"range": [-0.5, width - 0.5], "showline": False} | xaxis,
         "yaxis": {"range": [height - 0.5, -0.5], "showline": False} | yaxis,

@@ -11,16 +11,16 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int, UInt8
 from PIL import Image
 
-from attnviz.figures.chart_spec import Chart, Drag, PlaneSpec
+from attnviz.figures.chart_spec import About, Chart, Drag, PlaneSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import COLOR_AXES, light_figure
-from attnviz.formatting import significant
+from attnviz.figures.themes import ACCENT, COLOR_AXES, light_figure
+from attnviz.formatting import significant, visible
 from attnviz.language import _
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")
-QUERY, SLOPE, LINE = "#e8590c", "#868e96", "rgba(128,128,128,0.85)"
+QUERY, SLOPE, LINE = ACCENT, "#868e96", "rgba(128,128,128,0.85)"
 TIE = -1
 FAINT, STRONG = 0.1, 0.6  # how much of the paper a key's color covers where it has its fair share, and where it has all
 UPSAMPLING = 4  # pixels of the picture to a point of the grid
@@ -61,9 +61,6 @@ def plane_background(
     layout |= {
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 26, "r": 10, "t": 14 if colored_by == "key" else 40, "b": 26},
-        "dragmode": False,
-        "hovermode": False,
-        "showlegend": False,
         COLOR_AXES["weights"]: {**span, "colorbar": colorbar(span["cmin"], span["cmax"])},
         "xaxis": lines,
         "yaxis": {"scaleanchor": "x", **lines},
@@ -140,7 +137,17 @@ def plane(
         "shapes": shapes,
         "annotations": [*names, *moving_labels],
     }
-    return Chart(light_figure(background.data, layout), PlaneSpec(len(keys), drag))
+    places = zip((_("The query"), *words), (query, *keys.tolist()), strict=True)
+    about = About(
+        label=_("Keys and query in the plane. Arrow keys move the query."),
+        description=" ".join(
+            _("{name} is at ({x}, {y}).", name=visible(name), x=significant(x), y=significant(y))
+            for name, (x, y) in places
+        ),
+        name=_("lookup"),
+        hint=_("Drag the query, or move it with the arrow keys."),
+    )
+    return Chart(light_figure(background.data, layout), PlaneSpec(len(keys), drag), about)
 
 
 def winners(weights: Float[np.ndarray, "*grid keys"]) -> Int[np.ndarray, "*grid"]:

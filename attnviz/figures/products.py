@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.figures.bars import AFTER, NEGATIVE
-from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import light_figure
 from attnviz.formatting import number
@@ -44,11 +44,8 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
         "annotations": numbers,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "bargap": 0.2,
-        "dragmode": False,
-        "hovermode": False,
-        "showlegend": False,
         "xaxis": {
-            "range": [-0.7, len(each) - 0.3], "title": {"text": "dimension", "standoff": 8}, "tickformat": "d",
+            "range": [-0.7, len(each) - 0.3], "title": {"text": _("dimension"), "standoff": 8}, "tickformat": "d",
             "nticks": 9, "automargin": True,
         },
         "yaxis": {
@@ -58,7 +55,12 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
         },
     }  # fmt: skip
     sentences = tuple(_product_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
-    return Chart(light_figure(bars, layout), PointsSpec(sentences, bars=True))
+    about = About(
+        label=_("Products"),
+        description=_("{count} bars, one for each dimension: what it adds to the score.", count=len(each)),
+        hint=_("Point at a bar to read it."),
+    )
+    return Chart(light_figure(bars, layout), PointsSpec(sentences, bars=True), about)
 
 
 def scaled(scale: float) -> str:
@@ -78,7 +80,7 @@ def scaled(scale: float) -> str:
 
 def _product_sentence(dimension: int, query: float, key: float, scale: float) -> str:
     product = f"{_factor(query)} × {_factor(key)}{scaled(scale)} = {number(query * key * scale)}"
-    return _("Dimension {dimension}: {product}").format(dimension=dimension, product=product)
+    return _("Dimension {dimension}: {product}", dimension=dimension, product=product)
 
 
 def _factor(value: float) -> str:

@@ -6,12 +6,13 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
-from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.downsampled_map import Scale, scale_ticks
 from attnviz.figures.maps import Array, as_array
-from attnviz.figures.mosaic import ACCENT
 from attnviz.figures.sentences import GIVES, cell_sentence
-from attnviz.figures.themes import light_figure
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.formatting import visible
+from attnviz.language import _
 
 COLOR = "#1c7ed6"  # seen on both themes
 SHADE = "rgba(128,128,128,0.16)"
@@ -57,20 +58,21 @@ def query_curve(
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 14, "t": 12, "b": 8},
-        dragmode=False,
-        hovermode=False,
-        showlegend=False,
     )
     first, last = (x[0], x[-1]) if len(x) else (0, 0)
     figure.update_xaxes(
         range=[first - 0.5, last + 0.5], nticks=7, tickformat="~s", tickangle=0, automargin=True,
-        title={"text": "key", "standoff": 4},
+        title={"text": _("key"), "standoff": 4},
     )  # fmt: skip
-    figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": "weight", "standoff": 14})
+    figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": _("weight"), "standoff": 14})
     if scale is not Scale.LINEAR:
         figure.update_yaxes(scale_ticks(scale, largest, -1.0 if (values < 0).any() else 0.0))
     sentences = (
         cell_sentence(query, key, None if np.isnan(weight) else float(weight), allowed)
         for key, weight in zip(keys, values, strict=True)
     )
-    return Chart(figure, PointsSpec(tuple(sentences), bars=True))
+    about = About(
+        label=_("Weights of the pinned query"),
+        description=_("The weights of {query} at {count} keys.", query=visible(query), count=len(keys)),
+    )
+    return Chart(figure, PointsSpec(tuple(sentences), bars=True), about)

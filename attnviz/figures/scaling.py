@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.figures.chart_spec import Chart, PlainSpec
-from attnviz.figures.themes import light_figure
+from attnviz.figures.chart_spec import About, Chart, PlainSpec
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.formatting import number
+from attnviz.language import _
 
 NAMES = ("plain", "÷ √d")
-PLAIN, SCALED = "#e8590c", "#1c7ed6"  # seen on both themes, and told apart by a color-blind eye
+PLAIN, SCALED = ACCENT, "#1c7ed6"  # seen on both themes, and told apart by a color-blind eye
 THEORY, MARKED = "#868e96", "rgba(134, 142, 150, 0.25)"
 
 
@@ -45,6 +47,7 @@ def scaling(
     position = list(widths).index(marked)
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
+        showlegend=True,
         shapes=[
             {
                 "type": "rect", "x0": position - 0.35, "x1": position + 0.35, "y0": 0, "y1": 1, "yref": "paper",
@@ -53,8 +56,6 @@ def scaling(
         ],
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
-        dragmode=False,
-        hovermode=False,
     )  # fmt: skip
     figure.update_xaxes(
         tickvals=places.tolist(), ticktext=[str(width) for width in widths], title={"text": "d", "standoff": 4},
@@ -64,4 +65,15 @@ def scaling(
         figure.update_yaxes(type="log", dtick=1, automargin=True)
     else:
         figure.update_yaxes(rangemode="tozero", automargin=True, nticks=5)
-    return Chart(figure, PlainSpec(rows=2, columns=len(widths)))
+    (plain_first, plain_last), (divided_first, divided_last) = (
+        [number(float(line[i])) for i in (0, -1)] for line in measured
+    )
+    about = About(
+        label=_("Against the width d"),
+        description=_(
+            "At d = {first}, {last}: plain {plain_first}, {plain_last}; divided by √d {divided_first}, {divided_last}.",
+            first=widths[0], last=widths[-1], plain_first=plain_first, plain_last=plain_last,
+            divided_first=divided_first, divided_last=divided_last,
+        ),
+    )  # fmt: skip
+    return Chart(figure, PlainSpec(rows=2, columns=len(widths)), about)

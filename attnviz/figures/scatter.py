@@ -6,10 +6,10 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
-from attnviz.figures.chart_spec import Chart, PointsSpec
+from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.maps import Array, as_array
-from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.themes import light_figure
+from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.language import _
 
 # From the first group to the last: steps of one lightness to the next, seen on both themes.
 GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")
@@ -81,14 +81,16 @@ def scatter(
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 56, "b": 8},
-        dragmode=False,
-        hovermode=False,
-        showlegend=False,
     )
     grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
     figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
     figure.update_yaxes(range=_range(y), title={"text": titles[1], "standoff": 8}, **grid)
-    return Chart(figure, PointsSpec(tuple(names), aspect=aspect))
+    about = About(
+        label=_("Heads by what they do"),
+        description=_("{count} heads, each a point: {x} across, {y} up.", count=len(x), x=titles[0], y=titles[1]),
+        hint=_("Each point is a head."),
+    )
+    return Chart(figure, PointsSpec(tuple(names), aspect=aspect), about)
 
 
 def outliers(values: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points"]:

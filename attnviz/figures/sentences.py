@@ -49,7 +49,7 @@ def cell_sentence(query: str, key: str, weight: float | None, template: str = GI
         'it may not look at road.'
     """
     template = MASKED if weight is None else template
-    return _(template).format(query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
+    return _(template, query=visible(query), key=visible(key), weight="" if weight is None else number(weight))
 
 
 def label(token: str) -> str:
@@ -63,7 +63,7 @@ def label(token: str) -> str:
     parts = (
         one if len(one) <= LONGEST_LABEL else f"{one[: LONGEST_LABEL - 1]}…" for one in visible(token).split(ARROW)
     )
-    return _escaped(ARROW.join(parts))
+    return escaped(ARROW.join(parts))
 
 
 def label_lines(text: str) -> str:
@@ -73,8 +73,8 @@ def label_lines(text: str) -> str:
         >>> label_lines("It stays as it is")
         'It stays as it<br>is'
     """
-    return "<br>".join(map(_escaped, wrap(visible(text), LONGEST_LABEL, max_lines=3, placeholder="…")))
+    return "<br>".join(map(escaped, wrap(visible(text), LONGEST_LABEL, max_lines=3, placeholder="…")))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,24 +1,25 @@
 """Maps and rows of weights as SVG for paper: light, without scripts, with the tokens as text."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 from markupsafe import Markup
 
-from attnviz.figures.themes import MASKED, PAPER, TEXT, WEIGHTS
+from attnviz.figures.themes import ACCENT, CHANGES, MASKED, PAPER, TEXT, WEIGHTS
 from attnviz.formatting import number, visible
 from attnviz.language import _
 
 MOST = 48  # tokens along a side that can be read on paper
-LONGEST = 14  # characters of a token
-LETTER, SMALL = 12, 10  # pixels
+LONGEST, LONGEST_TITLE = 14, 60  # characters of a token, and of a title
+LETTER, SMALL, TITLE = 12, 10, 24  # pixels
+WIDEST = 1600  # pixels of several panels
 SIDE, LARGEST_CELL, SMALLEST_CELL = 440, 40, 9  # of a map, and of its cells
 NUMBERED = 30  # cells of this size and more have their numbers
 CHARACTER = 0.62  # the width of a letter, in its height
 BAR, GAP = 14, 3
 BAR_WIDTH, BAR_HEIGHT = 22, 90
-ACCENT = "#d9480f"
 Pixels = float | int
 
 
@@ -29,27 +30,35 @@ def svg_map(
     *,
     largest: float,
     row: int | None = None,
+    most: int = MOST,
 ) -> Markup:
-    """Returns a heatmap as an SVG element, with colors from 0 to `largest`; NaN is masked, `row` is outlined.
-
-    Raises ValueError if it has more than MOST queries or keys, or weights that are negative.
+    """Returns a heatmap as an SVG element, with colors from 0, or from −`largest` where a weight is negative, to
+    `largest`; NaN is masked, `row` is outlined. Raises ValueError if it has more than `most` queries or keys.
 
     Example:
         >>> svg_map(np.array([[0.9, 0.1]]), ["it"], ["animal", "<b>"], largest=1.0).count("<rect")
         13
     """
     queries, keys = weights.shape
-    if max(queries, keys) > MOST or (weights < 0).any():
-        raise ValueError(f"On paper a map has at most {MOST} queries and keys, and no weight below 0.")
+    if max(queries, keys) > most:
+        raise ValueError(
+            _(
+                "As SVG a map has at most {most} queries and keys; this one has {queries} × {keys}.",
+                most=most,
+                queries=queries,
+                keys=keys,
+            )
+        )
+    least = -largest if (weights < 0).any() else 0.0
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, SIDE // max(queries, keys)))
     letter = min(LETTER, cell + 1)
     rows, columns = ([_short(token) for token in tokens] for tokens in (query_tokens, key_tokens))
     left, below = (round(max(map(len, names)) * letter * CHARACTER) + 10 for names in (rows, columns))
     top = BAR + LETTER
-    parts = [_colorbar(left, largest, masked=bool(np.isnan(weights).any()))]
+    parts = [_colorbar(left, least, largest, masked=bool(np.isnan(weights).any()))]
     for i in range(queries):
         for j in range(keys):
-            parts.append(_cell(float(weights[i, j]), left + j * cell, top + i * cell, cell, largest))
+            parts.append(_cell(float(weights[i, j]), left + j * cell, top + i * cell, cell, least, largest))
     if row is not None:
         parts.append(
             Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="{}" stroke-width="2"/>').format(
@@ -67,16 +76,20 @@ def svg_map(
 def svg_row(
     weights: Float[np.ndarray, " keys"] | None, key_tokens: Sequence[str], *, largest: float, size: int = BAR_HEIGHT
 ) -> Markup:
-    """Returns the weights of one query as bars; without weights, boxes for a person to write in.
+    """Returns the weights of one query as bars, `size` pixels high; without weights, boxes for a person to write in.
 
-    Raises ValueError if it has more than MOST keys, or weights that are negative.
+    Raises ValueError if it has more than MOST keys.
     """
-    if len(key_tokens) > MOST or (weights is not None and (weights < 0).any()):
-        raise ValueError(f"On paper a row has at most {MOST} keys, and no weight below 0.")
+    if len(key_tokens) > MOST:
+        raise ValueError(
+            _("As SVG a row has at most {most} keys; this one has {keys}.", most=MOST, keys=len(key_tokens))
+        )
+    least = 0.0 if weights is None else min(0.0, float(np.nanmin(weights, initial=0)))
     names = [_short(token) for token in key_tokens]
     wide = BAR_WIDTH if len(names) > 12 else 36
     foot = LETTER + size
-    below = round(max(map(len, names)) * LETTER * CHARACTER) + 12
+    deep = round(-least / largest * (size - LETTER)) + (LETTER if least else 0)
+    below = deep + round(max(map(len, names)) * LETTER * CHARACTER) + 12
     parts = []
     for i, name in enumerate(names):
         x = 4 + i * (wide + GAP)
@@ -84,7 +97,7 @@ def svg_row(
             parts.append(_rect(x, foot - 28, wide, 28, PAPER["light"], stroke="#868e96"))
         else:
             parts.append(_bar(float(weights[i]), x, foot, wide, size, largest))
-        parts.append(_text(name, x + wide / 2, foot + 6, LETTER, "end", turned=True))
+        parts.append(_text(name, x + wide / 2, foot + deep + 6, LETTER, "end", turned=True))
     width = 8 + len(names) * (wide + GAP)
     if weights is not None:
         parts.append(_rect(4, foot, width - 8 - GAP, 1, "#868e96"))
@@ -92,38 +105,60 @@ def svg_row(
     return _svg(width, foot + below, parts, top)
 
 
+def svg_panels(panels: Sequence[tuple[str, Markup]]) -> Markup:
+    """Returns SVG elements in lines that are WIDEST pixels wide, each below its title."""
+    parts: list[Markup] = []
+    x = y = right = bottom = 0.0
+    for title, panel in panels:
+        width, height = map(float, re.findall(r' (?:width|height)="([^"]+)"', panel)[:2])
+        name = _short(title, LONGEST_TITLE)
+        width = max(width, len(name) * LETTER * CHARACTER)
+        if x and x + width > WIDEST:
+            x, y = 0.0, bottom + TITLE
+        parts.append(_text(name, x + 4, y + TITLE / 2, LETTER, "start", bold=True))
+        parts.append(Markup('<svg x="{:g}" y="{:g}"').format(x, y + TITLE) + panel[len("<svg") :])
+        right, bottom = max(right, x + width), max(bottom, y + TITLE + height)
+        x += width + TITLE
+    return _svg(right, bottom, parts)
+
+
 def _bar(weight: float, x: Pixels, foot: Pixels, wide: Pixels, size: Pixels, largest: float) -> Markup:
     if np.isnan(weight):
         return _rect(x, foot - 6, wide, 6, MASKED["light"])
-    height = round(weight / largest * (size - LETTER), 2)
-    text = _text(number(weight), x + wide / 2, foot - height - 6, SMALL - (wide < 30), "middle")
-    return _rect(x, foot - height, wide, height, WEIGHTS["light"][6]) + (text if weight >= 0.005 else Markup())
+    height = round(abs(weight) / largest * (size - LETTER), 2)
+    end = foot - height if weight >= 0 else foot + height
+    text = _text(number(weight), x + wide / 2, end + (6 if weight < 0 else -6), SMALL - (wide < 30), "middle")
+    return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if abs(weight) >= 0.005 else Markup())
 
 
-def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, largest: float) -> Markup:
+def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, least: float, largest: float) -> Markup:
     if np.isnan(weight):
         return _rect(x, y, size, size, MASKED["light"], stroke=PAPER["light"])
-    share = min(weight / largest, 1.0)
-    cell = _rect(x, y, size, size, _color(share), stroke=PAPER["light"])
+    share = min((weight - least) / (largest - least), 1.0)
+    cell = _rect(x, y, size, size, _color(share, _scale(least)), stroke=PAPER["light"])
     if size < NUMBERED:
         return cell
-    ink = PAPER["light"] if share > 0.45 else TEXT["light"]
+    ink = PAPER["light"] if abs(weight) > 0.45 * largest else TEXT["light"]
     return cell + _text(number(weight), x + size / 2, y + size / 2, SMALL, "middle", color=ink)
 
 
-def _color(share: float) -> str:
-    """Returns the color of a weight, between the two nearest of the scale."""
-    scale = WEIGHTS["light"]
+def _scale(least: float) -> Sequence[str]:
+    return (CHANGES if least < 0 else WEIGHTS)["light"]
+
+
+def _color(share: float, scale: Sequence[str]) -> str:
+    """Returns the color at a share of a scale, between the two nearest."""
     place = share * (len(scale) - 1)
     first = min(int(place), len(scale) - 2)
     ends = ([int(scale[i][j : j + 2], 16) for j in (1, 3, 5)] for i in (first, first + 1))
     return "#" + "".join(f"{round(one + (two - one) * (place - first)):02x}" for one, two in zip(*ends, strict=True))
 
 
-def _colorbar(x: Pixels, largest: float, masked: bool) -> Markup:
+def _colorbar(x: Pixels, least: float, largest: float, masked: bool) -> Markup:
     """Returns the scale of the colors with its ends, and the color of what is masked."""
-    scale = WEIGHTS["light"]
-    parts = [_text("0", x, LETTER / 2 + 2, SMALL, "start")]
+    scale, begin = _scale(least), number(least) if least else "0"
+    parts = [_text(begin, x, LETTER / 2 + 2, SMALL, "start")]
+    x += round((len(begin) - 1) * SMALL * CHARACTER)
     parts += [_rect(x + 10 + i * 9, 2, 9.5, LETTER, color) for i, color in enumerate(scale)]
     parts.append(_text(number(largest), x + 14 + len(scale) * 9, LETTER / 2 + 2, SMALL, "start"))
     if masked:
@@ -157,9 +192,9 @@ def _text(
     ).format(x, y, size, anchor, color or TEXT["light"], weight, turn, text)
 
 
-def _short(token: str) -> str:
+def _short(token: str, longest: int = LONGEST) -> str:
     text = "".join(one for one in visible(token) if one.isprintable())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _svg(width: Pixels, height: Pixels, parts: Sequence[Markup], top: Pixels = 0) -> Markup:

@@ -31,6 +31,7 @@ CHANGES = {
         "#a9d4ff",
     ),
 }  # fmt: skip
+ACCENT = "#e8590c"  # of what is chosen: seen on both themes, and on both ends of both scales
 PAPER = {"light": "#ffffff", "dark": "#0e1117"}
 MASKED = {"light": "#dcd7d0", "dark": "#46423d"}
 TEXT = {"light": "#31333f", "dark": "#fafafa"}
@@ -67,11 +68,18 @@ def _template(theme: str) -> go.layout.Template:
             COLOR_AXES["changes"]: {"colorscale": changes, "colorbar": colorbar},
             "xaxis": axis,
             "yaxis": axis,
+            "dragmode": False,
+            "hovermode": False,  # the chart itself says what is under the pointer
+            "showlegend": False,
         }
     )
 
 
 THEMES = {theme: _template(theme) for theme in WEIGHTS}
+
+
+# The accent for stylesheets and scripts.
+CSS_PROPERTIES = f":root {{ --attnviz-accent: {ACCENT}; }}\n"
 
 
 def light_figure(data: Any = None, layout: Mapping[str, Any] | None = None) -> go.Figure:

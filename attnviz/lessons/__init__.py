@@ -1,1 +1,1 @@
-"""What the teaching pages compute: lookup, scaling, steps, predictions, and the lesson files."""
+"""Files of lessons, and how answers are checked."""

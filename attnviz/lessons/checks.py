@@ -78,8 +78,9 @@ class Condition:
         match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip()) if len(text) <= LONGEST_CONDITION else None
         if not match:
             raise ValueError(
-                _("“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.").format(
-                    text=text[:LONGEST_CONDITION]
+                _(
+                    "“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.",
+                    text=text[:LONGEST_CONDITION],
                 )
             )
         return cls(*match.groups())
@@ -103,8 +104,10 @@ def find_quantity(name: str, quantities: Quantities) -> float:
     if name not in quantities:
         known = [*quantities][:MOST_NAMES] + ["…"] * (len(quantities) > MOST_NAMES)
         raise ValueError(
-            _("This page has no “{name}”; it has {names}.").format(
-                name=name, names=enumeration(known) or _("no numbers to check")
+            _(
+                "This page has no “{name}”; it has {names}.",
+                name=name,
+                names=enumeration(known) or _("no numbers to check"),
             )
         )
     return quantities[name]

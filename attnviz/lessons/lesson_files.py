@@ -3,16 +3,16 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlencode
 
 from attnviz.app_files import ASSETS
 from attnviz.bounded_toml import parse_toml
 from attnviz.formatting import enumeration, quoted, short_repr
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
+from attnviz.link import Link, page_address
 
 FOLDER = ASSETS / "lessons"
-PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer")
+PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
 LARGEST = 64 * 1024  # bytes of a file
 TOO_LARGE = N_("A lesson has at most {size} KB.")
@@ -32,7 +32,6 @@ CHECKS = ("choose", "tap", "number", "reach")
 TYPE_NAMES: dict[type, str] = {
     str: N_("text in quotes"), dict: N_("a table"), list: N_("a list"), int: N_("a whole number"),
 }  # fmt: skip
-State = tuple[tuple[str, str], ...]  # parameters of a link; one that has several values comes several times
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class LessonStep:
     ask: str
     answer: str
     page: str  # one of PAGES
-    state: State | None  # None: the page stays as the reader has left it
+    state: Link | None  # None: the page stays as the reader has left it
     check: Check | None = None  # of the reader's answer
     holds: tuple[Condition, ...] = ()  # what the answer says of the state, for a test
 
@@ -63,7 +62,7 @@ class Lesson:
         A step without a state has that of the step before.
         """
         page, state = next((step.page, step.state) for step in self.steps[number - 1 :: -1] if step.state is not None)
-        return f"{page}?{urlencode([*state, *self.parameters(number), *more])}"
+        return page_address(page, [*state, *self.parameters(number), *more])
 
     def parameters(self, number: int) -> list[tuple[str, str]]:
         """Returns the link's parameters that open a step."""
@@ -87,26 +86,26 @@ def read_lesson(path: Path) -> Lesson:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as problem:
-        raise ValueError(_("It cannot be read: {reason}.").format(reason=problem.strerror)) from problem
+        raise ValueError(_("It cannot be read: {reason}.", reason=problem.strerror)) from problem
     return parse_lesson(path.stem, decode(content))
 
 
 def decode(content: bytes) -> str:
     """Returns the text of a file. Raises ValueError if it is too large or is not UTF-8."""
     if len(content) > LARGEST:
-        raise ValueError(_(TOO_LARGE).format(size=LARGEST // 1024))
+        raise ValueError(_(TOO_LARGE, size=LARGEST // 1024))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise ValueError(
-            _("It is not UTF-8 text: byte {number} is none. Save it as UTF-8.").format(number=problem.start + 1)
+            _("It is not UTF-8 text: byte {number} is none. Save it as UTF-8.", number=problem.start + 1)
         ) from problem
 
 
 def parse_table(text: str) -> dict:
     """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
     if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
-        raise ValueError(_(TOO_LARGE).format(size=LARGEST // 1024))
+        raise ValueError(_(TOO_LARGE, size=LARGEST // 1024))
     return parse_toml(text)
 
 
@@ -126,24 +125,24 @@ class _Parser:
         state = self.state(table.get("state", {}), 0)
         language = table.get("language", ENGLISH)
         if not re.fullmatch(LANGUAGE, language):
-            problem = _("language is {language}; expected is a code such as en, de or pt-BR.")
-            problem = problem.format(language=quoted(language))
+            problem = _(
+                "language is {language}; expected is a code such as en, de or pt-BR.", language=quoted(language)
+            )
             raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
-            raise ValueError(
-                _("A lesson has at most {most} steps; it has {count}.").format(most=MOST_STEPS, count=len(steps))
-            )
+            raise ValueError(_("A lesson has at most {most} steps; it has {count}.", most=MOST_STEPS, count=len(steps)))
         page = self.page(table["page"], 0)
         parsed = []
         for number, step in enumerate(steps, 1):
             if not isinstance(step, dict):
                 raise ValueError(
-                    _("Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.").format(
-                        number=number
+                    _(
+                        "Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.",
+                        number=number,
                     )
                 )
-            self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, _("Step {number}").format(number=number), number)
+            self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, _("Step {number}", number=number), number)
             is_new = "page" in step or "state" in step
             page = self.page(step.get("page", page), number)
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
@@ -156,20 +155,23 @@ class _Parser:
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:
             raise self.error(
-                _("page is {page}; expected is one of {pages}.").format(page=quoted(page), pages=", ".join(PAGES)),
+                _("page is {page}; expected is one of {pages}.", page=quoted(page), pages=", ".join(PAGES)),
                 step,
                 "page",
             )
         return page
 
-    def state(self, state: dict, step: int) -> State:
+    def state(self, state: dict, step: int) -> Link:
         return tuple(one for name, value in state.items() for one in self.link_parameters(name, value, step))
 
     def link_parameters(self, name: str, value: object, step: int) -> list[tuple[str, str]]:
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str | int | float) for one in values):
-            problem = _("{name} in the state is {value}; expected is text, a number, true or false.")
-            problem = problem.format(name=quoted(name), value=short_repr(value))
+            problem = _(
+                "{name} in the state is {value}; expected is text, a number, true or false.",
+                name=quoted(name),
+                value=short_repr(value),
+            )
             raise self.error(problem, step, "state")
         return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
 
@@ -177,15 +179,13 @@ class _Parser:
         names = [name for name in CHECKS if name in step]
         if len(names) > 1:
             raise self.error(
-                _("Step {number} has {names}; it may have one of them.").format(
-                    number=number, names=enumeration(names)
-                ),
+                _("Step {number} has {names}; it may have one of them.", number=number, names=enumeration(names)),
                 number,
                 names[1],
             )
         if ("right" in step) != ("choose" in step):
             raise self.error(
-                _("Step {number} needs both choose and right, or neither.").format(number=number), number, "right"
+                _("Step {number} needs both choose and right, or neither.", number=number), number, "right"
             )
         if "choose" in step:
             options = step["choose"]
@@ -193,7 +193,7 @@ class _Parser:
                 raise self.error(_("choose is a list of different texts in quotes."), number, "choose")
             if step["right"] not in options:
                 raise self.error(
-                    _("right is {right}, which is not one of choose.").format(right=quoted(step["right"])),
+                    _("right is {right}, which is not one of choose.", right=quoted(step["right"])),
                     number,
                     "right",
                 )
@@ -201,7 +201,7 @@ class _Parser:
         if "tap" in step:
             if not 1 <= step["tap"] <= MOST_TAPS:
                 raise self.error(
-                    _("tap is {count}; expected is 1 to {most} tokens.").format(count=step["tap"], most=MOST_TAPS),
+                    _("tap is {count}; expected is 1 to {most} tokens.", count=step["tap"], most=MOST_TAPS),
                     number,
                     "tap",
                 )
@@ -221,10 +221,11 @@ class _Parser:
     ) -> None:
         known = {**required, **optional}
         if missing := [name for name in required if name not in table]:
-            raise self.error(_("{subject} has no {names}.").format(subject=subject, names=enumeration(missing)), step)
+            raise self.error(_("{subject} has no {names}.", subject=subject, names=enumeration(missing)), step)
         if unknown := [name for name in table if name not in known]:
             raise self.error(
-                _("{subject} has {names}; known are {known}.").format(
+                _(
+                    "{subject} has {names}; known are {known}.",
                     subject=subject,
                     names=enumeration([*map(quoted, unknown[:MOST_NAMES])]),
                     known=enumeration([*known]),
@@ -235,14 +236,17 @@ class _Parser:
         for name, value in table.items():
             if not isinstance(value, known[name]) or isinstance(value, bool):
                 raise self.error(
-                    _("{name} is {value}; expected is {kind}.").format(
-                        name=name, value=short_repr(value), kind=_(TYPE_NAMES[known[name]])
+                    _(
+                        "{name} is {value}; expected is {kind}.",
+                        name=name,
+                        value=short_repr(value),
+                        kind=_(TYPE_NAMES[known[name]]),
                     ),
                     step,
                     name,
                 )
             if isinstance(value, str) and not value.strip():
-                raise self.error(_("{subject} has an empty {name}.").format(subject=subject, name=name), step, name)
+                raise self.error(_("{subject} has an empty {name}.", subject=subject, name=name), step, name)
 
     def error(self, problem: str, step: int, field: str = "") -> ValueError:
         """Returns an error that names the line of a field of a step, or of the lesson itself (step 0)."""
@@ -251,4 +255,4 @@ class _Parser:
         after = [
             i for i in range(first, len(self.lines)) if field and re.match(rf"\s*{re.escape(field)}\s*=", self.lines[i])
         ]
-        return ValueError(_("Line {number}: {problem}").format(number=(after or [first])[0] + 1, problem=problem))
+        return ValueError(_("Line {number}: {problem}", number=(after or [first])[0] + 1, problem=problem))

@@ -1,7 +1,7 @@
 """Lessons that are being written: tables of their files, which may not be whole yet, and the addresses of pages."""
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from attnviz.formatting import enumeration, grouped
 from attnviz.language import _
@@ -15,11 +15,11 @@ from attnviz.lessons.lesson_files import (
     STEP_OPTIONAL,
     STEP_REQUIRED,
     STEPS,
-    State,
 )
 from attnviz.lessons.lesson_text import Table, state_table
+from attnviz.link import Link
 
-Place = tuple[str, State]  # a page and its state
+Place = tuple[str, Link]  # a page and its state
 LONGEST_ADDRESS = 6000  # characters
 OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # parameters that no state has
 NEW_STEP: Table = {"ask": "", "answer": ""}
@@ -90,12 +90,6 @@ def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | No
     return kept | ({"steps": written} if written else {})
 
 
-def page_address(place: Place) -> str:
-    """Returns the address of a page in its state, below that of the app."""
-    page, state = place
-    return f"{page}{'?' if state else ''}{urlencode(state)}"
-
-
 def parse_address(text: str) -> Place:
     """Returns the page and the state of an address as the browser shows it. Raises ValueError if it is none.
 
@@ -106,8 +100,10 @@ def parse_address(text: str) -> Place:
     text = text.strip()
     if len(text) > LONGEST_ADDRESS:
         raise ValueError(
-            _("This address has {count} characters; a step may have {LONGEST_ADDRESS}.").format(
-                count=grouped(len(text)), LONGEST_ADDRESS=grouped(LONGEST_ADDRESS)
+            _(
+                "This address has {count} characters; a step may have {LONGEST_ADDRESS}.",
+                count=grouped(len(text)),
+                LONGEST_ADDRESS=grouped(LONGEST_ADDRESS),
             )
         )
     if not text.isprintable():
@@ -122,7 +118,7 @@ def parse_address(text: str) -> Place:
     page = parts.path.rstrip("/").rpartition("/")[2]
     if page not in PAGES:
         raise ValueError(
-            _("This is not the address of a page with lessons, which are {PAGES}.").format(PAGES=enumeration(PAGES))
+            _("This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(PAGES))
         )
     return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)
 
@@ -134,7 +130,7 @@ def _inserted(table: Table, place: Place) -> Table:
     return kept | {"page": page} | ({"state": state_table(state)} if state else {})
 
 
-def _state(table: Mapping[str, object]) -> State:
+def _state(table: Mapping[str, object]) -> Link:
     return tuple(
         (name, str(one).lower() if isinstance(one, bool) else str(one))
         for name, value in table.items()

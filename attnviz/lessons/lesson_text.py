@@ -9,7 +9,8 @@ from itertools import groupby
 
 from attnviz.language import _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep, State
+from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep
+from attnviz.link import Link
 
 IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
 LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
@@ -53,7 +54,7 @@ def lesson_table(lesson: Lesson) -> Table:
     return table | ({"steps": steps} if steps else {})
 
 
-def state_table(state: State) -> Table:
+def state_table(state: Link) -> Table:
     """Returns link parameters by name; one that has several values is a list."""
     by_name = groupby(sorted(state, key=lambda one: [name for name, _ in state].index(one[0])), lambda one: one[0])
     values = {name: [value for _, value in pairs] for name, pairs in by_name}

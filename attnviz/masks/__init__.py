@@ -4,8 +4,8 @@ from attnviz.masks.catalogue import GROUPS, MASKS
 from attnviz.masks.decoding import Sinks, SinksAndWindow, Tree
 from attnviz.masks.direction import Causal, Full, PrefixLM
 from attnviz.masks.grid import Grid
-from attnviz.masks.language import MaskError, parse
 from attnviz.masks.mask import And, Bound, Compare, Mask, Not, Or, Shifted
+from attnviz.masks.parser import MaskError, parse
 from attnviz.masks.segments import BlockCausal, Chunked, Documents, Padding, SharedPrefix
 from attnviz.masks.sparse import BigBird, Fixed, Logarithmic, Strided, VerticalSlash
 from attnviz.masks.vision import Axial, CrossToImage, ImageAndText, Neighborhood2D, ShiftedWindow2D

@@ -45,12 +45,10 @@ def describe_comparison(left: Term, sign: ComparisonSign, right: Term) -> str:
         count = right.number + (sign in ("<=", ">"))
         inside = sign in ("<", "<=")
         if sign in ("<", "<=", ">", ">=") and count >= 1:
-            sentence = (
-                plural("{owner} is the first", "{owner} is one of the first {count}", count)
-                if inside
-                else plural("{owner} is not the first", "{owner} is not one of the first {count}", count)
-            )
-            return sentence.format(owner=_(OWNERS[left.name]), count=count)
+            values = {"owner": _(OWNERS[left.name]), "count": count}
+            if inside:
+                return plural("{owner} is the first", "{owner} is one of the first {count}", count, **values)
+            return plural("{owner} is not the first", "{owner} is not one of the first {count}", count, **values)
     return f"{left.describe()} {describe_limit(sign, right)}"
 
 

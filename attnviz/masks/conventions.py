@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.masks.direction import Causal, PrefixLM
 from attnviz.masks.mask import Array, Mask, Not, Symbol
 from attnviz.masks.segments import BlockCausal, Chunked, Padding
-from attnviz.masks.terms import Arithmetic, Variable
+from attnviz.masks.terms import Variable
 from attnviz.masks.vision import Neighborhood2D
 from attnviz.masks.window import Band, DilatedWindow, SlidingWindow
 
@@ -67,13 +67,16 @@ def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple
     """
     if named_mask.size and size < named_mask.least:
         raise ValueError(
-            _("{name} needs a size of {least} or more; it got {size}.").format(
-                name=named_mask.name, least=named_mask.least, size=size
+            _(
+                "{name} needs a size of {least} or more; it got {size}.",
+                name=named_mask.name,
+                least=named_mask.least,
+                size=size,
             )
         )
     if min(queries, keys) < 1:
         raise ValueError(
-            _("Give at least one query and one key; there are {queries} and {keys}.").format(queries=queries, keys=keys)
+            _("Give at least one query and one key; there are {queries} and {keys}.", queries=queries, keys=keys)
         )
     return tuple(_read_convention(convention, size, queries, keys) for convention in named_mask.conventions)
 
@@ -108,7 +111,7 @@ def group_readings(readings: Sequence[Reading]) -> list[list[Reading]]:
 
 
 def squarest_grid(positions: int) -> tuple[int, int]:
-    """Returns the height and width of the grid nearest to a square with so many positions, never taller than wide."""
+    """Returns the height and width of the grid of these positions nearest to a square, never taller than wide."""
     height = max(rows for rows in range(1, isqrt(positions) + 1) if positions % rows == 0)
     return height, positions // height
 
@@ -124,9 +127,8 @@ def count_from_last(make: Callable[[int], Mask]) -> Callable[[int, int, int], Ma
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries == keys:
             return make(size)
-        b, h, q, k, n_q, n_k = (Variable(name) for name in ("b", "h", "q", "k", "n_q", "n_k"))
-        shifted = Arithmetic("-", Arithmetic("+", q, n_k), n_q)
-        return make(size)(Symbol(b), Symbol(h), Symbol(shifted), Symbol(k)).mask
+        b, h, q, k, n_q, n_k = (Symbol(Variable(name)) for name in ("b", "h", "q", "k", "n_q", "n_k"))
+        return make(size)(b, h, q + n_k - n_q, k).mask
 
     return mask
 
@@ -137,8 +139,10 @@ def need_equal_lengths(make: Callable[[int, int], Mask]) -> Callable[[int, int, 
     def mask(size: int, queries: int, keys: int) -> Mask:
         if queries != keys:
             raise ValueError(
-                _("This takes as many queries as keys; here there are {queries} and {keys}.").format(
-                    queries=queries, keys=keys
+                _(
+                    "This takes as many queries as keys; here there are {queries} and {keys}.",
+                    queries=queries,
+                    keys=keys,
                 )
             )
         return make(size, keys)
@@ -162,18 +166,23 @@ class Nearest(Mask):
         return (q % step == k % step) & _in_window(q // step, k // step, last, self.kernel // 2, (self.kernel - 1) // 2)
 
     def condition(self) -> str:
-        step = (
-            ""
-            if self.dilation == 1
-            else _(" of those a multiple of {dilation} positions away").format(dilation=self.dilation)
-        )
-        return _("the key is one of the {kernel} nearest to it{step}").format(kernel=self.kernel, step=step)
+        if self.dilation == 1:
+            return _("the key is one of the {kernel} nearest to it", kernel=self.kernel)
+        return _(
+            "the key is one of the {kernel} nearest to it of those a multiple of {dilation} positions away",
+            kernel=self.kernel, dilation=self.dilation,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class MixedUpNeighborhood2D(Mask):
     """A square around each query on a grid, which is moved inwards at the edges of another grid: one as high as this
     is wide and as wide as this is high. attention-gym's `generate_natten`; right where the grid is a square."""
+
+    CONDITION = N_(
+        "on a grid of {height} × {width}, the key is in the square of {kernel} × {kernel} around it, moved inwards "
+        "at the edges of one of {width} × {height}"
+    )
 
     height: int
     width: int
@@ -183,12 +192,6 @@ class MixedUpNeighborhood2D(Mask):
         half = self.kernel // 2
         rows = _in_window(q // self.width, k // self.width, self.width - 1, half, half)
         return rows & _in_window(q % self.width, k % self.width, self.height - 1, half, half)
-
-    def condition(self) -> str:
-        return _(
-            "on a grid of {height} × {width}, the key is in the square of {kernel} × {kernel} "
-            "around it, moved inwards at the edges of one of {width} × {height}"
-        ).format(height=self.height, width=self.width, kernel=self.kernel)
 
 
 def _in_window(q: Array, k: Array, last: Array | int, before: int, after: int) -> Array:
@@ -202,8 +205,11 @@ def _natten(dilation: int) -> Callable[[int, int, int], Mask]:
         if not 2 <= size <= positions // dilation:
             times = f" times the dilation of {dilation}" if dilation > 1 else ""
             raise ValueError(
-                _("NATTEN takes a kernel of 2 or more that{times} is at most {positions}; it got {size}.").format(
-                    times=times, positions=positions, size=size
+                _(
+                    "NATTEN takes a kernel of 2 or more that{times} is at most {positions}; it got {size}.",
+                    times=times,
+                    positions=positions,
+                    size=size,
                 )
             )
         return Nearest(positions, size, dilation)
@@ -220,8 +226,12 @@ def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int],
             raise ValueError(
                 _(
                     "A square kernel of {size} does not fit: it must be odd, 3 or more, and no larger "
-                    "than the grid, which is {height} × {width} for {positions} positions."
-                ).format(size=size, height=height, width=width, positions=positions)
+                    "than the grid, which is {height} × {width} for {positions} positions.",
+                    size=size,
+                    height=height,
+                    width=width,
+                    positions=positions,
+                )
             )
         return make(height, width, size)
 
@@ -231,7 +241,7 @@ def _on_grid(make: Callable[[int, int, int], Mask]) -> Callable[[int, int, int],
 def _longformer(size: int, positions: int) -> Mask:
     if size % 2 or size < 4:  # at 2 its sliding chunks fail
         raise ValueError(
-            _("Longformer takes an even window of 4 or more, half of it on each side; it got {size}.").format(size=size)
+            _("Longformer takes an even window of 4 or more, half of it on each side; it got {size}.", size=size)
         )
     return Band(size // 2)
 

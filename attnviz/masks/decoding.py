@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from attnviz.language import _
-from attnviz.masks.mask import Array, Mask, require_at_least
+from attnviz.language import N_, _
+from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 
 
@@ -22,16 +22,12 @@ class Sinks(Mask):
                 [1, 0, 0]])
     """
 
-    size: int = field(default=4, metadata={"min": 0, "max": 131072, "label": "Sinks"})
+    CONDITION = N_("the key is one of the first {size} and not after it")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "size", self.size, 0)
+    size: int = field(default=4, metadata={"min": 0, "max": 131072, "label": "Sinks"})
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k < self.size) & (k <= q)
-
-    def condition(self) -> str:
-        return _("the key is one of the first {size} and not after it").format(size=self.size)
 
 
 @dataclass(frozen=True)
@@ -50,20 +46,15 @@ class SinksAndWindow(Mask):
                 [1, 0, 0, 1]])
     """
 
+    CONDITION = N_(
+        "the key is not after it and is either one of the first {sinks} or one of the last {window} up to it"
+    )
+
     sinks: int = field(default=4, metadata={"min": 0, "max": 131072})
     window: int = field(default=4, metadata={"min": 0, "max": 131072})
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "sinks", self.sinks, 0)
-        require_at_least(self, "window", self.window, 0)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((k < self.sinks) | (q - k < self.window))
-
-    def condition(self) -> str:
-        return _(
-            "the key is not after it and is either one of the first {sinks} or one of the last {window} up to it"
-        ).format(sinks=self.sinks, window=self.window)
 
 
 @dataclass(frozen=True)
@@ -83,20 +74,27 @@ class Tree(Mask):
                 [1, 1, 0, 1]])
     """
 
+    CONDITION = N_(
+        "the key is one of the first {prefix}, or leads to it in the tree that follows (parents {parents}), or "
+        "stands at its own position"
+    )
+
     prefix: int = field(default=4, metadata={"min": 0, "max": 131072})
     parents: tuple[int, ...] = field(
         default=(-1, 0, 0, 1, 1, 2), metadata={"min": -1, "max": 62, "many": 64, "label": "Parent of each"}
     )
 
     def __post_init__(self) -> None:
-        require_at_least(self, "prefix", self.prefix, 0)
+        super().__post_init__()
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
                 raise ValueError(
                     _(
                         "Tree needs the parent of node {node} to be a node before it, or −1 for the "
-                        "prefix; it got {parent}."
-                    ).format(node=node, parent=parent)
+                        "prefix; it got {parent}.",
+                        node=node,
+                        parent=parent,
+                    )
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -112,13 +110,6 @@ class Tree(Mask):
             steps.append([-1, *(self.prefix + node if node >= 0 else -1 for node in nodes), -1])
             nodes = [self.parents[node] if node >= 0 else -1 for node in nodes]
         return steps
-
-    def condition(self) -> str:
-        parents = ", ".join(map(str, self.parents))
-        return _(
-            "the key is one of the first {prefix}, or leads to it in the tree that follows "
-            "(parents {parents}), or stands at its own position"
-        ).format(prefix=self.prefix, parents=parents)
 
 
 MASKS = (Sinks, SinksAndWindow, Tree)

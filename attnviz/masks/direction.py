@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attnviz.language import _
-from attnviz.masks.mask import Array, Mask, Shifted, require_at_least, require_choice
+from attnviz.language import N_, _
+from attnviz.masks.mask import Array, Mask, Shifted
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,10 @@ class Full(Mask):
                 [1, 1, 1]])
     """
 
+    CONDITION = N_("both are there")
+
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return q >= 0
-
-    def condition(self) -> str:
-        return _("both are there")
 
     def describe(self) -> str:
         return _("Every query sees every key.")
@@ -43,9 +42,6 @@ class Causal(Mask):
 
     align: Literal["top left", "bottom right"] = field(default="top left", metadata={"label": "Alignment"})
 
-    def __post_init__(self) -> None:
-        require_choice(self, "align", self.align, ("top left", "bottom right"))
-
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return self if self.align == "top left" else Shifted(Causal(), keys - queries)
 
@@ -55,8 +51,9 @@ class Causal(Mask):
         return k <= q
 
     def condition(self) -> str:
-        suffix = "" if self.align == "top left" else _(", both counted from the last")
-        return _("the key is not after it{suffix}").format(suffix=suffix)
+        if self.align == "top left":
+            return _("the key is not after it")
+        return _("the key is not after it, both counted from the last")
 
 
 @dataclass(frozen=True)
@@ -72,16 +69,12 @@ class PrefixLM(Mask):
                 [1, 1, 1]])
     """
 
-    prefix: int = field(default=3, metadata={"min": 0, "max": 131072})
+    CONDITION = N_("the key is one of the first {prefix}, or is not after it")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "prefix", self.prefix, 0)
+    prefix: int = field(default=3, metadata={"min": 0, "max": 131072})
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k < self.prefix) | (k <= q)
-
-    def condition(self) -> str:
-        return _("the key is one of the first {prefix}, or is not after it").format(prefix=self.prefix)
 
 
 MASKS = (Full, Causal, PrefixLM)

@@ -75,24 +75,18 @@ def masked_softmax(
         >>> masked_softmax(scores, allowed, "zeros"), masked_softmax(scores, allowed, "uniform")
         (tensor([[0., 0.]]), tensor([[0.5000, 0.5000]]))
     """
-    scores, floor = scores.float(), torch.finfo(torch.float32).min
-    if convention == "zeros":
-        empty = ~allowed.any(-1, keepdim=True)
-        return torch.softmax(scores.masked_fill(~allowed, -torch.inf), -1).masked_fill(empty, 0)
-    if convention == "NaN":
-        return torch.softmax(scores.masked_fill(~allowed, -torch.inf), -1)
-    if convention == "uniform":
-        return torch.softmax(scores + torch.where(allowed, 0.0, floor), -1)
-    if convention == "finite fill":
-        if not -math.inf < fill < 0:
-            raise ValueError(
-                _("A finite fill is a number below 0, such as −10000 or −100; it got {fill}.").format(fill=fill)
-            )
-        return torch.softmax(scores + torch.where(allowed, 0.0, fill), -1)
+    if convention == "finite fill" and not -math.inf < fill < 0:
+        raise ValueError(_("A finite fill is a number below 0, such as −10000 or −100; it got {fill}.", fill=fill))
+    fills = {"zeros": -math.inf, "NaN": -math.inf, "uniform": torch.finfo(torch.float32).min, "finite fill": fill}
+    if convention in fills:
+        weights = torch.softmax(scores.float() + torch.where(allowed, 0.0, fills[convention]), -1)
+        return weights.masked_fill(~allowed.any(-1, keepdim=True), 0) if convention == "zeros" else weights
     names = ", ".join(each.name for each in EMPTY_ROW_CONVENTIONS)
     raise ValueError(
-        _("There is no convention {convention} for empty rows. Choose one of {names}.").format(
-            convention=repr(convention), names=names
+        _(
+            "There is no convention {convention} for empty rows. Choose one of {names}.",
+            convention=repr(convention),
+            names=names,
         )
     )
 

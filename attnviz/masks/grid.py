@@ -14,7 +14,7 @@ from jaxtyping import Bool
 
 from attnviz.formatting import grouped, quoted
 from attnviz.language import _, plural
-from attnviz.masks.mask import Array, Mask, require_at_least
+from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
 
@@ -45,12 +45,15 @@ class Grid(Mask):
 
     def __post_init__(self) -> None:
         _check_size(self.rows, self.columns)
-        require_at_least(self, "block", self.block, 1)
+        super().__post_init__()
         count = self.rows * self.columns
         if not 0 <= self.cells < 1 << count:
             raise ValueError(
-                _("A grid of {rows} × {columns} has {count} cells; the number gives more.").format(
-                    rows=self.rows, columns=self.columns, count=grouped(count)
+                _(
+                    "A grid of {rows} × {columns} has {count} cells; the number gives more.",
+                    rows=self.rows,
+                    columns=self.columns,
+                    count=grouped(count),
                 )
             )
 
@@ -82,8 +85,10 @@ class Grid(Mask):
         """
         if len(data) > LONGEST:
             raise ValueError(
-                _("This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.").format(
-                    LONGEST=LONGEST >> 20, MOST=MOST
+                _(
+                    "This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.",
+                    LONGEST=LONGEST >> 20,
+                    MOST=MOST,
                 )
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
@@ -118,8 +123,7 @@ class Grid(Mask):
                 raise ValueError(
                     _(
                         "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
-                        "queries and {keys} keys. Take a grid that was made for so many."
-                    ).format(
+                        "queries and {keys} keys. Take a grid that was made for so many.",
                         rows=self.rows,
                         columns=self.columns,
                         block=self.block,
@@ -131,17 +135,23 @@ class Grid(Mask):
                 _(
                     "The grid is {rows} × {columns}; here there are {queries} queries and {keys} keys. "
                     "Paint or upload one of {queries} × {keys}, or take an example of {rows} queries "
-                    "and {columns} keys."
-                ).format(rows=self.rows, columns=self.columns, queries=queries, keys=keys)
+                    "and {columns} keys.",
+                    rows=self.rows,
+                    columns=self.columns,
+                    queries=queries,
+                    keys=keys,
+                )
             )
         return self
 
     def condition(self) -> str:
-        count = self.cells.bit_count()
-        blocks = _(" blocks of {block} × {block}").format(block=self.block) if self.block > 1 else ""
-        return _("their cell is one of the {count} that are set in a grid of {rows} × {columns}{blocks}").format(
-            count=grouped(count), rows=self.rows, columns=self.columns, blocks=blocks
-        )
+        values = {"count": grouped(self.cells.bit_count()), "rows": self.rows, "columns": self.columns}
+        if self.block == 1:
+            return _("their cell is one of the {count} that are set in a grid of {rows} × {columns}", **values)
+        return _(
+            "their cell is one of the {count} that are set in a grid of {rows} × {columns} blocks of {block} × {block}",
+            **values, block=self.block,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"grid({self._arguments()})"
@@ -164,8 +174,11 @@ def _table(grid: Grid) -> array:
 def _check_size(rows: int, columns: int) -> None:
     if not (1 <= rows <= MOST and 1 <= columns <= MOST):
         raise ValueError(
-            _("A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.").format(
-                MOST=MOST, rows=rows, columns=columns
+            _(
+                "A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.",
+                MOST=MOST,
+                rows=rows,
+                columns=columns,
             )
         )
 
@@ -173,15 +186,11 @@ def _check_size(rows: int, columns: int) -> None:
 def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "biuf":
         raise ValueError(
-            _("This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.").format(
-                dtype=dtype
-            )
+            _("This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.", dtype=dtype)
         )
     if len(shape) != 2:
         raise ValueError(
-            _("A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.").format(
-                shape=shape
-            )
+            _("A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.", shape=shape)
         )
     _check_size(*shape)
 
@@ -196,9 +205,7 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
             width, first = len(cells), n
         if row >= MOST or len(cells) > MOST or len(line) > LINE:
             raise ValueError(
-                _("Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.").format(
-                    n=n, MOST=MOST
-                )
+                _("Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.", n=n, MOST=MOST)
             )
         if len(cells) != width:
             raise ValueError(
@@ -206,7 +213,11 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
                     "Line {n} has {count} cell, but line {first} has {width}. Give every line as many.",
                     "Line {n} has {count} cells, but line {first} has {width}. Give every line as many.",
                     len(cells),
-                ).format(n=n, count=len(cells), first=first, width=width)
+                    n=n,
+                    count=len(cells),
+                    first=first,
+                    width=width,
+                )
             )
         yield [_read_cell(n, column, cell) for column, cell in enumerate(cells)]
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
+from attnviz.language import _
+
 TOKEN = re.compile(
     r"\s+|(?P<number>[0-9][\w.]*)|(?P<name>[^\W0-9]\w*)"
     r"|(?P<sign>//|<=|>=|==|!=|\*\*|<<|>>|<>|&&|\|\||:=|[-+*%<>&|~=(),\[\]≤≥≠¬∧∨−])|(?P<other>\S)"
@@ -30,8 +32,9 @@ class MaskError(ValueError):
         self.text, self.position, self.sentence = text, position, sentence
 
     def __str__(self) -> str:
-        place = f"At character {self.position + 1}" if self.position < len(self.text) else "At the end"
-        return f"{place}: {self.sentence}"
+        if self.position >= len(self.text):
+            return _("At the end: {sentence}", sentence=self.sentence)
+        return _("At character {position}: {sentence}", position=self.position + 1, sentence=self.sentence)
 
     @property
     def pointer(self) -> str:

@@ -1,12 +1,12 @@
 """Masks, their combinations, and the conversion of their rules to symbols."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
-from functools import reduce
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from functools import partialmethod, reduce
 from itertools import pairwise, starmap
-from operator import and_
-from typing import ClassVar, TypeVar
+from operator import and_, or_
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Bool
@@ -22,6 +22,7 @@ from attnviz.masks.comparisons import (
     describe_limit,
 )
 from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
+from attnviz.parameters import Parameterized
 
 
 class Symbol:
@@ -40,52 +41,36 @@ class Symbol:
     def term(self) -> Term:
         """The term, if this is a number. Raises TypeError if it is a condition."""
         if not isinstance(self.expression, Term):
-            raise TypeError(
-                _("{expression} is a condition, and a number is needed.").format(expression=self.expression)
-            )
+            raise TypeError(_("{expression} is a condition, and a number is needed.", expression=self.expression))
         return self.expression
 
     @property
     def mask(self) -> "Mask":
         """The mask, if this is a condition. Raises TypeError if it is a number."""
         if not isinstance(self.expression, Mask):
-            raise TypeError(
-                _("{expression} is a number, and a condition is needed.").format(expression=self.expression)
-            )
+            raise TypeError(_("{expression} is a number, and a condition is needed.", expression=self.expression))
         return self.expression
 
-    def __add__(self, other: "Symbol | int") -> "Symbol":
-        return _arithmetic("+", self, other)
+    def _arithmetic(self, sign: ArithmeticSign, other: "Symbol | int") -> "Symbol":
+        return Symbol(Arithmetic(sign, self.term, _as_term(other)))
 
-    def __radd__(self, other: int) -> "Symbol":
-        return _arithmetic("+", other, self)
+    def _reflected(self, sign: ArithmeticSign, other: int) -> "Symbol":
+        return Symbol(Arithmetic(sign, Number(int(other)), self.term))
 
-    def __sub__(self, other: "Symbol | int") -> "Symbol":
-        return _arithmetic("-", self, other)
+    def _comparison(self, sign: ComparisonSign, other: "Symbol | int") -> "Symbol":
+        return Symbol(Compare((self.term, _as_term(other)), (sign,)))
 
-    def __rsub__(self, other: int) -> "Symbol":
-        return _arithmetic("-", other, self)
-
-    def __mul__(self, other: "Symbol | int") -> "Symbol":
-        return _arithmetic("*", self, other)
-
-    def __rmul__(self, other: int) -> "Symbol":
-        return _arithmetic("*", other, self)
-
-    def __floordiv__(self, other: "Symbol | int") -> "Symbol":
-        return _arithmetic("//", self, other)
-
-    def __rfloordiv__(self, other: int) -> "Symbol":
-        return _arithmetic("//", other, self)
-
-    def __mod__(self, other: "Symbol | int") -> "Symbol":
-        return _arithmetic("%", self, other)
-
-    def __rmod__(self, other: int) -> "Symbol":
-        return _arithmetic("%", other, self)
+    __add__, __radd__ = partialmethod(_arithmetic, "+"), partialmethod(_reflected, "+")
+    __sub__, __rsub__ = partialmethod(_arithmetic, "-"), partialmethod(_reflected, "-")
+    __mul__, __rmul__ = partialmethod(_arithmetic, "*"), partialmethod(_reflected, "*")
+    __floordiv__, __rfloordiv__ = partialmethod(_arithmetic, "//"), partialmethod(_reflected, "//")
+    __mod__, __rmod__ = partialmethod(_arithmetic, "%"), partialmethod(_reflected, "%")
+    __lt__, __le__ = partialmethod(_comparison, "<"), partialmethod(_comparison, "<=")
+    __gt__, __ge__ = partialmethod(_comparison, ">"), partialmethod(_comparison, ">=")
+    __eq__, __ne__ = partialmethod(_comparison, "=="), partialmethod(_comparison, "!=")  # type: ignore[assignment]
 
     def __neg__(self) -> "Symbol":
-        return _arithmetic("-", 0, self)
+        return self._reflected("-", 0)
 
     def __abs__(self) -> "Symbol":
         return Symbol(Function("abs", (self.term,)))
@@ -99,26 +84,6 @@ class Symbol:
     def take_from(self, numbers: tuple[int, ...]) -> "Symbol":
         return Symbol(Lookup(numbers, self.term))
 
-    def __lt__(self, other: "Symbol | int") -> "Symbol":
-        return _comparison(self, "<", other)
-
-    def __le__(self, other: "Symbol | int") -> "Symbol":
-        return _comparison(self, "<=", other)
-
-    def __gt__(self, other: "Symbol | int") -> "Symbol":
-        return _comparison(self, ">", other)
-
-    def __ge__(self, other: "Symbol | int") -> "Symbol":
-        return _comparison(self, ">=", other)
-
-    def __eq__(self, other: "Symbol | int") -> "Symbol":  # type: ignore[override]
-        return _comparison(self, "==", other)
-
-    def __ne__(self, other: "Symbol | int") -> "Symbol":  # type: ignore[override]
-        return _comparison(self, "!=", other)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __and__(self, other: "Symbol") -> "Symbol":
         return Symbol(self.mask & other.mask)
 
@@ -129,14 +94,6 @@ class Symbol:
         return Symbol(~self.mask)
 
 
-def _arithmetic(sign: ArithmeticSign, left: Symbol | int, right: Symbol | int) -> Symbol:
-    return Symbol(Arithmetic(sign, _as_term(left), _as_term(right)))
-
-
-def _comparison(left: Symbol, sign: ComparisonSign, right: Symbol | int) -> Symbol:
-    return Symbol(Compare((left.term, _as_term(right)), (sign,)))
-
-
 def _as_term(value: Symbol | int) -> Term:
     return value.term if isinstance(value, Symbol) else Number(int(value))
 
@@ -145,14 +102,14 @@ def _as_term(value: Symbol | int) -> Term:
 Array = TypeVar("Array", Tensor, Symbol)
 
 
-class Mask:
+class Mask(Parameterized):
     """A predicate on positions, True where query q may attend to key k: FlexAttention's `mask_mod`.
 
     b, h, q and k are the positions of batch, head, query and key: tensors of whole numbers that broadcast against
     each other, or symbols. Masks combine with &, | and ~.
 
     A rule may use + - * // %, abs, clamp, comparisons, & | ~ and `take`, so that it can be written down (`rule`) as
-    well as computed. `str(mask)` is its text in the language of language.py.
+    well as computed. `str(mask)` is its text in the language of parser.py.
 
     Example:
         >>> from attnviz.masks import Causal, SlidingWindow
@@ -165,16 +122,20 @@ class Mask:
         'causal & ~sliding_window(2)'
     """
 
+    # When a query may attend to a key, as the end of a sentence after “if”, with names of fields in braces.
+    CONDITION: ClassVar[str] = N_("the mask allows it")
+
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         raise NotImplementedError
 
     def condition(self) -> str:
-        """Returns in English when a query may attend to a key, as the end of a sentence after “if”."""
-        raise NotImplementedError
+        """Returns CONDITION with the values of the fields, in the current language."""
+        named = (one.name for one in _parameters(self) if f"{{{one.name}}}" in self.CONDITION)
+        return _(self.CONDITION, **{name: _condition_text(getattr(self, name)) for name in named})
 
     def describe(self) -> str:
         """Returns the mask as an English sentence."""
-        return _("A query sees a key if {condition}.").format(condition=self.condition())
+        return _("A query sees a key if {condition}.", condition=self.condition())
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
         """Returns this mask for these numbers of queries, keys and heads; itself, if it does not depend on them.
@@ -198,7 +159,7 @@ class Mask:
         skipped = False
         for parameter in _parameters(self):
             value = getattr(self, parameter.name)
-            if isinstance(value, str | Mask) and value == _default(parameter):
+            if isinstance(value, str | Mask) and value == parameter.default:
                 skipped = True
             elif parameter.default is not None:  # what is None is filled in when the mask is bound
                 arguments.append(f"{parameter.name}=" * skipped + _argument_text(value))
@@ -219,10 +180,14 @@ class Combined(Mask):
     """Two masks and a sign between them."""
 
     SIGN: ClassVar[str]
-    CONJUNCTION: ClassVar[str]  # what stands between conditions in English
+    CLAUSES: ClassVar[str]  # the two conditions in a sentence
+    OPERATION: ClassVar[Callable[[Any, Any], Any]]
 
     left: Mask
     right: Mask
+
+    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
+        return type(self).OPERATION(self.left(b, h, q, k), self.right(b, h, q, k))
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         return replace(self, left=self.left.bind(queries, keys, heads), right=self.right.bind(queries, keys, heads))
@@ -236,7 +201,7 @@ class Combined(Mask):
                 yield operand
 
     def condition(self) -> str:
-        return _(self.CONJUNCTION).join(map(_clause, self.operands()))
+        return _joined(self.CLAUSES, map(_clause, self.operands()))
 
     def __str__(self) -> str:
         precedence = PRECEDENCE[type(self)]
@@ -249,19 +214,13 @@ class Combined(Mask):
 class And(Combined):
     """The cells that both masks allow."""
 
-    SIGN, CONJUNCTION = "&", N_(" and ")
-
-    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
-        return self.left(b, h, q, k) & self.right(b, h, q, k)
+    SIGN, CLAUSES, OPERATION = "&", N_("{left} and {right}"), and_
 
 
 class Or(Combined):
     """The cells that at least one of two masks allows."""
 
-    SIGN, CONJUNCTION = "|", N_(", or ")
-
-    def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
-        return self.left(b, h, q, k) | self.right(b, h, q, k)
+    SIGN, CLAUSES, OPERATION = "|", N_("{left}, or {right}"), or_
 
 
 @dataclass(frozen=True, repr=False)
@@ -279,7 +238,7 @@ class Not(Mask):
     def condition(self) -> str:
         if isinstance(self.mask, Compare) and len(self.mask.signs) == 1:
             return replace(self.mask, signs=(OPPOSITE[self.mask.signs[0]],)).condition()
-        return _("it is not so that {clause}").format(clause=_clause(self.mask))
+        return _("it is not so that {clause}", clause=_clause(self.mask))
 
     def __str__(self) -> str:
         # ~k < 2 would do, but people who know Python read it otherwise.
@@ -309,8 +268,9 @@ class Compare(Mask):
         if len(self.signs) == 2:
             first, middle, last = self.terms
             lower, upper = describe_limit(MIRRORED[self.signs[0]], first), describe_limit(self.signs[1], last)
-            return _("{describe} {lower} and {upper}").format(describe=middle.describe(), lower=lower, upper=upper)
-        return _(" and ").join(starmap(describe_comparison, zip(self.terms, self.signs, self.terms[1:], strict=False)))
+            return _("{describe} {lower} and {upper}", describe=middle.describe(), lower=lower, upper=upper)
+        comparisons = zip(self.terms, self.signs, self.terms[1:], strict=False)
+        return _joined(And.CLAUSES, starmap(describe_comparison, comparisons))
 
     def __str__(self) -> str:
         first, *others = self.terms
@@ -329,7 +289,7 @@ class LengthDependent(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         raise ValueError(
-            _("{name} depends on the lengths: call bind(queries, keys, heads) first.").format(name=type(self).__name__)
+            _("{name} depends on the lengths: call bind(queries, keys, heads) first.", name=type(self).__name__)
         )
 
 
@@ -368,12 +328,17 @@ class Shifted(Mask):
         return replace(self, mask=self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
+        count = abs(self.by)
         by = (
-            plural("{count} position later", "{count} positions later", abs(self.by))
+            plural("{count} position later", "{count} positions later", count, count=count)
             if self.by >= 0
-            else plural("{count} position earlier", "{count} positions earlier", abs(self.by))
-        ).format(count=abs(self.by))
-        return _("{clause}, counted as if each query stood {by}").format(clause=_clause(self.mask), by=by)
+            else plural("{count} position earlier", "{count} positions earlier", count, count=count)
+        )
+        return _("{clause}, counted as if each query stood {shift}", clause=_clause(self.mask), shift=by)
+
+
+def _joined(message: str, clauses: Iterable[str]) -> str:
+    return reduce(lambda left, right: _(message, left=left, right=right), clauses)
 
 
 def rule(mask: Mask, queries: int, keys: int) -> Mask:
@@ -417,16 +382,18 @@ def _parameters(mask: Mask) -> tuple[Field, ...]:
     return fields(mask) if is_dataclass(mask) else ()
 
 
-def _default(parameter: Field) -> object:
-    return parameter.default if parameter.default_factory is MISSING else parameter.default_factory()
-
-
 def _argument_text(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_argument_text, value))}]"
     if isinstance(value, bool):
         return str(int(value))
     return choice_word(value) if isinstance(value, str) else str(value)
+
+
+def _condition_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return value.condition() if isinstance(value, Mask) else str(value)
 
 
 PRECEDENCE: dict[type[Mask], int] = {Or: 1, And: 2, Not: 3, Compare: 4}  # how tightly a sign binds; others are an ATOM
@@ -442,23 +409,3 @@ def _clause(mask: Mask) -> str:
     """Returns a condition as part of a longer one, in parentheses if it would be ambiguous."""
     condition = mask.condition()
     return f"({condition})" if re.search(r",| and | or |not so| und | oder ", condition) else condition
-
-
-def require_at_least(mask: Mask, name: str, value: int, least: int) -> None:
-    """Raises ValueError if a parameter is less than `least`."""
-    if value < least:
-        raise ValueError(
-            _("{name} needs {name_2} ≥ {least}; it got {value}.").format(
-                name=type(mask).__name__, name_2=name, least=least, value=value
-            )
-        )
-
-
-def require_choice(mask: Mask, name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises ValueError if a parameter is not one of its choices."""
-    if value not in choices:
-        raise ValueError(
-            _("{name} needs {name_2} to be one of {join}; it got {value}.").format(
-                name=type(mask).__name__, name_2=name, join=", ".join(choices), value=repr(value)
-            )
-        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NoReturn
 
+from attnviz.language import _
 from attnviz.masks.lexer import MaskError, Token, outside_brackets, python_lines
 
 FORMS = "“lambda b, h, q, kv: q >= kv” or “def causal(b, h, q, kv): return q >= kv”"
@@ -54,8 +55,11 @@ class _Reader:
             elif not _is_string(line):
                 self.refuse(
                     line[0],
-                    f"Here stands “{line[0].word[:40]}” before the function. Paste the function alone, with the "
-                    "numbers that it uses above it, such as window = 4.",
+                    _(
+                        "Unexpected “{word}” before the function. Paste the function alone, with the numbers that it "
+                        "uses above it, such as window = 4.",
+                        word=line[0].word[:40],
+                    ),
                 )
         self.refuse_form(Token("end", "", 0))
 
@@ -81,7 +85,8 @@ class _Reader:
             elif not _is_string(words):
                 self.refuse_statement(words)
         self.refuse(
-            Token("end", "", len(self.text)), "The function ends without a result. Write return and a condition."
+            Token("end", "", len(self.text)),
+            _("The function ends without a result. Write return and a condition."),
         )
 
     def lambda_function(self, words: list[Token], constants: list[Assignment]) -> MaskFunction:
@@ -108,7 +113,9 @@ class _Reader:
                 start = i + 1
         if len(set(names)) != 4 or len(names) != 4 or "" in names:
             place = opening._replace(start=opening.start + len(opening.word))
-            self.refuse(place, f"A mask_mod has four parameters, for batch, head, query and key, as in {FORMS}.")
+            self.refuse(
+                place, _("A mask_mod has four parameters, for batch, head, query and key, as in {forms}.", forms=FORMS)
+            )
         return names
 
     def assignment(self, words: list[Token]) -> Assignment | None:
@@ -122,27 +129,34 @@ class _Reader:
         """Raises MaskError for anything but strings after the function."""
         for line in self.lines:
             if not _is_string(line):
-                self.refuse(line[0], "The function ends before this line. Delete what follows it.")
+                self.refuse(line[0], _("The function ends before this line. Delete what follows it."))
 
     def refuse_statement(self, words: list[Token]) -> NoReturn:
         first, *others = words
         signs = [token.word for token in others[:3]]
         if first.kind == "name" and signs[0] in OPERATORS and signs[1] == "=":
             name = first.word[:40]
-            self.refuse(others[0], f"Write {name} = {name} {signs[0]} ( … ).")
+            self.refuse(others[0], _("Write {statement}.", statement=f"{name} = {name} {signs[0]} ( … )"))
         if first.word in ("if", "elif", "else", "for", "while"):
             self.refuse(
                 first,
-                f"“{first.word}” is not read. Join conditions with &, | and ~, as in (h < 2) & (q >= kv) | (h >= 2).",
+                _(
+                    "“{word}” is not read. Join conditions with &, | and ~, as in (h < 2) & (q >= kv) | (h >= 2).",
+                    word=first.word,
+                ),
             )
         self.refuse(
             first,
-            f"Here stands “{first.word[:40]}” where a name with its value, such as near = q - kv < 4, or return "
-            "is expected.",
+            _(
+                "Unexpected “{word}”: a name with its value, such as near = q - kv < 4, or return is expected.",
+                word=first.word[:40],
+            ),
         )
 
     def refuse_form(self, token: Token) -> NoReturn:
-        self.refuse(token, f"A function is read if it returns a condition of four positions, such as {FORMS}.")
+        self.refuse(
+            token, _("A function is read if it returns a condition of four positions, such as {forms}.", forms=FORMS)
+        )
 
     def refuse(self, token: Token, sentence: str) -> NoReturn:
         raise MaskError(self.text, token.start, sentence)

@@ -7,9 +7,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.masks.direction import Causal
-from attnviz.masks.mask import Array, Mask, require_at_least
+from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 
 ENDLESS = 2**31 - 1  # the end of a segment that goes on: no position is as far
@@ -29,24 +29,20 @@ class Padding(Mask):
 
     keys: int | tuple[bool, ...] = field(default=8, metadata={"min": 0, "max": 131072, "label": "Real keys"})
 
-    def __post_init__(self) -> None:
-        if isinstance(self.keys, int):
-            require_at_least(self, "keys", self.keys, 0)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return k < self.keys if isinstance(self.keys, int) else take(list(map(int, self.keys)), k) == 1
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if not isinstance(self.keys, int) and len(self.keys) != keys:
             raise ValueError(
-                _("Padding is given for {count} keys; here there are {keys}.").format(count=len(self.keys), keys=keys)
+                _("Padding is given for {count} keys; here there are {keys}.", count=len(self.keys), keys=keys)
             )
         return self
 
     def condition(self) -> str:
         if isinstance(self.keys, int):
-            return _("the key is one of the first {keys}").format(keys=self.keys)
-        return _("the key is one of the {keys} that are real").format(keys=sum(self.keys))
+            return _("the key is one of the first {keys}", keys=self.keys)
+        return _("the key is one of the {keys} that are real", keys=sum(self.keys))
 
 
 @dataclass(frozen=True)
@@ -65,19 +61,24 @@ class Documents(Mask):
                 [0, 0, 1, 1]])
     """
 
+    CONDITION = N_(
+        "both are in the same document (of {lengths} positions, then one more) and, counted from the document's "
+        "start, {inner}"
+    )
+
     lengths: tuple[int, ...] = field(default=(4, 3, 5), metadata={"min": 1, "max": 131072, "many": 64})
     inner: Mask = field(default=Causal())
 
     def __post_init__(self) -> None:
-        for length in self.lengths:
-            require_at_least(self, "every length", length, 1)
+        super().__post_init__()
         if _depends_on_lengths(self.inner):
             raise ValueError(
                 _(
                     "Documents needs an inner mask that does not depend on the numbers of queries and "
                     "keys, because documents differ in length; it got {inner}. Take one such as causal "
-                    "or sliding_window(4)."
-                ).format(inner=self.inner)
+                    "or sliding_window(4).",
+                    inner=self.inner,
+                )
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -88,12 +89,6 @@ class Documents(Mask):
 
     def table_size(self) -> int:
         return 2 * sum(self.lengths)
-
-    def condition(self) -> str:
-        return _(
-            "both are in the same document (of {joined} positions, then one more) and, counted "
-            "from the document's start, {condition}"
-        ).format(joined=_joined(self.lengths), condition=self.inner.condition())
 
 
 @dataclass(frozen=True)
@@ -112,18 +107,24 @@ class SharedPrefix(Mask):
                 [1, 1, 0, 1]])
     """
 
+    CONDITION = N_(
+        "both are in the same document (of {lengths} positions, then one more) and the key is not after it, or the "
+        "key is in the document that is the prefix of its own (prefixes {prefixes})"
+    )
+
     lengths: tuple[int, ...] = field(default=(3, 2, 2, 3, 2, 2), metadata={"min": 1, "max": 131072, "many": 64})
     prefixes: tuple[int, ...] = field(
         default=(0, 0, 0, 3, 3, 3), metadata={"min": 0, "max": 63, "many": 64, "label": "Prefix of each"}
     )
 
     def __post_init__(self) -> None:
-        for length in self.lengths:
-            require_at_least(self, "every length", length, 1)
+        super().__post_init__()
         if len(self.prefixes) != len(self.lengths):
             raise ValueError(
-                _("SharedPrefix needs a prefix for each of its {count} documents; it got {count_2}.").format(
-                    count=len(self.lengths), count_2=len(self.prefixes)
+                _(
+                    "SharedPrefix needs a prefix for each of its {count} documents; it got {prefixes}.",
+                    count=len(self.lengths),
+                    prefixes=len(self.prefixes),
                 )
             )
         for document, prefix in enumerate(self.prefixes):
@@ -131,8 +132,10 @@ class SharedPrefix(Mask):
                 raise ValueError(
                     _(
                         "SharedPrefix needs the prefix of document {document} to be itself, or an "
-                        "earlier document that is its own prefix; it got {prefix}."
-                    ).format(document=document, prefix=prefix)
+                        "earlier document that is its own prefix; it got {prefix}.",
+                        document=document,
+                        prefix=prefix,
+                    )
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -147,13 +150,6 @@ class SharedPrefix(Mask):
 
     def table_size(self) -> int:
         return 3 * sum(self.lengths)
-
-    def condition(self) -> str:
-        return _(
-            "both are in the same document (of {joined} positions, then one more) and the key is "
-            "not after it, or the key is in the document that is the prefix of its own (prefixes "
-            "{joined_2})"
-        ).format(joined=_joined(self.lengths), joined_2=_joined(self.prefixes))
 
 
 @dataclass(frozen=True)
@@ -170,16 +166,12 @@ class Chunked(Mask):
                 [0, 0, 1, 1]])
     """
 
-    size: int = field(default=4, metadata={"min": 1, "max": 131072})
+    CONDITION = N_("the key is not after it and in the same chunk of {size}")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "size", self.size, 1)
+    size: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & (q // self.size == k // self.size)
-
-    def condition(self) -> str:
-        return _("the key is not after it and in the same chunk of {size}").format(size=self.size)
 
 
 @dataclass(frozen=True)
@@ -200,19 +192,13 @@ class BlockCausal(Mask):
     size: int = field(default=3, metadata={"min": 1, "max": 131072})
     left: int = field(default=-1, metadata={"min": -1, "max": 131072, "label": "Blocks before"})
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "size", self.size, 1)
-        require_at_least(self, "left", self.left, -1)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         before = k // self.size <= q // self.size
         return before if self.left < 0 else before & (q // self.size - k // self.size <= self.left)
 
     def condition(self) -> str:
-        blocks = (
-            _("a block before it") if self.left < 0 else _("one of the {left} blocks before it").format(left=self.left)
-        )
-        return _("the key is in the same block of {size} or in {blocks}").format(size=self.size, blocks=blocks)
+        blocks = _("a block before it") if self.left < 0 else _("one of the {left} blocks before it", left=self.left)
+        return _("the key is in the same block of {size} or in {blocks}", size=self.size, blocks=blocks)
 
 
 def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array) -> Array:
@@ -226,10 +212,6 @@ def _depends_on_lengths(mask: Mask) -> bool:
         return any(mask.bind(length, length + 1, 1) != mask for length in (1, 2))
     except ValueError:  # it is made for certain lengths alone
         return True
-
-
-def _joined(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 MASKS = (Padding, Documents, SharedPrefix, Chunked, BlockCausal)

@@ -8,8 +8,8 @@ from operator import or_
 
 import numpy as np
 
-from attnviz.language import _
-from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
+from attnviz.language import N_, _
+from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.terms import take
 
 
@@ -28,16 +28,12 @@ class Strided(Mask):
                 [0, 1, 0, 1]])
     """
 
-    stride: int = field(default=4, metadata={"min": 1, "max": 131072})
+    CONDITION = N_("the key is not after it and the distance is divisible by {stride}")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "stride", self.stride, 1)
+    stride: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((q - k) % self.stride == 0)
-
-    def condition(self) -> str:
-        return _("the key is not after it and the distance is divisible by {stride}").format(stride=self.stride)
 
 
 @dataclass(frozen=True)
@@ -55,28 +51,28 @@ class Fixed(Mask):
                 [0, 1, 1, 1]])
     """
 
+    CONDITION = N_(
+        "the key is not after it and is either in the same block of {block} or among the last of its own block "
+        "({columns} of {block})"
+    )
+
     block: int = field(default=4, metadata={"min": 1, "max": 131072})
     columns: int = field(default=1, metadata={"min": 0, "max": 131072})
 
     def __post_init__(self) -> None:
-        require_at_least(self, "block", self.block, 1)
-        require_at_least(self, "columns", self.columns, 0)
+        super().__post_init__()
         if self.columns > self.block:
             raise ValueError(
                 _(
                     "Fixed needs no more columns than a block has; it got {columns} columns of "
-                    "{block}. Take at most {block}."
-                ).format(columns=self.columns, block=self.block)
+                    "{block}. Take at most {block}.",
+                    columns=self.columns,
+                    block=self.block,
+                )
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (k <= q) & ((q // self.block == k // self.block) | (k % self.block >= self.block - self.columns))
-
-    def condition(self) -> str:
-        return _(
-            "the key is not after it and is either in the same block of {block} or among the last "
-            "of its own block ({columns} of {block})"
-        ).format(block=self.block, columns=self.columns)
 
 
 MOST_LISTED = 8  # numbers in a sentence
@@ -104,19 +100,20 @@ class BigBird(LengthDependent):
                 [1, 1, 1, 1, 1, 1]])
     """
 
+    CONDITION = N_(
+        "its block of {block} or the key's is the first or the last, or the two are the same or neighbors, or the "
+        "key's is drawn at random ({random} for each head and block, seed {seed})"
+    )
+
     block: int = field(default=2, metadata={"min": 1, "max": 131072})
     random: int = field(default=1, metadata={"min": 0, "max": 8, "label": "Random blocks"})
     seed: int = field(default=0, metadata={"min": 0, "max": 9999})
-
-    def __post_init__(self) -> None:
-        require_at_least(self, "block", self.block, 1)
-        require_at_least(self, "random", self.random, 0)
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         last_row, last_column = (queries - 1) // self.block, (keys - 1) // self.block
         row, column = q // self.block, k // self.block
         ends = (row == 0) | (row == last_row) | (column == 0) | (column == last_column)
-        heads = _drawn_heads(last_row + 1)
+        heads = max(1, min(HEADS, LARGEST // (last_row + 1)))
         place = h % heads * (last_row + 1) + row.clamp(min=0, max=last_row)
         drawn = _drawn(self.random, self.seed, heads, last_row + 1, last_column + 1)
         near = (row - 1 <= column) & (column <= row + 1)
@@ -124,17 +121,6 @@ class BigBird(LengthDependent):
 
     def table_size(self) -> int:
         return self.random * LARGEST  # at most, for very long sequences
-
-    def condition(self) -> str:
-        return _(
-            "its block of {block} or the key's is the first or the last, or the two are the same "
-            "or neighbors, or the key's is drawn at random ({random} for each head and block, seed "
-            "{seed})"
-        ).format(block=self.block, random=self.random, seed=self.seed)
-
-
-def _drawn_heads(rows: int) -> int:
-    return max(1, min(HEADS, LARGEST // rows))
 
 
 @lru_cache(maxsize=16)
@@ -171,12 +157,11 @@ class Logarithmic(LengthDependent):
                 [0, 1, 1, 1]])
     """
 
+    CONDITION = N_("the key stands at its own position, or 1, 2, 4, 8 or another power of two before it")
+
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         powers = (1 << power for power in range((max(queries, keys) - 1).bit_length()))
         return reduce(or_, (k == q - power for power in powers), k == q)
-
-    def condition(self) -> str:
-        return _("the key stands at its own position, or 1, 2, 4, 8 or another power of two before it")
 
 
 @dataclass(frozen=True)
@@ -198,10 +183,6 @@ class VerticalSlash(Mask):
     columns: tuple[int, ...] = field(default=(0, 5), metadata={"min": 0, "max": 1048575, "many": 4096})
     slashes: tuple[int, ...] = field(default=(0, 1, 4), metadata={"min": -1048575, "max": 1048575, "many": 4096})
 
-    def __post_init__(self) -> None:
-        for column in self.columns:
-            require_at_least(self, "every column", column, 0)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return _is_one_of(k, self.columns) | _is_one_of(q - k, self.slashes)
 
@@ -209,8 +190,10 @@ class VerticalSlash(Mask):
         return sum(max(numbers) - min(numbers) + 3 for numbers in (self.columns, self.slashes) if numbers)
 
     def condition(self) -> str:
-        return _("the key is one of {few}, or the query stands so many positions after it: {few_2}").format(
-            few=_few(self.columns), few_2=_few(self.slashes)
+        return _(
+            "the key is one of {keys}, or is before the query by one of these numbers of positions: {distances}",
+            keys=_few(self.columns),
+            distances=_few(self.slashes),
         )
 
 

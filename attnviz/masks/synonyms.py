@@ -1,74 +1,40 @@
 """Names that papers and libraries have for what the language of masks calls otherwise."""
 
-# A name, and how to write it here.
-SYNONYMS = {
-    "autoregressive": "causal",
-    "lookahead": "causal",
-    "look_ahead": "causal",
-    "subsequent": "causal",
-    "tril": "causal",
-    "triangular": "causal",
-    "triu": "~causal for what is after the query, or k >= q with the query itself",
-    "all": "full",
-    "bidirectional": "full",
-    "dense": "full",
-    "global": "longformer, or k < 2 for keys that all queries see",
-    "noop": "full",
-    "local": "sliding_window for what is before the query, or band for both sides",
-    "swa": "sliding_window",
-    "window": "sliding_window for what is before the query, or band for both sides",
-    "diagonal": "band(0)",
-    "eye": "band(0)",
-    "prefix": "prefix_lm",
-    "attention_sink": "sinks",
-    "a_shape": "sinks_and_window",
-    "block_sparse": "big_bird, or grid(rows, columns, 0x…, block) for blocks of your own",
-    "lambda_shape": "sinks_and_window",
-    "slash": "vertical_slash",
-    "streaming": "sinks_and_window",
-    "streaming_llm": "sinks_and_window",
-    "block_diagonal": "chunked for blocks of one size, or documents for a list of sizes",
-    "chunk": "chunked",
-    "doc": "documents",
-    "doc_id": "documents, as in documents([3, 4])",
-    "document": "documents",
-    "document_id": "documents, as in documents([3, 4])",
-    "document_mask": "documents",
-    "jagged": "documents",
-    "packed": "documents",
-    "packing": "documents",
-    "segment": "documents",
-    "sequence_id": "documents, as in documents([3, 4])",
-    "key_padding_mask": "padding",
-    "pad": "padding",
-    "padding_mask": "padding",
-    "bigbird": "big_bird",
-    "dilated": "dilated_window",
-    "na2d": "neighborhood_2d",
-    "natten": "neighborhood_2d",
-    "sparse": "strided, fixed or big_bird",
-    "swin": "shifted_window_2d",
-    "medusa": "tree",
-    "minference": "vertical_slash, or sinks_and_window for its A-shape",
-    "speculative": "tree",
-    "vertical": "vertical_slash",
-    "offset": "shifted, as in shifted(causal, 4)",
-    "q_idx": "q",
-    "query": "q",
-    "query_idx": "q",
-    "row": "q",
-    "col": "k",
-    "column": "k",
-    "key": "k",
-    "key_idx": "k",
-    "kv": "k",
-    "kv_idx": "k",
-    "head": "h",
-    "head_idx": "h",
-    "length": "n_q or n_k",
-    "n": "n_q or n_k",
-    "seq_len": "n_q or n_k",
+from attnviz.language import N_, _
+
+# What the language calls it, and what others do.
+OTHER_NAMES = {
+    "causal": "autoregressive lookahead look_ahead subsequent tril triangular",
+    N_("~causal for what is after the query, or k >= q with the query itself"): "triu",
+    "full": "all bidirectional dense noop",
+    N_("longformer, or k < 2 for keys that all queries see"): "global",
+    N_("sliding_window for what is before the query, or band for both sides"): "local window",
+    "sliding_window": "swa",
+    "band(0)": "diagonal eye",
+    "prefix_lm": "prefix",
+    "sinks": "attention_sink",
+    "sinks_and_window": "a_shape lambda_shape streaming streaming_llm",
+    N_("big_bird, or grid(rows, columns, 0x…, block) for blocks of your own"): "block_sparse",
+    "vertical_slash": "slash vertical",
+    N_("chunked for blocks of one size, or documents for a list of sizes"): "block_diagonal",
+    "chunked": "chunk",
+    "documents": "doc document document_mask jagged packed packing segment",
+    N_("documents, as in documents([3, 4])"): "doc_id document_id sequence_id",
+    "padding": "key_padding_mask pad padding_mask",
+    "big_bird": "bigbird",
+    "dilated_window": "dilated",
+    "neighborhood_2d": "na2d natten",
+    N_("strided, fixed or big_bird"): "sparse",
+    "shifted_window_2d": "swin",
+    "tree": "medusa speculative",
+    N_("vertical_slash, or sinks_and_window for its A-shape"): "minference",
+    N_("shifted, as in shifted(causal, 4)"): "offset",
+    "q": "q_idx query query_idx row",
+    "k": "col column key key_idx kv kv_idx",
+    "h": "head head_idx",
+    N_("n_q or n_k"): "length n seq_len",
 }
+SYNONYMS = {name: text for text, names in OTHER_NAMES.items() for name in names.split()}
 BIASES = ("alibi", "kerple", "sandwich", "soft_cap", "softcap", "ssmax", "t5", "t5_bias", "t5_buckets")
 LIBRARIES = ("jnp", "math", "np", "numpy", "torch")
 
@@ -82,8 +48,10 @@ def how_to_write(name: str) -> str:
     """
     name = name.lower()
     if name in BIASES:
-        return "It is a bias: it changes scores, and hides no key. Choose it under “Biases”, beside the mask."
+        return _("It is a bias: it changes scores, and hides no key. Choose it under “Biases”, beside the mask.")
     if name in LIBRARIES:
-        return "Functions of libraries are not read. Write comparisons of q and k, joined with &, | and ~."
+        return _("Functions of libraries are not read. Write comparisons of q and k, joined with &, | and ~.")
     word = name if name in SYNONYMS else name.removesuffix("_mask").removesuffix("_attention").removesuffix("_mod")
-    return f"Here it is called {SYNONYMS[word]}." if word in SYNONYMS else ""
+    if (text := SYNONYMS.get(word, "")) and " " in text:  # names of masks are the same in every language
+        text = _(text)
+    return _("Here it is called {name}.", name=text) if text else ""

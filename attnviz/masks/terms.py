@@ -1,6 +1,6 @@
 """Integer terms of positions, which the rules of masks compare."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -38,8 +38,8 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
 ATOM = 3
 PHRASES = {
-    "+": N_("{} plus {}"), "-": N_("{} minus {}"), "*": N_("{} times {}"),
-    "//": N_("{} divided by {} (rounded down)"), "%": N_("{} modulo {}"),
+    "+": N_("{left} plus {right}"), "-": N_("{left} minus {right}"), "*": N_("{left} times {right}"),
+    "//": N_("{left} divided by {right} (rounded down)"), "%": N_("{left} modulo {right}"),
 }  # fmt: skip
 POSITIONS = {
     "b": N_("the example's number in the batch"),
@@ -52,7 +52,7 @@ POSITIONS = {
 
 
 class Term:
-    """An integer term of positions. `str(term)` is its text in the language of language.py."""
+    """An integer term of positions. `str(term)` is its text in the language of parser.py."""
 
     def value(self, positions: Mapping[str, Any]) -> Any:
         """Returns the number at these positions: arrays (torch, NumPy) that broadcast, symbols, or whole numbers."""
@@ -125,9 +125,7 @@ class Variable(Term):
     def value(self, positions: Mapping[str, Any]) -> Any:
         if self.name not in positions:
             raise ValueError(
-                _("A rule with {name} depends on the lengths: call bind(queries, keys, heads) first.").format(
-                    name=self.name
-                )
+                _("A rule with {name} depends on the lengths: call bind(queries, keys, heads) first.", name=self.name)
             )
         return positions[self.name]
 
@@ -166,11 +164,13 @@ class Arithmetic(Term):
         if self.sign in ("//", "%") and c <= 0 <= d:
             if c == d:
                 raise ValueError(
-                    _("{value} divides by 0. Write another number after {sign}, as in q {sign} 2.").format(
-                        value=self, sign=self.sign
+                    _(
+                        "{value} divides by 0. Write another number after {sign}, as in q {sign} 2.",
+                        value=self,
+                        sign=self.sign,
                     )
                 )
-            raise ValueError(_("The divisor {right} may be 0. Write max({right}, 1) instead.").format(right=self.right))
+            raise ValueError(_("The divisor {right} may be 0. Write max({right}, 1) instead.", right=self.right))
         if self.sign == "%":
             # A remainder has the sign of the divisor, and what is smaller than the divisor stays as it is.
             if c > 0:
@@ -181,18 +181,17 @@ class Arithmetic(Term):
         combined = min(ends), max(ends)
         if max(map(abs, combined)) > INT64_MAX:
             raise ValueError(
-                _("{value} can be too large to compute with. Use smaller numbers, or fewer products.").format(
-                    value=self
-                )
+                _("{value} can be too large to compute with. Use smaller numbers, or fewer products.", value=self)
             )
         return combined
 
     def describe(self) -> str:
         if self._is_negative():
-            return _("minus {phrase}").format(phrase=_phrase(self.right))
+            return _("minus {phrase}", phrase=_phrase(self.right))
         # “the query's position minus the key's” rather than “… minus the key's position”.
         both = {self.left, self.right} == {Variable("q"), Variable("k")}
-        return _(PHRASES[self.sign]).format(_phrase(self.left), _phrase(self.right).removesuffix(" position" * both))
+        right = _phrase(self.right).removesuffix(" position" * both)
+        return _(PHRASES[self.sign], left=_phrase(self.left), right=right)
 
     def _is_negative(self) -> bool:
         """Whether this is -x, which is stored as 0 - x; -5 is a number."""
@@ -236,10 +235,10 @@ class Function(Term):
             (inside,) = self.arguments
             if isinstance(inside, Arithmetic) and inside.sign == "-" and set(map(str, inside.parts())) == {"q", "k"}:
                 return _("the distance between the query and the key")
-            return _("the absolute value of {phrase}").format(phrase=_phrase(inside))
+            return _("the absolute value of {phrase}", phrase=_phrase(inside))
         terms = list(map(_phrase, self._flat()))
         kind = {"min": (_("smaller"), _("smallest")), "max": (_("larger"), _("largest"))}[self.name][len(terms) > 2]
-        return _("the {kind} of {terms}").format(kind=kind, terms=enumeration(terms))
+        return _("the {kind} of {terms}", kind=kind, terms=enumeration(terms))
 
     def _flat(self) -> tuple[Term, ...]:
         """The arguments of min(a, b, c), which is stored as min(min(a, b), c)."""
@@ -271,17 +270,12 @@ class Lookup(Term):
         return min(self.numbers), max(self.numbers)
 
     def describe(self) -> str:
-        return _("the number at place {phrase} of a list of {count}").format(
-            phrase=_phrase(self.index), count=len(self.numbers)
+        return _(
+            "the number at place {phrase} of a list of {count}", phrase=_phrase(self.index), count=len(self.numbers)
         )
 
     def __str__(self) -> str:
         return f"[{', '.join(map(str, self.numbers))}][{self.index}]"
-
-
-def count_operations(terms: Iterable[Term]) -> int:
-    """Returns how many of these terms are operations on numbers that differ from key to key."""
-    return sum("k" in term.names for term in terms if term.parts())
 
 
 def take(numbers: Sequence[int], index: Index) -> Index:

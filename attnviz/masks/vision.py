@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from attnviz.language import _
-from attnviz.masks.mask import Array, LengthDependent, Mask, require_at_least
+from attnviz.language import N_, _
+from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.segments import segment_value
 
 
@@ -23,16 +23,12 @@ class Axial(Mask):
                 [0, 1, 1, 1]])
     """
 
-    width: int = field(default=4, metadata={"min": 1, "max": 131072})
+    CONDITION = N_("the two are in the same row or in the same column of a grid {width} wide")
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "width", self.width, 1)
+    width: int = field(default=4, metadata={"min": 1, "max": 131072})
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (q // self.width == k // self.width) | (q % self.width == k % self.width)
-
-    def condition(self) -> str:
-        return _("the two are in the same row or in the same column of a grid {width} wide").format(width=self.width)
 
 
 @dataclass(frozen=True)
@@ -51,31 +47,32 @@ class Neighborhood2D(LengthDependent):
                 [0, 1, 1, 1]])
     """
 
+    CONDITION = N_(
+        "the key is in the rectangle of {kernel_height} rows and {kernel_width} columns around it, moved inward at "
+        "the edges of a grid {width} wide"
+    )
+
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
     kernel_height: int = field(default=3, metadata={"min": 1, "max": 4095, "label": "Kernel height"})
     kernel_width: int = field(default=3, metadata={"min": 1, "max": 4095, "label": "Kernel width"})
 
     def __post_init__(self) -> None:
-        require_at_least(self, "width", self.width, 1)
+        super().__post_init__()
         for name, size in (("kernel_height", self.kernel_height), ("kernel_width", self.kernel_width)):
-            require_at_least(self, name, size, 1)
             if size % 2 == 0:
                 raise ValueError(
                     _(
-                        "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {size_2}."
-                    ).format(name=name, size=size, size_2=size + 1)
+                        "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {odd}.",
+                        name=name,
+                        size=size,
+                        odd=size + 1,
+                    )
                 )
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         height = -(-keys // self.width)
         rows = _near(q // self.width, k // self.width, height, self.kernel_height)
         return rows & _near(q % self.width, k % self.width, self.width, self.kernel_width)
-
-    def condition(self) -> str:
-        return _(
-            "the key is in the rectangle of {kernel_height} rows and {kernel_width} columns around "
-            "it, moved inward at the edges of a grid {width} wide"
-        ).format(kernel_height=self.kernel_height, kernel_width=self.kernel_width, width=self.width)
 
 
 def _near(query: Array, key: Array, length: int, kernel: int) -> Array:
@@ -99,18 +96,23 @@ class ShiftedWindow2D(Mask):
                 [0, 0, 0, 1]])
     """
 
+    CONDITION = N_(
+        "the two are in the same window of {window} × {window} on a grid {width} wide, with all windows moved by "
+        "{shift}"
+    )
+
     width: int = field(default=4, metadata={"min": 1, "max": 131072})
     window: int = field(default=2, metadata={"min": 1, "max": 131072})
     shift: int = field(default=1, metadata={"min": 0, "max": 4095})
 
     def __post_init__(self) -> None:
-        require_at_least(self, "width", self.width, 1)
-        require_at_least(self, "window", self.window, 1)
-        require_at_least(self, "shift", self.shift, 0)
+        super().__post_init__()
         if self.shift >= self.window:
             raise ValueError(
-                _("ShiftedWindow2D needs a shift smaller than the window of {window}; it got {shift}.").format(
-                    window=self.window, shift=self.shift
+                _(
+                    "ShiftedWindow2D needs a shift smaller than the window of {window}; it got {shift}.",
+                    window=self.window,
+                    shift=self.shift,
                 )
             )
 
@@ -119,12 +121,6 @@ class ShiftedWindow2D(Mask):
         row, column = ((position // self.width + before) // self.window for position in (q, k))
         across, along = ((position % self.width + before) // self.window for position in (q, k))
         return (row == column) & (across == along)
-
-    def condition(self) -> str:
-        return _(
-            "the two are in the same window of {window} × {window} on a grid {width} wide, with "
-            "all windows moved by {shift}"
-        ).format(window=self.window, width=self.width, shift=self.shift)
 
 
 @dataclass(frozen=True)
@@ -142,13 +138,13 @@ class ImageAndText(Mask):
                 [1, 1, 1, 1]])
     """
 
+    CONDITION = N_(
+        "the key is not after it, or both are in the same image (text and image in turn: {spans}, then text)"
+    )
+
     spans: tuple[int, ...] = field(
         default=(3, 4, 5), metadata={"min": 0, "max": 131072, "many": 64, "label": "Text and image, in turn"}
     )
-
-    def __post_init__(self) -> None:
-        for span in self.spans:
-            require_at_least(self, "every span", span, 0)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         images = [span if i % 2 else (0, 0) for i, span in enumerate(pairwise(accumulate(self.spans, initial=0)))]
@@ -157,12 +153,6 @@ class ImageAndText(Mask):
 
     def table_size(self) -> int:
         return 2 * sum(self.spans)
-
-    def condition(self) -> str:
-        spans = ", ".join(map(str, self.spans))
-        return _(
-            "the key is not after it, or both are in the same image (text and image in turn: {spans}, then text)"
-        ).format(spans=spans)
 
 
 @dataclass(frozen=True)
@@ -180,23 +170,25 @@ class CrossToImage(Mask):
                 [0, 0, 1, 1]])
     """
 
+    CONDITION = N_("the key is one of the {tokens} of the last image at or before it (images at {images_at})")
+
     images_at: tuple[int, ...] = field(
         default=(0, 6), metadata={"min": 0, "max": 131071, "many": 64, "label": "Images at"}
     )
     tokens: int = field(default=4, metadata={"min": 1, "max": 131072, "label": "Keys of an image"})
 
     def __post_init__(self) -> None:
-        for before, image in pairwise((-1, *self.images_at)):
+        super().__post_init__()
+        for before, image in pairwise(self.images_at):
             if image <= before:
                 raise ValueError(
                     _(
                         "CrossToImage needs positions from 0 that rise from image to image; it got "
-                        "{image} after {before}."
-                    ).format(image=image, before=before)
-                    if before >= 0
-                    else _("CrossToImage needs every position to be ≥ 0; it got {image}.").format(image=image)
+                        "{image} after {before}.",
+                        image=image,
+                        before=before,
+                    )
                 )
-        require_at_least(self, "tokens", self.tokens, 1)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         stretches = [after - before for before, after in pairwise((0, *self.images_at))]
@@ -204,12 +196,6 @@ class CrossToImage(Mask):
 
     def table_size(self) -> int:
         return max(self.images_at, default=0)
-
-    def condition(self) -> str:
-        places = ", ".join(map(str, self.images_at))
-        return _("the key is one of the {tokens} of the last image at or before it (images at {places})").format(
-            tokens=self.tokens, places=places
-        )
 
 
 MASKS = (Axial, Neighborhood2D, ShiftedWindow2D, ImageAndText, CrossToImage)

@@ -6,7 +6,7 @@ from operator import or_
 from typing import Literal
 
 from attnviz.language import _, plural
-from attnviz.masks.mask import Array, Mask, require_at_least, require_choice
+from attnviz.masks.mask import Array, Mask
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,13 @@ class SlidingWindow(Mask):
     size: int = field(default=4, metadata={"min": 0, "max": 131072})
     counts: Literal["keys seen", "steps back"] = field(default="keys seen", metadata={"label": "Size counts"})
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "size", self.size, 0)
-        require_choice(self, "counts", self.counts, ("keys seen", "steps back"))
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         back = self.size - 1 if self.counts == "keys seen" else self.size
         return (k <= q) & (q - k <= back)
 
     def condition(self) -> str:
         back = self.size - 1 if self.counts == "keys seen" else self.size
-        return _("the key is not after it and fewer than {back} positions before it").format(back=back + 1)
+        return _("the key is not after it and fewer than {back} positions before it", back=back + 1)
 
 
 @dataclass(frozen=True)
@@ -55,15 +51,13 @@ class Band(Mask):
 
     width: int = field(default=2, metadata={"min": 0, "max": 131072})
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "width", self.width, 0)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return abs(q - k) <= self.width
 
     def condition(self) -> str:
-        return _("the key is at most {position_count} away from it, on either side").format(
-            position_count=_position_count(self.width)
+        return _(
+            "the key is at most {position_count} away from it, on either side",
+            position_count=_position_count(self.width),
         )
 
 
@@ -84,18 +78,16 @@ class DilatedWindow(Mask):
     width: int = field(default=4, metadata={"min": 0, "max": 131072})
     dilation: int = field(default=2, metadata={"min": 1, "max": 131072})
 
-    def __post_init__(self) -> None:
-        require_at_least(self, "width", self.width, 0)
-        require_at_least(self, "dilation", self.dilation, 1)
-
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return (abs(q - k) <= self.width) & (abs(q - k) % self.dilation == 0)
 
     def condition(self) -> str:
         return _(
             "the key is at most {position_count} away from it, on either side, and the distance is "
-            "divisible by {dilation}"
-        ).format(position_count=_position_count(self.width), dilation=self.dilation)
+            "divisible by {dilation}",
+            position_count=_position_count(self.width),
+            dilation=self.dilation,
+        )
 
 
 @dataclass(frozen=True)
@@ -120,28 +112,31 @@ class Longformer(Mask):
     )
 
     def __post_init__(self) -> None:
-        require_at_least(self, "window", self.window, 0)
+        super().__post_init__()
         if self.window % 2:
             raise ValueError(
-                _("Longformer needs an even window, half of it on each side; it got {window}. Take {window_2}.").format(
-                    window=self.window, window_2=self.window + 1
+                _(
+                    "Longformer needs an even window, half of it on each side; it got {window}. Take {even}.",
+                    window=self.window,
+                    even=self.window + 1,
                 )
             )
-        for position in self.global_positions:
-            require_at_least(self, "every global position", position, 0)
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         everywhere = [(q == position) | (k == position) for position in self.global_positions]
         return reduce(or_, everywhere, abs(q - k) <= self.window // 2)
 
     def condition(self) -> str:
-        near = _("the key is at most {position_count} away from it, on either side").format(
-            position_count=_position_count(self.window // 2)
+        near = _(
+            "the key is at most {position_count} away from it, on either side",
+            position_count=_position_count(self.window // 2),
         )
         if not self.global_positions:
             return near
-        return _("{near}, or one of the two stands at a global position ({join})").format(
-            near=near, join=", ".join(map(str, self.global_positions))
+        return _(
+            "{near}, or one of the two stands at a global position ({positions})",
+            near=near,
+            positions=", ".join(map(str, self.global_positions)),
         )
 
 
@@ -149,4 +144,4 @@ MASKS = (SlidingWindow, Band, DilatedWindow, Longformer)
 
 
 def _position_count(count: int) -> str:
-    return plural("{count} position", "{count} positions", count).format(count=count)
+    return plural("{count} position", "{count} positions", count, count=count)

@@ -3,3 +3,5 @@
 `loading` loads a model from a folder, which `folder` and `config` inspect first; `hub` downloads the folder of an id,
 `model_cache` keeps models in memory, `text_inputs` and `image_inputs` make a model's inputs, and `model` is the result.
 """
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there

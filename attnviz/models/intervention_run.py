@@ -15,11 +15,12 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention, check_places, intervene
-from attnviz.models.model import Model
+from attnviz.models.model import LoadedModel
 from attnviz.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 from attnviz.tracing.changed_run import attended
 from attnviz.tracing.recording import HeadOutputs
+from attnviz.weights_only import FixedWeights
 
 LIKELIEST = 10
 
@@ -29,12 +30,12 @@ class InterventionRun:
     """The attention and the output of one example under interventions."""
 
     layers: Sequence[Layer]  # named as the model's own, each with the mechanism that it ran with
-    output: Float[Tensor, " numbers"] | None  # as Model.output gives it; None where the model has none
+    output: Float[Tensor, " numbers"] | None  # as LoadedModel.output gives it; None where the model has none
 
 
 @torch.no_grad()
 def run_with_interventions(
-    model: Model,
+    model: LoadedModel,
     interventions: Sequence[Intervention],
     text: str = "",
     pair: str | None = None,
@@ -47,7 +48,10 @@ def run_with_interventions(
     """
     before = model.layers(text, pair, image)
     inputs = model.encode(text, pair, image)
-    _check_interventions(interventions, before)
+    check_places(interventions, [layer.inputs.heads for layer in before])
+    changed = intervened_layers(interventions, before)
+    if locked := [before[i] for i in changed if before[i].locked]:
+        raise ValueError(_locked(locked[0]))
     mechanisms: list[Mechanism] = []
     outputs: list[Tensor] = []
 
@@ -73,14 +77,13 @@ def run_with_interventions(
                 hook.remove()
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else _("It has other layers than before.")
-        raise ValueError(_("With this change {name} cannot be shown. {reason}").format(name=model.name, reason=reason))
-    changed = intervened_layers(interventions, before)
+        raise ValueError(_("With this change {name} cannot be shown. {reason}", name=model.name, reason=reason))
     for i in changed:
         if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
         raise ValueError(
-            _("With this change {name} computes numbers that are too large. Take a milder one.").format(name=model.name)
+            _("With this change {name} computes numbers that are too large. Take a milder one.", name=model.name)
         )
     first = min(changed, default=len(before))  # those below stay as they are
     layers = [*before[:first], *map(_labeled, after[first:], before[first:])]
@@ -89,7 +92,13 @@ def run_with_interventions(
 
 def intervened_layers(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> list[int]:
     """Returns the indices of the layers whose mechanism the interventions change."""
-    return [i for i, layer in enumerate(layers) if intervene(layer.mechanism, interventions, i) != layer.mechanism]
+    return [i for i, layer in enumerate(layers) if _is_intervened(layer, interventions, i)]
+
+
+def _is_intervened(layer: Layer, interventions: Sequence[Intervention], index: int) -> bool:
+    if isinstance(layer.mechanism, FixedWeights):
+        return any(one.changes_mechanism(index) or one.ablated_heads(index) for one in interventions)
+    return intervene(layer.mechanism, interventions, index) != layer.mechanism
 
 
 def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
@@ -103,21 +112,21 @@ def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
         left = torch.zeros((), dtype=torch.float64)
         for block in blocks(before.inputs.queries):
             rows = slice(*block)
-            old, new = (one.mechanism(one.inputs, heads=head, rows=rows).weights[0] for one in (before, after))
+            old, new = (one.maps(head, rows)[0].nan_to_num(0) for one in (before, after))
             left += (old - new).clamp(min=0).double().sum()
         heads.append(left / before.inputs.queries)
     return torch.stack(heads).float()
 
 
 def sentence_similarity(
-    model: Model, interventions: Sequence[Intervention], text: str, other: str
+    model: LoadedModel, interventions: Sequence[Intervention], text: str, other: str
 ) -> tuple[float, float]:
     """Returns the cosine of the vectors of two sentences, each read by itself, before and after the interventions."""
     before, after = zip(*(_sentence_vectors(model, interventions, one) for one in (text, other)), strict=True)
     return cosine(*before), cosine(*after)
 
 
-def _sentence_vectors(model: Model, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
+def _sentence_vectors(model: LoadedModel, interventions: Sequence[Intervention], text: str) -> tuple[Tensor, Tensor]:
     inputs = model.encode(text)
     after = run(model.model, model.forward_arguments(inputs), interventions)
     return model.output(inputs), model.extract_output(after)
@@ -132,7 +141,7 @@ class Candidate:
     after: float
 
 
-def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
+def likeliest_tokens(model: LoadedModel, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
     """Returns the most likely next tokens before or after, by the logits of both."""
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
@@ -140,7 +149,7 @@ def likeliest_tokens(model: Model, before: Tensor, after: Tensor, count: int = L
     return [Candidate(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
 
 
-def likeliest_labels(model: Model, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
+def likeliest_labels(model: LoadedModel, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:
     """Returns the most likely labels before or after, by the logits of both; several labels may hold at once if the
     model was trained so."""
     p, q = (
@@ -152,7 +161,7 @@ def likeliest_labels(model: Model, before: Tensor, after: Tensor, count: int = L
     return [Candidate(labels[i], float(p[i]), float(q[i])) for i in first]
 
 
-def has_many_labels(model: Model) -> bool:
+def has_many_labels(model: LoadedModel) -> bool:
     """Returns whether several labels of a classifier may hold at once."""
     return getattr(model.model.config, "problem_type", None) == "multi_label_classification"
 
@@ -166,7 +175,7 @@ class TokenLabel:
     after: str
 
 
-def token_labels(model: Model, before: Tensor, after: Tensor) -> list[TokenLabel]:
+def token_labels(model: LoadedModel, before: Tensor, after: Tensor) -> list[TokenLabel]:
     """Returns the likeliest label of each token before and after, by the logits of both."""
     labels = model.labels
     best = (logits.view(-1, len(labels)).argmax(-1).tolist() for logits in (before, after))
@@ -198,24 +207,18 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
     return float(cosine_similarity(one.double(), other.double(), dim=0))
 
 
-def _check_interventions(interventions: Sequence[Intervention], layers: Sequence[Layer]) -> None:
-    check_places(interventions, [layer.inputs.heads for layer in layers])
-    if locked := [layers[i] for i in intervened_layers(interventions, layers) if layers[i].locked]:
-        raise ValueError(_locked(locked[0]))
-
-
 def _locked(layer: Layer) -> str:
     return _(
         "The attention of {name} cannot be changed: the model computes it by itself, and hands "
         "over no queries and keys. Choose another layer, or change this one alone where that is "
-        "possible."
-    ).format(name=layer.name)
+        "possible.",
+        name=layer.name,
+    )
 
 
 def _labeled(layer: Layer, like: Layer) -> Layer:
     """Returns the layer with the name and the tokens of another."""
-    inputs = replace(
-        layer.inputs,
+    inputs = layer.inputs.with_tokens(
         query_tokens=like.inputs.query_tokens,
         key_tokens=like.inputs.key_tokens,
         special_queries=like.inputs.special_queries,

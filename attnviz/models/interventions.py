@@ -9,7 +9,10 @@ from attnviz.masks import And, Compare, Mask
 from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Normalizer
-from attnviz.scores import Score
+from attnviz.scores import Cosine, Dot, ScaledDot, Score
+
+# General and additive scores have learned weights: they make no sense where they were not trained.
+SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,11 @@ class Intervention:
         for name, places, example in (("ablated", self.ablated, "((3, 1),)"), ("layers", self.layers, "(3,)")):
             if places is not None and not _are_places(places, is_pair=name == "ablated"):
                 raise ValueError(
-                    _("{name} must be whole numbers in a tuple, such as {example}; it is {places}.").format(
-                        name=name, example=example, places=f"{places!r:.60}"
+                    _(
+                        "{name} must be whole numbers in a tuple, such as {example}; it is {places}.",
+                        name=name,
+                        example=example,
+                        places=f"{places!r:.60}",
                     )
                 )
 
@@ -112,15 +118,19 @@ def check_places(interventions: Iterable[Intervention], heads: Sequence[int]) ->
         Traceback (most recent call last):
         ValueError: There is no head 4 in a layer number 0, so it cannot be ablated. It has 4 heads, counted from 0.
     """
-    layers = _("There are {count} layers, counted from 0.").format(count=len(heads))
+    layers = _("There are {count} layers, counted from 0.", count=len(heads))
     for intervention in interventions:
         for layer, head in intervention.ablated:
             has_layer = 0 <= layer < len(heads)
             if not has_layer or not 0 <= head < heads[layer]:
-                missing = _("There is no head {head} in a layer number {layer}, so it cannot be ablated.")
-                there = _("It has {count} heads, counted from 0.").format(count=heads[layer]) if has_layer else layers
-                raise ValueError(f"{missing.format(head=head, layer=layer)} {there}")
+                missing = _(
+                    "There is no head {head} in a layer number {layer}, so it cannot be ablated.",
+                    head=head,
+                    layer=layer,
+                )
+                there = _("It has {count} heads, counted from 0.", count=heads[layer]) if has_layer else layers
+                raise ValueError(f"{missing} {there}")
         for layer in intervention.layers or ():
             if not 0 <= layer < len(heads):
-                missing = _("There is no layer number {layer}, so it cannot be changed.").format(layer=layer)
+                missing = _("There is no layer number {layer}, so it cannot be changed.", layer=layer)
                 raise ValueError(f"{missing} {layers}")

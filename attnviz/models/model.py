@@ -16,7 +16,7 @@ from torch import Tensor
 from attnviz.language import _
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.random_tokens import repeated_random_tokens
-from attnviz.models.refusals import INPUT_ERRORS, reason
+from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
 from attnviz.text import shorten_token
 from attnviz.trace import Trace
@@ -37,12 +37,11 @@ class ModelInputs:
     target: Tokens | None = None  # of what the decoder has written so far, where there is one
 
 
-class Model:
+class LoadedModel:
     """A transformers model: one forward pass at a time; the layers of the latest examples are cached.
 
     `outputs` is what `output` returns: "next token", "labels" or "token labels" (logits), "sentence vector", or ""
-    (nothing). `lock` is held during
-    every forward pass, including captures; hold it while you change the model.
+    (nothing). `lock` is held during every forward pass, including captures; hold it while you change the model.
     """
 
     def __init__(
@@ -113,8 +112,10 @@ class Model:
                 trace = self._capture(inputs)
             if not trace:
                 raise ValueError(
-                    _("Nothing of {name} can be shown. {join}").format(
-                        name=self.name, join=" ".join(trace.missing[:MOST_MISSING])
+                    _(
+                        "Nothing of {name} can be shown. {reasons}",
+                        name=self.name,
+                        reasons=" ".join(trace.missing[:MOST_MISSING]),
                     )
                 )
             self._store(key, inputs, trace)
@@ -166,9 +167,7 @@ class Model:
         tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
             raise ValueError(
-                _("{name} gives neither a next token, nor labels, nor a vector of the whole sentence.").format(
-                    name=self.name
-                )
+                _("{name} gives neither a next token, nor labels, nor a vector of the whole sentence.", name=self.name)
             )
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
@@ -181,12 +180,10 @@ class Model:
     def extract_output(self, result: Any) -> Float[Tensor, " numbers"]:
         """Returns the output, as `output`, from the result of a forward pass."""
         if self.outputs == "next token":
-            logits: Tensor = result.logits[0, -1].float()
-            return logits
+            return result.logits[0, -1].float()
         if self.outputs in ("labels", "token labels"):
-            numbers: Tensor = result.logits[0].float().flatten()
-            return numbers
-        states: Tensor = result.last_hidden_state[0].float()
+            return result.logits[0].float().flatten()
+        states = result.last_hidden_state[0].float()
         return states.mean(0) if self.pooling == "mean" else states[0]
 
     def _encode(self, text: str, pair: str | None, image: bytes | None) -> ModelInputs:
@@ -196,18 +193,19 @@ class Model:
         if "picture" in modality:
             if self.image_inputs is None:
                 raise ValueError(
-                    _("{name} does not say how large the pictures are that it sees, up to 4,096 pixels.").format(
-                        name=self.name
+                    _(
+                        "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
+                        name=self.name,
                     )
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
         elif image is not None:
-            raise ValueError(_("{name} reads text, and sees no pictures.").format(name=self.name))
+            raise ValueError(_("{name} reads text, and sees no pictures.", name=self.name))
         if "text" in modality:
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:
-            raise ValueError(_("{name} sees pictures, and reads no text.").format(name=self.name))
+            raise ValueError(_("{name} sees pictures, and reads no text.", name=self.name))
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
@@ -234,9 +232,7 @@ class Model:
             raise
         except INPUT_ERRORS as error:
             raise ValueError(
-                _("{name} fails on this example. The reason given is: {reason}").format(
-                    name=self.name, reason=reason(error)
-                )
+                _("{name} fails on this example. The reason given is: {reason}", name=self.name, reason=reason(error))
             ) from error
 
     def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:

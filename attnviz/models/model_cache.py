@@ -4,20 +4,19 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
 
 from attnviz.formatting import quoted
 from attnviz.language import _
 from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded, allowed_models, check_allowed, is_minilm, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
-from attnviz.models.minilm import minilm
-from attnviz.models.model import Model
+from attnviz.models.minilm import is_loaded, minilm
+from attnviz.models.model import LoadedModel
 from attnviz.settings import kept_models, model_bytes
+from attnviz.turns import turn
 
-Turn: TypeAlias = Callable[[], AbstractContextManager[None]]
+LOADING_WORK = 100_000_000  # steps, as long as loading takes
 
 
 class ModelCache:
@@ -28,15 +27,15 @@ class ModelCache:
 
     def __init__(self, max_models: int, max_bytes: int) -> None:
         self.max_models, self.max_bytes = max_models, max_bytes
-        self._models: OrderedDict[Hashable, tuple[Model, int]] = OrderedDict()
+        self._models: OrderedDict[Hashable, tuple[LoadedModel, int]] = OrderedDict()
         self._reading, self._loading = threading.Lock(), threading.Lock()
 
-    def get(self, key: Hashable, inspect: Callable[[], ModelFolder], turn: Turn = nullcontext) -> Model:
-        """Returns the model with this key; loads it from the folder that `inspect` returns if it is not in memory,
-        inside of the context that `turn` returns."""
+    def get(self, key: Hashable, inspect: Callable[[], ModelFolder]) -> LoadedModel:
+        """Returns the model with this key; loads it in turn from the folder that `inspect` returns if it is not in
+        memory."""
         if (model := self._find(key)) is not None:
             return model
-        with turn(), self._loading:
+        with turn(LOADING_WORK), self._loading:
             if (model := self._find(key)) is not None:  # loaded by another thread meanwhile
                 return model
             folder = inspect()
@@ -67,7 +66,7 @@ class ModelCache:
         for model in models:
             model.forget_examples()
 
-    def _find(self, key: Hashable) -> Model | None:
+    def _find(self, key: Hashable) -> LoadedModel | None:
         with self._reading:
             if key not in self._models:
                 return None
@@ -81,27 +80,43 @@ def shared_cache() -> ModelCache:
     return ModelCache(kept_models(), model_bytes())
 
 
-def model(name: str, hub: Hub = HUB, turn: Turn = nullcontext) -> Model:
+def model(name: str, hub: Hub = HUB) -> LoadedModel:
     """Returns a model by the id or address on the hub, or by the path of a local folder (absolute, or starting with ~
-    or .). One that is not in memory is loaded inside of the context that `turn` returns.
+    or .). One that is not in memory is loaded in turn.
 
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
     loaded or, on a hosted instance, is not allowed.
     """
     name = model_id(name)
     if is_minilm(name):
-        return minilm(hub)
+        with turn(0 if is_loaded() else LOADING_WORK):
+            return minilm(hub)
+    folder, modified = _files(name, hub)
+    return shared_cache().get(
+        (name, folder, modified), lambda: inspect_folder(name) if is_path(name) else inspect_folder(folder, name)
+    )
+
+
+def version(name: str, hub: Hub = HUB) -> str:
+    """Returns a text that is another one when the files of a model are others; empty for a model that is not here, or,
+    on a hosted instance, is not allowed."""
+    try:
+        return repr(_files(model_id(name), hub))
+    except ValueError:
+        return ""
+
+
+def _files(name: str, hub: Hub) -> tuple[Path, tuple[int, ...]]:
+    """Returns the folder of a model, and when the files of a local one were modified. Raises as `model` does."""
     if allowed_models() is not None or not is_path(name):
         check_allowed(name)
     if is_path(name):
         path = Path(os.path.realpath(Path(name).expanduser()))
-        return shared_cache().get((path, _last_modified(path)), lambda: inspect_folder(name), turn)
+        return path, _last_modified(path)
     folder = hub.folder(name)
     if folder is None:
-        raise NotDownloaded(
-            _("{name} is not on this computer yet. It has to be downloaded first.").format(name=quoted(name))
-        )
-    return shared_cache().get((name, folder), lambda: inspect_folder(folder, name), turn)
+        raise NotDownloaded(_("{name} is not on this computer yet. It has to be downloaded first.", name=quoted(name)))
+    return folder, ()
 
 
 def available_models(hub: Hub = HUB) -> list[str]:

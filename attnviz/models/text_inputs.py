@@ -65,8 +65,9 @@ class TextInputs:
             raise ValueError(
                 _(
                     "{name} has no tokenizer that can be read, so it cannot be given text. Put the "
-                    "tokenizer.json that belongs to it into its folder."
-                ).format(name=self.name)
+                    "tokenizer.json that belongs to it into its folder.",
+                    name=self.name,
+                )
             )
         encoded = tokenizer(
             **({"text_target": text} if as_target else {"text": text, "text_pair": pair}),
@@ -80,14 +81,17 @@ class TextInputs:
             raise too_long_error(len(ids), self.limit, reader)
         special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark)
         if len(special) == len(ids):
-            raise ValueError(_("{name} finds no token in this text. Type a word or a sentence.").format(name=self.name))
+            raise ValueError(_("{name} finds no token in this text. Type a word or a sentence.", name=self.name))
         known = getattr(self.model.config.get_text_config(), "vocab_size", None)
         if known is not None and max(ids) >= known:
             raise ValueError(
                 _(
                     "The tokenizer of {name} gives the token number {ids}, but the model knows only "
-                    "{known}. They do not belong together; put the right tokenizer into its folder."
-                ).format(name=self.name, ids=grouped(max(ids)), known=grouped(known))
+                    "{known}. They do not belong together; put the right tokenizer into its folder.",
+                    name=self.name,
+                    ids=grouped(max(ids)),
+                    known=grouped(known),
+                )
             )
         names = ("input_ids", "attention_mask", "token_type_ids")
         batch = {name: torch.tensor([encoded[name]]) for name in names if name in encoded}
@@ -132,9 +136,7 @@ class TextInputs:
         if target is not None:
             ids, typed = self.encode(target, as_target=True)
             count = len(typed.tokens)
-            count -= (
-                count - 1 in typed.special
-            )  # the end, if the tokenizer adds it, is what the decoder is still to say
+            count -= count - 1 in typed.special  # the end, if the tokenizer adds it, which the decoder is still to say
             written = ids["input_ids"][0].tolist()[:count]
             names, special = typed.tokens[:count], tuple(i + 1 for i in typed.special if i < count)
         else:
@@ -152,7 +154,7 @@ class TextInputs:
                 number = getattr(config, name, None)
                 if isinstance(number, int):
                     return number
-        raise ValueError(_("{name} does not say with which token its decoder starts.").format(name=self.name))
+        raise ValueError(_("{name} does not say with which token its decoder starts.", name=self.name))
 
     def _generate(self, batch: dict[str, Tensor], start: int) -> list[int]:
         """Returns greedily generated tokens, up to the end token or GENERATED tokens."""

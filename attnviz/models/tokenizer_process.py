@@ -64,8 +64,7 @@ class Encoding(dict[str, Any]):
 
     def sequence_ids(self, _batch: int = 0) -> list[int | None]:
         """Returns which text each token is from, 0 or 1, and None for a token that stands for no text."""
-        sequence_ids: list[int | None] = self["sequence_ids"]
-        return sequence_ids
+        return self["sequence_ids"]
 
 
 class TokenizerProcess:
@@ -103,10 +102,7 @@ class TokenizerProcess:
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str | None]:
         """Returns the names of tokens, and None for those that the tokenizer does not know."""
-        names: list[str | None] = self._ask(
-            "convert_ids_to_tokens", lambda names: _is_list(names, str | None, len(ids)), ids=ids
-        )
-        return names
+        return self._ask("convert_ids_to_tokens", lambda names: _is_list(names, str | None, len(ids)), ids=ids)
 
     def _ask(self, method: str, is_valid: Callable[[Any], bool], **arguments: Any) -> Any:
         with self._lock:
@@ -127,7 +123,7 @@ class TokenizerProcess:
             self._send(LOADING_SECONDS, "load", self._arguments)
         except OSError as error:
             raise ValueError(
-                _("The tokenizer of {name} cannot be started now. Try again later.").format(name=self.name)
+                _("The tokenizer of {name} cannot be started now. Try again later.", name=self.name)
             ) from error
         self._is_loading = True
 
@@ -148,8 +144,12 @@ class TokenizerProcess:
             line = self._read_line()
             if len(line) > REPLY_BYTES:
                 raise ValueError(
-                    _("{subject} returns more than {REPLY_BYTES} {purpose}. {advice}").format(
-                        subject=subject, REPLY_BYTES=byte_size(REPLY_BYTES), purpose=purpose, advice=advice
+                    _(
+                        "{subject} returns more than {REPLY_BYTES} {purpose}. {advice}",
+                        subject=subject,
+                        REPLY_BYTES=byte_size(REPLY_BYTES),
+                        purpose=purpose,
+                        advice=advice,
                     )
                 )
             if not line.endswith(b"\n"):
@@ -164,12 +164,15 @@ class TokenizerProcess:
                 is_known = False
             if not is_known:
                 raise ValueError(
-                    _("{subject} returns what no tokenizer does. {advice}").format(subject=subject, advice=advice)
+                    _("{subject} returns what no tokenizer does. {advice}", subject=subject, advice=advice)
                 )
             if error is not None:
                 raise ValueError(
-                    _("{subject} fails. The reason given is: {error}. {advice}").format(
-                        subject=subject, error=quoted(error, 200), advice=advice
+                    _(
+                        "{subject} fails. The reason given is: {error}. {advice}",
+                        subject=subject,
+                        error=quoted(error, 200),
+                        advice=advice,
                     )
                 )
         except BaseException:

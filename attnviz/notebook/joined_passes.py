@@ -4,52 +4,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 
-from attnviz.analysis.head_maps import Map, head_map
-from attnviz.inputs import Inputs
-from attnviz.layer import Kind, Layer, LayerId
+from attnviz.inputs import MapAxes
+from attnviz.layer import Kind, Layer
 from attnviz.trace import Trace
 from attnviz.tracing.cached_keys import fingerprints
+from attnviz.weights_only import FixedWeights
 
 
 @dataclass(frozen=True, eq=False)
-class JoinedLayer:
-    """One layer of several forward passes: what it was in each, and which of all keys it had then."""
+class JoinedWeights(MapAxes):
+    """The weights of one layer in several forward passes, computed from its layers when they are drawn."""
 
-    parts: tuple[tuple[Layer, list[int]], ...]
+    parts: tuple[tuple[Layer, list[int]], ...]  # the layer in each pass, and which of all keys it had then
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
 
     @property
-    def id(self) -> LayerId:
-        return self.parts[0][0].id
+    def heads(self) -> int:
+        return self.parts[0][0].inputs.heads
 
     @property
-    def kind(self) -> Kind:
-        return self.parts[-1][0].kind  # a first query alone does not show that it is causal
+    def device(self) -> torch.device:
+        return torch.device("cpu")
 
-    @property
-    def inputs(self) -> Inputs:
-        """All queries and keys, with vectors of zeros."""
-        zeros = torch.zeros(self.parts[0][0].inputs.heads, max(len(self.query_tokens), len(self.key_tokens)), 1)
-        query, key = zeros[:, : len(self.query_tokens)], zeros[:, : len(self.key_tokens)]
-        return Inputs(query, key, key, self.query_tokens, self.key_tokens)
-
-    def map(self, head: int, rows: slice) -> Map:
-        """Returns the weights of a head for a slice of the queries; NaN also for keys that were not in the cache."""
-        first, last, _ = rows.indices(len(self.query_tokens))
-        whole, start = torch.full((last - first, len(self.key_tokens)), torch.nan), 0
+    def maps(self, heads: slice | list[int], rows: slice | list[int]) -> Float[torch.Tensor, "heads rows keys"]:
+        """Returns the weights of some heads and queries; NaN also for keys that were not in the cache."""
+        positions = torch.arange(self.queries)[rows]
+        start, blocks, order = 0, [], []
         for layer, columns in self.parts:
-            end = start + layer.inputs.queries
-            if first < end and start < last:
-                own = slice(max(first, start), min(last, end))
-                weights = head_map(layer.inputs, layer.mechanism, head, rows=slice(own.start - start, own.stop - start))
-                whole[own.start - first : own.stop - first, columns] = weights[:, : len(columns)].cpu()
-            start = end
-        return whole
+            own = ((positions >= start) & (positions < start + layer.inputs.queries)).nonzero()[:, 0]
+            if len(own):
+                weights = layer.maps(heads, (positions[own] - start).tolist())[..., : len(columns)]
+                blocks.append(weights.new_full((*weights.shape[:2], self.keys), torch.nan, device="cpu"))
+                blocks[-1][..., columns] = weights.cpu()
+                order.append(own)
+            start += layer.inputs.queries
+        return torch.cat(blocks, 1)[:, torch.cat(order).argsort()]
 
 
-def joined_layers(traces: Sequence[Trace]) -> list[JoinedLayer]:
+def joined_layers(traces: Sequence[Trace]) -> list[Layer]:
     """Returns the layers of forward passes that continue one cache, the oldest first.
 
     Layers that ran in the first of them alone, such as those that see an image, are returned as they are. Raises
@@ -62,13 +57,13 @@ def joined_layers(traces: Sequence[Trace]) -> list[JoinedLayer]:
         if 1 < len(parts) <= len(others):
             number = next(i for i, one in enumerate(others, 1) if id not in one)
             raise ValueError(f"{id} is missing in forward pass {number}. {_advice(number)}")
-        layers.append(_joined(parts))
-    if all(len(layer.parts) < len(traces) for layer in layers):
+        layers.append(_joined(parts) if others and len(parts) > 1 else layer)
+    if not any(all(id in one for one in others) for id in first):
         raise ValueError(f"These forward passes have no layer in common. {_advice(1)}")
     return layers
 
 
-def _joined(parts: Sequence[Layer]) -> JoinedLayer:
+def _joined(parts: Sequence[Layer]) -> Layer:
     """Returns one layer of several passes. Raises ValueError if one does not continue the cache of that before."""
     known: list[int] = []
     names: list[str] = []
@@ -76,7 +71,7 @@ def _joined(parts: Sequence[Layer]) -> JoinedLayer:
     is_cross = parts[0].kind is Kind.CROSS
     has_free_places = not is_cross and len({layer.inputs.keys for layer in parts}) == 1 < len(parts)
     for number, layer in enumerate(parts):
-        prints = _fingerprints(layer.inputs, has_free_places)
+        prints = _fingerprints(layer, has_free_places)
         count = 0 if number == 0 else len(prints) if is_cross else len(prints) - layer.inputs.queries
         columns = _columns(known, prints[:count])
         if columns is None:
@@ -87,7 +82,9 @@ def _joined(parts: Sequence[Layer]) -> JoinedLayer:
         placed.append((layer, [*columns, *range(len(known), len(known) + len(prints) - count)]))
         known += prints[count:]
         names += layer.inputs.key_tokens[count : len(prints)]
-    return JoinedLayer(tuple(placed), tuple(name for one in parts for name in one.inputs.query_tokens), tuple(names))
+    queries = tuple(name for one in parts for name in one.inputs.query_tokens)
+    kind = parts[-1].kind  # a first query alone does not show that it is causal
+    return Layer(parts[0].id, kind, JoinedWeights(tuple(placed), queries, tuple(names)), FixedWeights())
 
 
 def _columns(known: list[int], old: list[int]) -> list[int] | None:
@@ -100,9 +97,17 @@ def _columns(known: list[int], old: list[int]) -> list[int] | None:
     return columns if known[-1:] == old[-1:] and [known[i] for i in columns] == old else None
 
 
-def _fingerprints(inputs: Inputs, has_free_places: bool) -> list[int]:
-    """Returns a number for each key, without the free places at the end of a cache, which are zero."""
-    keys = inputs.keys
+def _fingerprints(layer: Layer, has_free_places: bool) -> list[int]:
+    """Returns a number for each key, without the free places at the end of a cache, which are zero: of weights alone
+    the ids of the tokens. Raises ValueError if these are not known."""
+    if isinstance(layer.mechanism, FixedWeights):
+        if not layer.inputs.key_ids:
+            raise ValueError(
+                f"Only the weights of {layer.id} are known, and not of which tokens: these passes may be of several "
+                "caches. Show one: attnviz.show(traces[0])."
+            )
+        return [*layer.inputs.key_ids]
+    inputs, keys = layer.inputs.vectors, layer.inputs.keys
     if has_free_places:
         is_filled = (inputs.key != 0).any(-1).any(0) | (inputs.value != 0).any(-1).any(0)
         keys = int(is_filled.nonzero().max()) + 1 if bool(is_filled.any()) else keys

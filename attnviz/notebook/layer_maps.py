@@ -1,22 +1,21 @@
-"""Maps of weights from what people have in a notebook: arrays, outputs of models, traces, layers."""
+"""Layers from what people have in a notebook: arrays, outputs of models, traces, layers."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnviz.analysis.head_maps import Map, head_map
 from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
-from attnviz.layer import Kind, Layer, LayerId
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
 from attnviz.notebook.joined_passes import joined_layers
 from attnviz.trace import Trace
+from attnviz.weights_only import FixedWeights, WeightsOnly
 
 Tokens: TypeAlias = Sequence[str] | None
 # The fields of a transformers output, the stack that each belongs to, and whether it is cross-attention.
@@ -34,23 +33,7 @@ ACCEPTED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LayerMaps:
-    """The maps of the heads of one layer, each computed when it is drawn."""
-
-    id: LayerId
-    kind: Kind
-    inputs: Inputs  # where only weights are known, vectors of zeros
-    compute: Callable[[int, slice], Map]  # the weights of a head for a slice of its queries; NaN where not allowed
-
-    @property
-    def group(self) -> tuple[object, ...]:
-        """What layers of one mosaic have in common."""
-        inputs = self.inputs
-        return self.id.stack, self.kind is Kind.CROSS, inputs.heads, inputs.queries, inputs.keys
-
-
-def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) -> tuple[LayerMaps, ...]:
+def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) -> tuple[Layer, ...]:
     """Returns the layers of a source; `tokens` and `key_tokens` are those of its queries and keys.
 
     Of an encoder–decoder model `tokens` are those of the decoder, and `key_tokens` those of the encoder. A layer or a
@@ -58,9 +41,10 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
     numbers of tokens.
 
     Example:
-        >>> [maps] = layer_maps(np.eye(2), ["it", "is"])
-        >>> maps.compute(0, slice(1)), maps.inputs.key_tokens
-        (tensor([[1., 0.]]), ('it', 'is'))
+        >>> [layer] = layer_maps(np.eye(2), ["it", "is"])
+        >>> layer.weights, layer.inputs.key_tokens
+        (tensor([[[1., 0.],
+                 [0., 1.]]]), ('it', 'is'))
     """
     tokens, key_tokens = _list_of_texts("tokens", tokens), _list_of_texts("key_tokens", key_tokens)
     if isinstance(source, nn.Module):
@@ -68,7 +52,7 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
     if callable(getattr(source, "layers", None)):
         source = source.layers()
     if isinstance(source, Layer):
-        return (_from_layer(source, tokens, key_tokens),)
+        return (_renamed(source, tokens, key_tokens),)
     if isinstance(source, Attention):
         return (_from_weights(LayerId(), source.maps, tokens or source.query_tokens, key_tokens or source.key_tokens),)
     if isinstance(source, Mapping) or (hasattr(source, "items") and not hasattr(source, "__array__")):
@@ -77,10 +61,9 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
         if not source:
             raise ValueError(f"There is no layer in this {type(source).__name__}. {ACCEPTED}")
         if isinstance(source[0], Trace):
-            joined = ((one, _renamed(one.inputs, one.kind, tokens, key_tokens)) for one in joined_layers(source))
-            return tuple(LayerMaps(one.id, one.kind, inputs, one.map) for one, inputs in joined)
+            source = joined_layers(source)
         if isinstance(source[0], Layer):
-            return tuple(_from_layer(layer, tokens, key_tokens) for layer in source)
+            return tuple(_renamed(layer, tokens, key_tokens) for layer in source)
         if isinstance(source[0], Tensor) or hasattr(source[0], "__array__") or source[0] is None or are_steps(source):
             return tuple(_from_stack(source, "layer", Kind.SELF, tokens, key_tokens))
     return _from_array(_as_tensor(source), tokens, key_tokens)
@@ -103,30 +86,22 @@ def apply(mechanism: Mechanism, inputs: Inputs) -> Layer:
     return Layer(LayerId(), Kind.SELF if inputs.queries == inputs.keys else Kind.CROSS, inputs, mechanism)
 
 
-def _from_layer(layer: Layer, tokens: Tokens, key_tokens: Tokens) -> LayerMaps:
-    inputs = _renamed(layer.inputs, layer.kind, tokens, key_tokens)
-
-    def compute(head: int, rows: slice) -> Map:
-        return head_map(inputs, layer.mechanism, head, rows=rows).cpu()
-
-    return LayerMaps(layer.id, layer.kind, inputs, compute)
-
-
-def _renamed(inputs: Inputs, kind: Kind, tokens: Tokens, key_tokens: Tokens) -> Inputs:
-    """Returns inputs with the tokens that are given."""
+def _renamed(layer: Layer, tokens: Tokens, key_tokens: Tokens) -> Layer:
+    """Returns a layer with the tokens that are given."""
     if tokens is None and key_tokens is None:
-        return inputs
+        return layer
+    inputs = layer.inputs
     queries = tuple(tokens or inputs.query_tokens)
-    keys = tuple(key_tokens or (tokens if tokens and kind is not Kind.CROSS else inputs.key_tokens))
-    return replace(inputs, query_tokens=queries, key_tokens=keys)
+    keys = tuple(key_tokens or (tokens if tokens and layer.kind is not Kind.CROSS else inputs.key_tokens))
+    return replace(layer, inputs=inputs.with_tokens(query_tokens=queries, key_tokens=keys))
 
 
-def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:
+def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[Layer, ...]:
     """Returns the layers in the output of a model, or in a cache of TransformerLens."""
     patterns = [value for name, value in fields.items() if name.endswith(PATTERN)]
     if patterns:
         return tuple(_from_stack(patterns, "layer", Kind.SELF, tokens, key_tokens))
-    layers: list[LayerMaps] = []
+    layers: list[Layer] = []
     fields = _separated(fields)
     for name, (stack, is_cross) in OUTPUTS.items():
         if fields.get(name) is None or not len(fields[name]):
@@ -170,7 +145,7 @@ def _separated(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _from_stack(
     stack: Sequence[Any] | Mapping[int, Any], name: str, kind: Kind, tokens: Tokens, key_tokens: Tokens
-) -> list[LayerMaps]:
+) -> list[Layer]:
     """Returns the layers of a stack of weights, (heads, queries, keys) each, with an axis of one example before; or of
     the steps of `generate`. Layers without weights, as some of a hybrid model are, are left out."""
     if not isinstance(stack, Mapping):
@@ -200,7 +175,7 @@ def _from_stack(
     return layers
 
 
-def _check_one_kind(layers: Sequence[LayerMaps]) -> None:
+def _check_one_kind(layers: Sequence[Layer]) -> None:
     """Raises ValueError for maps of different sizes that may be self- and cross-attention, or steps of a generation."""
     sizes = {(layer.inputs.queries, layer.inputs.keys): layer.id for layer in layers}
     if len(sizes) > len({queries for queries, _ in sizes}) or (len(sizes) > 1 and any(q < k for q, k in sizes)):
@@ -211,7 +186,7 @@ def _check_one_kind(layers: Sequence[LayerMaps]) -> None:
         )
 
 
-def _from_array(weights: Tensor, tokens: Tokens, key_tokens: Tokens) -> tuple[LayerMaps, ...]:
+def _from_array(weights: Tensor, tokens: Tokens, key_tokens: Tokens) -> tuple[Layer, ...]:
     while weights.ndim > 4 and 1 in weights.shape[:2]:  # one example, before or after the layers
         weights = weights.squeeze(weights.shape[:2].index(1))
     if weights.ndim == 5:
@@ -237,23 +212,13 @@ def _heads(weights: Tensor) -> Tensor:
 
 def _from_weights(
     name: LayerId, weights: Tensor, tokens: Tokens, key_tokens: Tokens, kind: Kind | None = None
-) -> LayerMaps:
-    heads, queries, keys = weights.shape
-    if 0 in weights.shape:
-        raise ValueError(f"These weights are empty: their shape is {dimensions(weights.shape)}.")
-    if bool(weights.isinf().any()):
-        raise ValueError("These weights hold infinity, so they are scores. Apply softmax to them first.")
+) -> Layer:
+    queries, keys = weights.shape[1:]
     if not key_tokens and queries == keys and kind is not Kind.CROSS:
         key_tokens = tokens
     query_tokens, key_tokens = _names("tokens", tokens, queries), _names("key_tokens", key_tokens, keys)
     kind = kind or (Kind.SELF if query_tokens == key_tokens else Kind.CROSS)
-    zeros = torch.zeros(heads, max(queries, keys), 1)
-    inputs = Inputs(zeros[:, :queries], zeros[:, :keys], zeros[:, :keys], query_tokens, key_tokens)
-    return LayerMaps(name, kind, inputs, partial(_stored, weights))
-
-
-def _stored(weights: Tensor, head: int, rows: slice) -> Map:
-    return weights[head, rows].float().cpu()
+    return Layer(name, kind, WeightsOnly(weights, query_tokens, key_tokens), FixedWeights(), Fidelity.WEIGHTS_ONLY)
 
 
 def _list_of_texts(name: str, texts: Any) -> Tokens:

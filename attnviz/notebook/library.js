@@ -42,11 +42,3 @@ export async function gunzip(bytes) {
   const stream = new Blob([/** @type {BlobPart} */ (bytes)]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
-
-/**
- * @param {string} text in base64
- * @returns {Uint8Array}
- */
-export function fromBase64(text) {
-  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-}

@@ -1,7 +1,7 @@
 // The viewer in a page without Python: all charts are in the page, compressed.
 
-import { unpack } from "../chart/payload.js";
-import { fromBase64, gunzip, loadPlotly } from "./library.js";
+import { fromBase64, unpack } from "../chart/payload.js";
+import { gunzip, loadPlotly } from "./library.js";
 import { Viewer } from "./viewer.js";
 
 /** @typedef {Record<string, any>} Patch */

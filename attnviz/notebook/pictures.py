@@ -1,32 +1,30 @@
 """The charts of a viewer: a mosaic of all heads, and the map of one head, or two maps and their difference."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
+from attnviz.analysis.difference import difference
 from attnviz.analysis.downsampling import downsample_map
-from attnviz.analysis.head_maps import Map
+from attnviz.analysis.head_maps import Map, head_map
 from attnviz.chart import header
-from attnviz.figures import downsampled_map, heatmap
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
-from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
 from attnviz.formatting import dimensions
-from attnviz.notebook.layer_maps import LayerMaps
+from attnviz.inputs import MapAxes
+from attnviz.language import _
+from attnviz.layer import Layer, head_name
+from attnviz.state.color_range import largest_weight
+from attnviz.state.selection import mosaic_groups
+from attnviz.state.viewport import MOST_CELLS, WHOLE, Viewport, is_long
+from attnviz.views.head_difference import head_difference
+from attnviz.views.selected_maps import CELLS, HeadMap, downsampled_head_map, thumbnail_size
 
 HEIGHT = 420
-MOST_CELLS = 1 << 20  # of a map that is sent whole: 4 MB to a browser
-CELLS = 256  # of a downsampled map, along each side
-THUMBNAIL_CELLS = 768  # a side of a mosaic of several layers has about so many, shared by the heads along it
-THUMBNAIL = 128  # a side of a head in the mosaic of one layer
-HINT = "Point at a cell to read it, click to pin its query."
-LONG_HINT = "Each cell: its largest weight."
-CHANGE_HINT = "Largest changes."
 Span: TypeAlias = tuple[int, int, int, int]  # the first query, the one after the last, and the same of the keys
 Header: TypeAlias = dict[str, Any]
 
@@ -39,17 +37,17 @@ class Pictures:
 
     def __init__(
         self,
-        layers: Sequence[LayerMaps],
-        compared: Sequence[LayerMaps] = (),
+        layers: Sequence[Layer],
+        compared: Sequence[Layer] = (),
         names: tuple[str, str] = ("A", "B"),
         key: str = "attnviz",
     ) -> None:
         self.layers, self.compared, self.names, self.key = tuple(layers), tuple(compared), names, key
-        sizes, others = ([one.group[2:] for one in each] for each in (self.layers, self.compared))
+        sizes, others = ([_size(one.inputs) for one in each] for each in (self.layers, self.compared))
         if self.compared and sizes != others:
             raise ValueError(
                 "Two sources can be compared if their layers have equal numbers of heads, queries and keys. "
-                f"{names[0]} has {_size(sizes)}, {names[1]} has {_size(others)}."
+                f"{names[0]} has {_sizes(sizes)}, {names[1]} has {_sizes(others)}."
             )
         if self.compared and any(map(self.is_long, range(len(self.layers)))):
             raise ValueError(f"Maps of more than {MOST_CELLS:,} cells cannot be compared. Choose fewer tokens.")
@@ -57,10 +55,7 @@ class Pictures:
     @cached_property
     def groups(self) -> list[list[int]]:
         """The indices of the layers of each mosaic."""
-        groups: dict[tuple[object, ...], list[int]] = {}
-        for index, layer in enumerate(self.layers):
-            groups.setdefault(layer.group, []).append(index)
-        return list(groups.values())
+        return mosaic_groups(self.layers)
 
     @cached_property
     def overview(self) -> list[dict[str, Any]]:
@@ -79,8 +74,7 @@ class Pictures:
 
     def is_long(self, index: int) -> bool:
         """Returns whether the maps of a layer have too many cells to be sent whole."""
-        inputs = self.layers[index].inputs
-        return inputs.queries * inputs.keys > MOST_CELLS
+        return is_long(self.layers[index].inputs)
 
     # Mosaics ----------------------------------------------------------------------------------------------------------
 
@@ -91,13 +85,13 @@ class Pictures:
 
     def _thumbnails(self, group: list[int]) -> Float[np.ndarray, "layers heads height width"]:
         heads = self.layers[group[0]].inputs.heads
-        size = THUMBNAIL if len(group) == 1 else max(8, THUMBNAIL_CELLS // max(heads, len(group)))
+        size = thumbnail_size(heads, len(group))
         maps = [[self._thumbnail(index, head, size) for head in range(heads)] for index in group]
         return torch.stack([torch.stack(heads) for heads in maps]).numpy()
 
     def _thumbnail(self, index: int, head: int, size: int) -> Map:
         inputs = self.layers[index].inputs
-        compute: Callable[[slice], Map] = partial(self.layers[index].compute, head)
+        compute = _computation(self.layers[index], head)
         if self.compared:
             change = self._change(index, head).abs()
             compute = change.__getitem__
@@ -109,12 +103,11 @@ class Pictures:
     def _scales(self) -> list[float]:
         """The upper end of the color scale of each group: its largest weight, or 1 if there is none."""
         if not self.compared:
-            return [_largest(small) for small in self.thumbnails]
-        both = self.layers, self.compared
+            return [largest_weight([small]) for small in self.thumbnails]
         return [
             max(
-                _largest(layers[index].compute(head, slice(None)).numpy())
-                for layers in both
+                largest_weight([_computation(layers[index], head)(slice(None)).numpy()])
+                for layers in (self.layers, self.compared)
                 for index in group
                 for head in range(layers[index].inputs.heads)
             )
@@ -124,21 +117,16 @@ class Pictures:
     def mosaic(self, group: int) -> Header:
         """Returns the mosaic of a group, with the layer and the head of each of its tiles."""
         indices, maps = self.groups[group], self.thumbnails[group]
-        picture = layer_mosaic(maps, [self.layers[i].id for i in indices], largest=_largest(maps))
-        count, tiles = len(indices), len(picture.spec.names)
-        numbers = f"changes from {self.names[0]} to {self.names[1]}" if self.compared else "attention weights"
-        places = (tile_place(tile, count) for tile in range(tiles))
-        sent = header(
-            picture,
-            f"{self.key} heads",
-            label="Heads",
-            name="attention heads",
-            description=f"{tiles} small maps of {numbers}, one for each head. Enter opens one.",
-            height=HEIGHT,
-            grows=False,
-            hint=CHANGE_HINT if self.compared else "Click a head to open it.",
-            clicks=True,
-        )
+        picture = layer_mosaic(maps, [self.layers[i].id for i in indices], largest=largest_weight([maps]))
+        tiles = len(picture.spec.names)
+        picture = picture.with_about(hint=_("Click a head to open it."))
+        if self.compared:
+            before, after = self.names
+            changes = _("{count} small maps of the largest changes from {before} to {after}, one for each head.",
+                        count=tiles, before=before, after=after)  # fmt: skip
+            picture = picture.with_about(description=changes, hint=_("Largest changes. Click a head to open it."))
+        places = (tile_place(tile, maps.shape[1]) for tile in range(tiles))
+        sent = header(picture, f"{self.key} heads", height=HEIGHT, grows=False, clicks=True)
         return sent | {"places": [(indices[layer], head) for layer, head in places]}
 
     # Maps of a head ---------------------------------------------------------------------------------------------------
@@ -150,90 +138,55 @@ class Pictures:
         """
         if self.compared:
             return self._comparison(index, head)
-        layer, title = self.layers[index], f"{self.layers[index].id} head {head}"
-        if not self.is_long(index):
-            whole = layer.compute(head, slice(None)).numpy()
-            return [self._map(self._heatmap(whole, index), title, title, hint=HINT)]
-        view = span or (0, layer.inputs.queries, 0, layer.inputs.keys)
-        rows, keys = slice(*view[:2]), slice(*view[2:])
-        picture = downsampled_map(
-            downsample_map(partial(layer.compute, head), layer.inputs, cells=(cells, cells), queries=rows, keys=keys),
-            layer.inputs.query_tokens,
-            layer.inputs.key_tokens,
-            zoom_key=f"{self.key} {view}",
-            viewport=span is not None,
-        )
-        return [self._map(picture, title, title, hint=LONG_HINT, views=True) | {"span": view}]
+        long = self.is_long(index)
+        viewport = Viewport(span[:2], span[2:]) if long and span else WHOLE
+        head_map = self._head_map(self.layers[index], head, viewport, cells)
+        if not long:
+            picture = head_map.chart(largest=self._largest(index), fan=True)
+            picture = picture.with_about(hint=_("Point at a cell to read it, click to pin its query."))
+            return [self._sent(picture, "map")]
+        inputs = head_map.inputs
+        picture = head_map.chart(largest=largest_weight([head_map.weights]))
+        return [self._sent(picture, "map", views=True) | {"span": span or (0, inputs.queries, 0, inputs.keys)}]
 
     def _comparison(self, index: int, head: int) -> list[Header]:
-        pair = [layers[index].compute(head, slice(None)) for layers in (self.layers, self.compared)]
-        kinds, inputs = outcomes(*pair).numpy(), self.layers[index].inputs
-        keys = f"{self.key} a", f"{self.key} b"
-        change = difference_heatmap(
-            difference(*pair).numpy(),
-            kinds == REMOVED,
-            kinds == ADDED,
-            inputs.query_tokens,
-            inputs.key_tokens,
-            charts=keys,
-            zoom_key=self.key,
-            link=self.key,
-        )
-        title = f"{self.layers[index].id} head {head}"
-        maps = [
-            self._map(self._heatmap(weights.numpy(), index, source), name, f"{title}, {name}", key)
-            for weights, source, name, key in zip(pair, (self.layers, self.compared), self.names, keys, strict=True)
+        before, after = (self._head_map(layers[index], head) for layers in (self.layers, self.compared))
+        keys, names = (f"{self.key} a", f"{self.key} b"), self.names
+        change = head_difference(before, after, charts=keys, names=names, link=self.key)
+        sides = [
+            self._sent(one.chart(largest=self._largest(index), link=self.key), suffix, title=name)
+            for one, suffix, name in zip((before, after), "ab", names, strict=True)
         ]
-        name = f"{self.names[1]} − {self.names[0]}"
-        return [*maps, self._map(change, name, f"{title}, {name}", f"{self.key} change")]
+        return [*sides, self._sent(change, "change", title=f"{names[1]} − {names[0]}")]
 
     def _change(self, index: int, head: int) -> Map:
-        return difference(*(layers[index].compute(head, slice(None)) for layers in (self.layers, self.compared)))
+        return difference(*(_computation(layers[index], head)(slice(None)) for layers in (self.layers, self.compared)))
 
-    def _heatmap(
-        self, weights: Float[np.ndarray, "queries keys"], index: int, source: Sequence[LayerMaps] = ()
-    ) -> Chart[HeatmapSpec]:
-        inputs = (source or self.layers)[index].inputs
-        return heatmap(
-            weights,
-            inputs.query_tokens,
-            inputs.key_tokens,
-            largest=self._scales[self.overview[index]["group"]],
-            zoom_key=self.key,
-            link=self.key if self.compared else "",
-            fan=not self.compared,
-        )
+    def _head_map(self, layer: Layer, head: int, viewport: Viewport = WHOLE, cells: int = CELLS) -> HeadMap:
+        inputs, compute, title = layer.inputs, _computation(layer, head), head_name(layer.id, head)
+        if not is_long(inputs):
+            weights = compute(slice(None)).numpy()
+            return HeadMap(inputs, title, range(inputs.queries), range(inputs.keys), weights, compute)
+        rows, keys = slice(*viewport.queries), slice(*viewport.keys)
+        downsampled = downsample_map(compute, inputs, cells=(cells, cells), queries=rows, keys=keys)
+        return downsampled_head_map(inputs, title, downsampled, compute, viewport)
 
-    def _map(
-        self,
-        picture: Chart[HeatmapSpec],
-        title: str,
-        name: str,
-        key: str = "",
-        *,
-        hint: str = "Point at a cell to read it.",
-        views: bool = False,
-    ) -> Header:
-        rows, columns = len(picture.spec.query_tokens), len(picture.spec.key_tokens)
-        return header(
-            picture,
-            key or f"{self.key} map",
-            label="Attention weights",
-            name=f"attention {name}",
-            description=f"{name}: {rows} rows by {columns} columns. The arrow keys move from cell to cell.",
-            height=HEIGHT,
-            grows=False,
-            hint=hint,
-            title=title if self.compared else "",
-            clicks=True,
-            views=views,
-        )
+    def _largest(self, index: int) -> float:
+        return self._scales[self.overview[index]["group"]]
+
+    def _sent(self, picture: Chart[HeatmapSpec], suffix: str, *, title: str = "", views: bool = False) -> Header:
+        key = f"{self.key} {suffix}"
+        return header(picture, key, height=HEIGHT, grows=False, title=title, clicks=True, views=views)
 
 
-def _largest(maps: Float[np.ndarray, "*axes height width"]) -> float:
-    return (float(np.nanmax(np.abs(maps))) if not np.isnan(maps).all() else 0.0) or 1.0
+def _computation(layer: Layer, head: int) -> Callable[[slice], Map]:
+    """Returns a function that returns the weights of a head for a slice of its queries; NaN where not allowed."""
+    return lambda rows: head_map(layer.inputs, layer.mechanism, head, rows=rows).cpu()
 
 
-def _size(groups: Sequence[tuple[object, ...]]) -> str:
-    sizes = sorted({dimensions(map(int, map(str, one))) for one in groups})
-    return f"{len(groups)} layers of {' and '.join(sizes)}"
+def _size(inputs: MapAxes) -> str:
+    return dimensions((inputs.heads, inputs.queries, inputs.keys))
+
+
+def _sizes(sizes: Sequence[str]) -> str:
+    return f"{len(sizes)} layers of {' and '.join(sorted({*sizes}))}"

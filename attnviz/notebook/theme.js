@@ -1,5 +1,7 @@
 // The theme of the page around a viewer, whatever notebook it is: light or dark, by the color behind the viewer.
 
+import { channels, isDark } from "../chart/colors.js";
+
 /**
  * Keeps data-theme of an element as light or dark as what is behind it, and calls `changed` after each change.
  * @param {HTMLElement} root
@@ -27,8 +29,9 @@ export function watchTheme(root, changed) {
 /** @param {HTMLElement} root */
 function themeBehind(root) {
   for (let element = root.parentElement; element; element = element.parentElement) {
-    const [red, green, blue, alpha = 1] = getComputedStyle(element).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [0, 0, 0, 0];
-    if (alpha > 0.5) return 0.299 * red + 0.587 * green + 0.114 * blue < 128 ? "dark" : "light";
+    const { backgroundColor } = getComputedStyle(element);
+    const [, , , alpha = 1] = channels(backgroundColor);
+    if (alpha > 0.5) return isDark(backgroundColor) ? "dark" : "light";
   }
   return null;
 }

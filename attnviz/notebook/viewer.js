@@ -2,6 +2,7 @@
 // where the charts come from and where its state is kept, so that it does not know whether Python runs.
 
 import { Chart } from "../chart/chart.js";
+import { element } from "../chart/elements.js";
 import { watchTheme } from "./theme.js";
 
 /** @typedef {import("../chart/types").Header} Header */
@@ -22,7 +23,6 @@ import { watchTheme } from "./theme.js";
  * @property {(listener: () => void) => () => void} listen calls it after each change, until the result is called
  */
 
-const FRAME = { type: "rect", line: { color: "#e8590c", width: 3 } }; // as attnviz/figures/mosaic.py draws it
 const MOST_QUERIES = 1024; // in a menu
 
 export class Viewer {
@@ -50,19 +50,19 @@ export class Viewer {
     this.source = source;
     this.state = state;
     root.classList.add("attnviz-viewer");
-    root.replaceChildren();
-    const bar = element("div", "attnviz-viewer-bar", root);
+    const bar = element("div", "attnviz-viewer-bar attnviz-row");
     this.menus = {
       layer: this.#menu(bar, "Layer", layers.map((layer) => layer.name), layers.length > 1),
       head: this.#menu(bar, "Head", [], layers.some((layer) => layer.heads > 1)),
       query: this.#menu(bar, "Query", [], true),
     };
-    this.message = element("span", "attnviz-viewer-message", bar);
+    this.message = element("span", "attnviz-viewer-message");
     this.message.setAttribute("role", "status");
-    const charts = element("div", "attnviz-viewer-charts", root);
-    this.overview = element("div", "attnviz-viewer-heads", charts);
+    bar.append(this.message);
+    this.overview = element("div", "attnviz-viewer-heads");
     this.overview.hidden = layers.length === 1 && layers[0].heads === 1;
-    this.pictures = element("div", "attnviz-viewer-maps", charts);
+    this.pictures = element("div", "attnviz-viewer-maps attnviz-stack");
+    root.replaceChildren(bar, element("div", "attnviz-viewer-charts attnviz-stack", this.overview, this.pictures));
     this.heads = this.#chart(this.overview);
     this.heads.report = (event, value) => event === "click" && this.#open(/** @type {any} */ (value));
     /** @type {Chart[]} */
@@ -124,8 +124,9 @@ export class Viewer {
 
   /** @param {HTMLElement} parent */
   #chart(parent) {
-    const holder = element("div", "attnviz-viewer-chart", parent);
+    const holder = element("div", "attnviz-viewer-chart");
     holder.innerHTML = this.template; // ours, without anything of the figure
+    parent.append(holder);
     return new Chart(/** @type {HTMLElement} */ (holder.firstElementChild));
   }
 
@@ -155,7 +156,8 @@ export class Viewer {
     const tile = mosaic.places.findIndex(([layer, head]) => layer === this.layer && head === this.head);
     const [row, column] = [Math.floor(tile / spec.columns), tile % spec.columns];
     const [top, left] = [(row + 1) * spec.tileHeight - spec.height - 0.5, column * spec.tileWidth - 0.5];
-    const frame = { ...FRAME, x0: left, x1: left + spec.width, y0: top, y1: top + spec.height };
+    const line = { color: getComputedStyle(this.root).getPropertyValue("--attnviz-accent").trim(), width: 3 };
+    const frame = { type: "rect", line, x0: left, x1: left + spec.width, y0: top, y1: top + spec.height };
     const layout = { ...mosaic.figure.layout, shapes: tile < 0 ? [] : [frame] };
     this.heads.show({ ...mosaic, figure: { ...mosaic.figure, layout }, plotly: "" });
   }
@@ -210,11 +212,11 @@ export class Viewer {
    * @param {boolean} isNeeded
    */
   #menu(bar, name, options, isNeeded) {
-    const label = element("label", "attnviz-viewer-menu", bar);
-    label.append(name);
-    label.hidden = !isNeeded;
-    const menu = /** @type {HTMLSelectElement} */ (element("select", "", label));
+    const menu = element("select");
     menu.setAttribute("aria-label", name);
+    const label = element("label", "attnviz-viewer-menu attnviz-row", name, menu);
+    label.hidden = !isNeeded;
+    bar.append(label);
     fill(menu, options);
     menu.addEventListener("change", () => {
       const value = menu.value === "" ? null : Number(menu.value);
@@ -269,18 +271,6 @@ export function zoomed([query, lastQuery, key, lastKey], [rows, columns], [top, 
  */
 export function within([query, lastQuery, key, lastKey], queries, keys) {
   return [Math.max(0, query), Math.min(queries, lastQuery), Math.max(0, key), Math.min(keys, lastKey)];
-}
-
-/**
- * @param {string} tag
- * @param {string} name
- * @param {HTMLElement} parent
- */
-function element(tag, name, parent) {
-  const made = document.createElement(tag);
-  if (name) made.className = name;
-  parent.append(made);
-  return made;
 }
 
 /**

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from attnviz.formatting import dimensions
-from attnviz.notebook import html
+from attnviz.notebook import html_page
 from attnviz.notebook.pictures import Pictures
 
 OUTPUT_BYTES = 8 << 20  # of the maps that a cell's output holds
@@ -50,19 +50,19 @@ class Viewer:
 
     def _html(self, limit: int, wait: int = 0) -> Markup:
         chosen = {"layer": self.layer, "head": self.head, "query": self.query}
-        return html.fragment(self.pictures, chosen, limit, wait=wait)
+        return html_page.fragment(self.pictures, chosen, limit, wait=wait)
 
     def _repr_html_(self) -> str:
         return self._output()
 
     def _output(self, wait: int = 0) -> Markup:
         """Returns the HTML of a cell's output; the first of a notebook has the library for all others."""
-        return self._html(OUTPUT_BYTES, wait) + (html.library() if _needs_library() else Markup())
+        return self._html(OUTPUT_BYTES, wait) + (html_page.library() if _needs_library() else Markup())
 
 
 def to_html(viewers: Sequence[Viewer], path: str | Path | None = None, *, title: str = "Attention") -> str:
     """Returns several viewers as one page with one copy of the scripts, and writes it to `path` if it is given."""
-    page = html.whole_page([viewer._html(FILE_BYTES) for viewer in viewers], title)
+    page = html_page.whole_page([viewer._html(FILE_BYTES) for viewer in viewers], title)
     if path is not None:
         Path(path).write_text(page, encoding="utf-8")
     return page

@@ -6,7 +6,7 @@ import anywidget
 import traitlets
 
 from attnviz.chart import pack
-from attnviz.notebook import scripts
+from attnviz.notebook import bundle
 from attnviz.notebook.pictures import Pictures
 from attnviz.notebook.viewer import Viewer, check_choice
 
@@ -19,9 +19,9 @@ class AttentionWidget(Viewer, anywidget.AnyWidget):
     Raises TraitError for a layer, head or query that is not there.
     """
 
-    _esm = scripts.module_script("notebook/widget.js") + "export default entry.default;\n"
-    _css = scripts.styles()
-    _template = traitlets.Unicode(scripts.chart_template()).tag(sync=True)
+    _esm = bundle.module_script("notebook/widget.js") + "export default entry.default;\n"
+    _css = bundle.styles()
+    _template = traitlets.Unicode(bundle.chart_template()).tag(sync=True)
     _overview: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     _key = traitlets.Unicode().tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)
@@ -59,7 +59,7 @@ class AttentionWidget(Viewer, anywidget.AnyWidget):
 
     def _charts(self, content: dict[str, Any]) -> list[bytes]:
         if content.get("plotly"):
-            return [scripts.plotly_script()]
+            return [bundle.plotly_script()]
         if "mosaic" in content:
             return [pack(self.pictures.mosaic(content["mosaic"]))]
         layer, head, span = content["maps"]

@@ -47,30 +47,35 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     if ending not in READERS:
         got = f"ends in {quoted(ending)}" if ending else "has no ending that tells its format"
         raise ValueError(
-            _("This file {got}. Upload {join} or {READERS}.").format(
-                got=got, join=", ".join(list(READERS)[:-1]), READERS=list(READERS)[-1]
+            _(
+                "This file {got}. Upload {endings} or {READERS}.",
+                got=got,
+                endings=", ".join(list(READERS)[:-1]),
+                READERS=list(READERS)[-1],
             )
         )
     if not data:
         raise ValueError(_("This file is empty. Save it again, with at least one row of numbers."))
     if len(data) > limits.disk:
         raise ValueError(
-            _("This file has {count}; at most {disk} are read. Upload fewer rows.").format(
-                count=byte_size(len(data)), disk=byte_size(limits.disk)
+            _(
+                "This file has {count}; at most {disk} are read. Upload fewer rows.",
+                count=byte_size(len(data)),
+                disk=byte_size(limits.disk),
             )
         )
     real = next((e for e, magic in MAGIC.items() if data.startswith(magic)), "")
     if real and real != ending:
         raise ValueError(
-            _("This file ends in {ending}, but its content is that of a {real} file. Rename it.").format(
-                ending=ending, real=real
+            _(
+                "This file ends in {ending}, but its content is that of a {real} file. Rename it.",
+                ending=ending,
+                real=real,
             )
         )
     if ending in MAGIC and not real:
         raise ValueError(
-            _("This file ends in {ending}, but does not begin as such a file does. Save it again.").format(
-                ending=ending
-            )
+            _("This file ends in {ending}, but does not begin as such a file does. Save it again.", ending=ending)
         )
 
     contents: dict[str, np.ndarray | tuple[str, ...]] = {}
@@ -84,14 +89,13 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
         label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in contents:
             raise ValueError(
-                _("This file names {label} twice; capitals do not count. Keep one of the two.").format(
-                    label=quoted(label)
-                )
+                _("This file names {label} twice; capitals do not count. Keep one of the two.", label=quoted(label))
             )
         if len(contents) == MOST_ARRAYS:
             raise ValueError(
-                _("This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.").format(
-                    MOST_ARRAYS=MOST_ARRAYS
+                _(
+                    "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
+                    MOST_ARRAYS=MOST_ARRAYS,
                 )
             )
         contents[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)

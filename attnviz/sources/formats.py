@@ -21,7 +21,7 @@ import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.npy import read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
@@ -67,8 +67,9 @@ class Budget:
         self.left -= size
         if self.left < 0:
             raise ValueError(
-                _("This file would take more than {whole} of memory. Upload fewer or smaller arrays.").format(
-                    whole=byte_size(self.whole)
+                _(
+                    "This file would take more than {whole} of memory. Upload fewer or smaller arrays.",
+                    whole=byte_size(self.whole),
                 )
             )
 
@@ -80,7 +81,7 @@ def _report_damage(subject: str) -> Iterator[None]:
         yield
     except UNREADABLE as error:
         raise ValueError(
-            _("{subject} cannot be read: it was damaged or cut off. Save it again.").format(subject=subject)
+            _("{subject} cannot be read: it was damaged or cut off. Save it again.", subject=subject)
         ) from error
 
 
@@ -105,8 +106,9 @@ def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     # Counted before zipfile lists the members: a long list is a bomb of its own.
     if data.count(b"PK\x01\x02") > MOST_ARRAYS:
         raise ValueError(
-            _("This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.").format(
-                MOST_ARRAYS=MOST_ARRAYS
+            _(
+                "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
+                MOST_ARRAYS=MOST_ARRAYS,
             )
         )
     with _report_damage("This .npz file"):
@@ -114,19 +116,15 @@ def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
             raise ValueError(
-                _("{filename} is no .npy array. Save the arrays with numpy.savez.").format(
-                    filename=quoted(member.filename)
-                )
+                _("{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename))
             )
         if member.flag_bits & 1:
             raise ValueError(
-                _("{filename} is encrypted. Save it without a password.").format(filename=quoted(member.filename))
+                _("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
             )
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(
-                _("{filename} is packed in an unusual way. Save it with numpy.savez.").format(
-                    filename=quoted(member.filename)
-                )
+                _("{filename} is packed in an unusual way. Save it with numpy.savez.", filename=quoted(member.filename))
             )
         budget.spend(member.file_size)
     for member in archive.infolist():
@@ -158,13 +156,14 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
         raise ValueError(
-            _("Line {line_num} is no row of cells. Look for a stray quotation mark.").format(line_num=reader.line_num)
+            _("Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num)
         ) from error
     table = read_rows(rows, delimiter)
     if len(table.matrix) > MOST_TOKENS:
         raise ValueError(
-            _("This file has more than {MOST_TOKENS} rows, which is the most that can be shown.").format(
-                MOST_TOKENS=grouped(MOST_TOKENS)
+            _(
+                "This file has more than {MOST_TOKENS} rows, which is the most that can be shown.",
+                MOST_TOKENS=grouped(MOST_TOKENS),
             )
         )
     if table.rows:
@@ -176,7 +175,7 @@ def _lines(data: bytes) -> Iterator[str]:
     try:
         yield from io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
     except UnicodeDecodeError as error:
-        raise ValueError(NOT_TEXT) from error
+        raise ValueError(_(NOT_TEXT)) from error
 
 
 def _read_json(data: bytes, budget: Budget) -> NamedArrays:
@@ -199,17 +198,20 @@ def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
         # Whole numbers too are read as floats: Python refuses those of more than 4,300 digits.
         return json.loads(data.decode("utf-8-sig"), parse_int=float)
     except UnicodeDecodeError as error:
-        raise ValueError(NOT_TEXT) from error
+        raise ValueError(_(NOT_TEXT)) from error
     except json.JSONDecodeError as error:
         raise ValueError(
             _(
-                "{subject} is not valid JSON in line {lineno}, character {colno}. Write numbers, texts "
-                "in double quotes, and lists in square brackets."
-            ).format(subject=subject, lineno=error.lineno, colno=error.colno)
+                "{subject} is not valid JSON in line {line}, character {character}. Write numbers, texts "
+                "in double quotes, and lists in square brackets.",
+                subject=subject,
+                line=error.lineno,
+                character=error.colno,
+            )
         ) from error
     except RecursionError as error:
         raise ValueError(
-            _("{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.").format(subject=subject)
+            _("{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.", subject=subject)
         ) from error
 
 
@@ -222,20 +224,23 @@ def _nested(name: str, value: object) -> np.ndarray:
         for i, entry in enumerate(level):
             if not isinstance(entry, list) or len(entry) != width:
                 element = element_name(name, np.unravel_index(i, shape))
-                has = f"has length {len(entry)}" if isinstance(entry, list) else "is no list"
-                raise ValueError(
-                    _("{element} {has}, but the lists before have length {width}. Make all equally long.").format(
-                        element=element, has=has, width=width
-                    )
+                sentence = (
+                    N_("{element} has length {length}, the lists before have {width}. Make all equally long.")
+                    if isinstance(entry, list)
+                    else N_("{element} is not a list, but those before are. Write numbers in lists of the same length.")
                 )
+                length = len(entry) if isinstance(entry, list) else 0
+                raise ValueError(_(sentence, element=element, length=length, width=width))
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
             content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
             raise ValueError(
-                _("{element_name} holds {content}, which is not a number.").format(
-                    element_name=element_name(name, np.unravel_index(i, shape)), content=content
+                _(
+                    "{element_name} holds {content}, which is not a number.",
+                    element_name=element_name(name, np.unravel_index(i, shape)),
+                    content=content,
                 )
             )
     return np.array(level, np.float64).reshape(shape)
@@ -263,9 +268,9 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     except OSError as error:
         raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
     if done.returncode == REFUSED:
-        sentence, *values = json.loads(done.stdout)
-        shown = (quoted(value) if isinstance(value, str) else grouped(value) for value in values)
-        raise ValueError(_(sentence).format(*shown))
+        sentence, values = json.loads(done.stdout)
+        shown = {name: quoted(one) if isinstance(one, str) else grouped(one) for name, one in values.items()}
+        raise ValueError(_(sentence, **shown))
     if done.returncode:
         raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
     columns: tuple[str, ...] = ()
@@ -284,7 +289,7 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
 
 
 JSON_NAMES = {type(None): "null", list: "a list", dict: "an object"}
-NOT_TEXT = "This file is not text in UTF-8. Save it as UTF-8, or give it the ending of its real format."
+NOT_TEXT = N_("This file is not text in UTF-8. Save it as UTF-8, or give it the ending of its real format.")
 READERS: dict[str, Callable[[bytes, Budget], NamedArrays]] = {
     ".npz": _read_npz,
     ".npy": _read_npy,

@@ -28,11 +28,14 @@ def N_(message: str) -> str:
     return message
 
 
-TOO_LARGE = N_("This file would take more than {} MB of memory. Upload fewer columns.")
+TOO_LARGE = N_("This file would take more than {megabytes} MB of memory. Upload fewer columns.")
 
 
 class Refused(Exception):
-    """A message with a {} for each text to quote and each number, and those."""
+    """A message, and its values: texts, which are quoted where they are shown, and numbers."""
+
+    def __init__(self, message: str, **values: str | int) -> None:
+        super().__init__(message, values)
 
 
 def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -40,33 +43,37 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
     footer = file.metadata
     if footer.num_rows > rows:
-        raise Refused(N_("This file has {} rows; at most {} can be shown."), footer.num_rows, rows)
+        raise Refused(N_("This file has {rows} rows; at most {most} can be shown."), rows=footer.num_rows, most=rows)
     declared = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
     if max(declared, footer.num_rows * footer.num_columns * 8) > limit:
-        raise Refused(TOO_LARGE, limit >> 20)
+        raise Refused(TOO_LARGE, megabytes=limit >> 20)
     texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
     for field in file.schema_arrow:
         if not (_is_text(field.type) or _is_number(_item(field.type))):
-            raise Refused(N_("Column {} holds {}, not numbers or text. Remove it."), field.name, str(field.type))
+            raise Refused(
+                N_("Column {name} holds {kind}, not numbers or text. Remove it."), name=field.name, kind=str(field.type)
+            )
     unnamed = [name for name in texts if name.lower() not in TOKENS]
     if unnamed and len(texts) > 1:
-        raise Refused(N_("Column {} holds text, and so does another. Name the tokens “tokens”."), unnamed[0])
+        raise Refused(N_("Column {name} holds text, and so does another. Name the tokens “tokens”."), name=unnamed[0])
     table = file.read(use_threads=False)
     names, dimensions = [], []
     index = _pandas_index(file.schema_arrow)
     for field, column in zip(table.schema, table.columns, strict=True):
         values = pc.list_flatten(column) if _item(field.type) != field.type else column
         if column.null_count or values.null_count:
-            raise Refused(N_("Column {} has empty cells. Fill them, or remove the column."), field.name)
+            raise Refused(N_("Column {name} has empty cells. Fill them, or remove the column."), name=field.name)
         if values is not column:
             if len(pc.unique(pc.list_value_length(column))) > 1:
-                raise Refused(N_("The lists in column {} differ in length. Make them equally long."), field.name)
+                raise Refused(
+                    N_("The lists in column {name} differ in length. Make them equally long."), name=field.name
+                )
             yield field.name, values.to_numpy().reshape(len(column), -1)
         elif field.name in texts:
             name = "tokens" if field.name in unnamed else field.name
             yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
         elif field.name.lower() in TOKENS:
-            raise Refused(N_("Column {} must hold text. Save it as text, or name it otherwise."), field.name)
+            raise Refused(N_("Column {name} must hold text. Save it as text, or name it otherwise."), name=field.name)
         elif field.name not in index and not INDEX.fullmatch(field.name):
             names.append(field.name[:length])
             dimensions.append(values.to_numpy())
@@ -116,7 +123,7 @@ def main(rows: int, length: int, limit: int, memory: int) -> None:
     try:
         parts = list(arrays(sys.stdin.buffer.read(), rows, length, limit))
         if sum(array.nbytes for _, array in parts) > limit:
-            raise Refused(TOO_LARGE, limit >> 20)
+            raise Refused(TOO_LARGE, megabytes=limit >> 20)
     except Refused as refused:
         print(json.dumps(refused.args))
         sys.exit(REFUSED)

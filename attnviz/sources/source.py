@@ -26,6 +26,8 @@ class Source:
 
     private: ClassVar[bool] = False  # whether its input is a file, which stays in the session and out of the link
 
+    keeps_layers: ClassVar[bool] = False  # whether `layers` keeps its results itself, and takes its turn
+
     @property
     def subject(self) -> tuple[str, ...]:
         """What all pictures of it are of, whatever else is typed: its kind, and the model or the trace."""

@@ -58,8 +58,10 @@ def read_rows(rows: Rows, delimiter: str) -> NumberTable:
         raise ValueError(
             _(
                 "Row {n} counts {numbers}, so it may be a header or numbers. If it is a header, delete it; if it holds "
-                "numbers, write names such as d0, d1, d2 in a row above it."
-            ).format(n=rows[0][0], numbers=_shown(matrix[0]))
+                "numbers, write names such as d0, d1, d2 in a row above it.",
+                n=rows[0][0],
+                numbers=_shown(matrix[0]),
+            )
         )
     table = NumberTable(matrix, tuple(first) if is_named else (), tuple(header[start:]))
     check_index(table)
@@ -74,8 +76,9 @@ def check_index(table: NumberTable) -> None:
         raise ValueError(
             _(
                 "The first column counts {numbers}, so it may be an index or numbers. If it is an index, delete it; if "
-                "it holds numbers, name all columns alike, such as d0, d1, d2."
-            ).format(numbers=_shown(table.matrix[:, 0]))
+                "it holds numbers, name all columns alike, such as d0, d1, d2.",
+                numbers=_shown(table.matrix[:, 0]),
+            )
         )
 
 
@@ -131,15 +134,20 @@ def _check_headings(header: list[str], rows: Rows) -> None:
     if len(header) != len(row):
         raise ValueError(
             _(
-                "Row {n} has {count} columns, but {width} have a heading. Give all rows the same number of columns."
-            ).format(n=n, count=len(row), width=len(header))
+                "Row {n} has {count} columns, but {width} have a heading. Give all rows the same number of columns.",
+                n=n,
+                count=len(row),
+                width=len(header),
+            )
         )
     for column, heading in enumerate(header[1:], 2):
         if INDEX_NAME.fullmatch(heading.strip()):
             raise ValueError(
                 _(
-                    "Column {column} is called {heading}, as an index is. Delete it, or name it otherwise, such as d0."
-                ).format(column=column, heading=quoted(heading))
+                    "Column {column} is called {heading}, as an index is. Delete it, or name it otherwise, such as d0.",
+                    column=column,
+                    heading=quoted(heading),
+                )
             )
 
 
@@ -153,7 +161,11 @@ def _matrix(rows: Rows, start: int) -> np.ndarray:
                     "Row {n} has {count} number, but row {top} has {width}. Give all rows the same number of columns.",
                     "Row {n} has {count} numbers, but row {top} has {width}. Give all rows the same number of columns.",
                     len(row) - start,
-                ).format(n=n, count=len(row) - start, top=top, width=width)
+                    n=n,
+                    count=len(row) - start,
+                    top=top,
+                    width=width,
+                )
             )
         values = [parse_number(cell) for cell in row[start:]]
         if None in values:
@@ -174,16 +186,19 @@ def _refuse_cell(n: int, column: int, row: list[str]) -> NoReturn:
         raise ValueError(
             _(
                 "Row {n}, column {column} holds {cell}. Write decimals with a point, and nothing between thousands, as "
-                "in 1000.5."
-            ).format(n=n, column=column + 1, cell=quoted(cell))
+                "in 1000.5.",
+                n=n,
+                column=column + 1,
+                cell=quoted(cell),
+            )
         )
-    hint = "" if column else " If the first column holds tokens, write “token” above it."
-    content = f"holds {quoted(cell)}, which is not a finite number" if cell else "is empty"
-    raise ValueError(
-        _("Row {n}, column {column} {content}. Write a number there.{hint}").format(
-            n=n, column=column + 1, content=content, hint=hint
-        )
-    )
+    problem = (
+        _("Row {row}, column {column} holds {cell}, which is not a finite number. Write a number there.")
+        if cell
+        else _("Row {row}, column {column} is empty. Write a number there.")
+    ).format(row=n, column=column + 1, cell=quoted(cell))
+    hint = [] if column else [_("If the first column holds tokens, write “token” above it.")]
+    raise ValueError(" ".join([problem, *hint]))
 
 
 def _check_separator(rows: Rows, delimiter: str) -> None:
@@ -199,8 +214,10 @@ def _check_separator(rows: Rows, delimiter: str) -> None:
             raise ValueError(
                 _(
                     "Cells of this file are separated by {got}. Save it with {expected} between them, and points for "
-                    "decimals."
-                ).format(got=_(name), expected=_(SEPARATORS[delimiter]))
+                    "decimals.",
+                    got=_(name),
+                    expected=_(SEPARATORS[delimiter]),
+                )
             )
 
 

@@ -47,8 +47,10 @@ class Toy(Source):
         if self.width % 2:
             raise ValueError(
                 _(
-                    "The embedding width must be even, half sines and half cosines; it is {width}. Take {width_2}."
-                ).format(width=self.width, width_2=self.width + 1)
+                    "The embedding width must be even, half sines and half cosines; it is {width}. Take {even}.",
+                    width=self.width,
+                    even=self.width + 1,
+                )
             )
         vectors = torch.stack([embedding(token, self.width) for token in tokens])
         if self.rotary == "none":

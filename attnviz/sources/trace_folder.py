@@ -38,12 +38,14 @@ class TraceFolder(Source):
         """Returns the trace. Raises MissingInput without a name, ValueError if there is no such trace."""
         root = _root()
         if not self.trace.strip():
-            raise MissingInput(_("Name a trace to see its attention. {available}").format(available=_available(root)))
+            raise MissingInput(_("Name a trace to see its attention. {available}", available=_available(root)))
         folder = self._folder(root)
         if folder is None:
             raise ValueError(
-                _("There is no trace {strip} here. {available}").format(
-                    strip=quoted(self.trace.strip()), available=_available(root)
+                _(
+                    "There is no trace {strip} here. {available}",
+                    strip=quoted(self.trace.strip()),
+                    available=_available(root),
                 )
             )
         return Trace.load(folder)

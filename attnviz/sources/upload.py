@@ -15,15 +15,14 @@ from attnviz.inputs import Inputs, cut_heads
 from attnviz.language import N_, _
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
-from attnviz.normalizers import Identity
 from attnviz.positional_encodings import Rotary, rotated
-from attnviz.scores import Dot
 from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, ROLES, check_array, numpy_array, role_of
 from attnviz.sources.files import FileContents, read_file
 from attnviz.sources.formats import READERS, parquet_bytes
 from attnviz.sources.source import MissingInput, Source
 from attnviz.sources.tables import parse_number
+from attnviz.weights_only import FixedWeights, WeightsOnly
 
 MOST_LAYERS = 64
 MOST_HEADS = 64
@@ -35,10 +34,6 @@ SUM_TOLERANCE = 0.05  # how far from 1 the sum of a row of weights may be that w
 ArrayReading = Literal["by name", "vectors", "weights"]  # what one array is
 READ_AS = N_("Read as")
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
-LOCKED_REASON = (
-    "This file has only weights, which are shown as they are: the score, the mask and the normalizer that made them "
-    "cannot be changed."
-)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -96,9 +91,7 @@ class Upload(Source):
         """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:
             raise MissingInput(
-                _("Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.").format(
-                    ENDINGS=ENDINGS
-                )
+                _("Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.", ENDINGS=ENDINGS)
             )
         contents = read_file(self.file.name, self.file.data)
         has_names = contents.is_named or len(contents.arrays) > 1
@@ -140,8 +133,10 @@ def from_arrays(
     """
     if not 1 <= heads <= MOST_HEADS:
         raise ValueError(
-            _("A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.").format(
-                MOST_HEADS=MOST_HEADS, heads=heads
+            _(
+                "A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.",
+                MOST_HEADS=MOST_HEADS,
+                heads=heads,
             )
         )
     is_named = isinstance(arrays, Mapping)
@@ -150,7 +145,7 @@ def from_arrays(
     for name, array in named.items():
         role = role_of(name)
         if role in by_role:
-            raise ValueError(_("{role} is given twice. Keep one of the two.").format(role=quoted(role)))
+            raise ValueError(_("{role} is given twice. Keep one of the two.", role=quoted(role)))
         by_role[role] = check_array(name, numpy_array(array) if isinstance(array, Tensor) else array)
     if len(by_role) == 1 and not by_role.keys() & {*ROLES.values()}:
         [(role, array)], [name] = by_role.items(), named
@@ -158,8 +153,9 @@ def from_arrays(
             raise ValueError(
                 _(
                     "The rows of this array add up to 1, so it may hold vectors or finished weights. Choose one of the "
-                    "two under “{label}”, or name the array vectors or weights."
-                ).format(label=_(READ_AS))
+                    "two under “{label}”, or name the array vectors or weights.",
+                    label=_(READ_AS),
+                )
             )
         if reading == "weights" or (reading == "by name" and role == "weights"):
             return _weights_only_layers(name, _split_layers("weights", array, 1), tokens, key_tokens)
@@ -173,22 +169,28 @@ def from_arrays(
         raise ValueError(
             _(
                 "These arrays were given: {names}. Give query and key, and value if you have it; or "
-                "one matrix of vectors alone; or weights alone."
-            ).format(names=names)
+                "one matrix of vectors alone; or weights alone.",
+                names=names,
+            )
         )
     for name, other in (("key", key), ("value", value)):
         if len(other) != len(query):
             raise ValueError(
-                _("query has {count} layers, but {name} has {count_2}. Give as many of each.").format(
-                    count=len(query), name=name, count_2=len(other)
+                _(
+                    "query has {count} layers, but {name} has {layers}. Give as many of each.",
+                    count=len(query),
+                    name=name,
+                    layers=len(other),
                 )
             )
     if value[0].shape[:2] != key[0].shape[:2]:
         raise ValueError(
             _(
                 "key and value must have the same heads and tokens. As (heads, tokens, width), key has "
-                "the shape {shape} and value {shape_2}."
-            ).format(shape=tuple(key[0].shape), shape_2=tuple(value[0].shape))
+                "the shape {key_shape} and value {value_shape}.",
+                key_shape=tuple(key[0].shape),
+                value_shape=tuple(value[0].shape),
+            )
         )
     queries, keys = query[0].shape[1], key[0].shape[1]
     itself = query is key or (queries == keys and key_tokens is None)
@@ -224,35 +226,32 @@ def _is_table_of_weights(contents: FileContents) -> bool:
 def _weights_only_layers(
     name: str, layers: list[Tensor], tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> list[Layer]:
-    """Returns layers with these weights: dot products with an identity matrix as keys."""
+    """Returns layers with these weights."""
     for weights in layers:
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise ValueError(
                 _(
                     "{name}: weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
-                    "softmax to them first, or name them otherwise if they are vectors."
-                ).format(name=quoted(name), lowest=significant(lowest, 4), highest=significant(highest, 4))
+                    "softmax to them first, or name them otherwise if they are vectors.",
+                    name=quoted(name),
+                    lowest=significant(lowest, 4),
+                    highest=significant(highest, 4),
+                )
             )
     queries, keys = layers[0].shape[1:]
     if keys > MOST_TOKENS:
         raise ValueError(
-            _("weights has {keys} keys; at most {MOST_TOKENS} can be shown. Upload fewer columns.").format(
-                keys=grouped(keys), MOST_TOKENS=grouped(MOST_TOKENS)
+            _(
+                "weights has {keys} keys; at most {MOST_TOKENS} can be shown. Upload fewer columns.",
+                keys=grouped(keys),
+                MOST_TOKENS=grouped(MOST_TOKENS),
             )
         )
     kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
-    names, identity = _token_names(tokens, key_tokens, queries, keys), torch.eye(keys)[None]
-    mechanism = Mechanism(score=Dot(), normalizer=Identity())
+    names = _token_names(tokens, key_tokens, queries, keys)
     return [
-        Layer(
-            LayerId(index=i),
-            kind,
-            Inputs(weights, identity, identity, *names),
-            mechanism,
-            Fidelity.WEIGHTS_ONLY,
-            LOCKED_REASON,
-        )
+        Layer(LayerId(index=i), kind, WeightsOnly(weights, *names), FixedWeights(), Fidelity.WEIGHTS_ONLY)
         for i, weights in enumerate(layers)
     ]
 
@@ -262,8 +261,12 @@ def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
     for size, (axis, most) in zip(array.shape, LIMITS[-array.ndim :], strict=True):
         if size > most:
             raise ValueError(
-                _("{name} has {size} {axis}; at most {most} can be shown. Upload fewer.").format(
-                    name=quoted(name), size=grouped(size), axis=axis, most=grouped(most)
+                _(
+                    "{name} has {size} {axis}; at most {most} can be shown. Upload fewer.",
+                    name=quoted(name),
+                    size=grouped(size),
+                    axis=axis,
+                    most=grouped(most),
                 )
             )
     tensor = torch.from_numpy(array)
@@ -283,10 +286,15 @@ def _token_names(
         if names is not None and len(names) != count:
             axis, other = ("queries", "key_tokens") if name == "tokens" else ("keys", "tokens")
             fits_other = len(names) == (keys if name == "tokens" else queries)
-            mend = _("Call them {other}.").format(other=other) if fits_other else _("Give one for each.")
+            mend = _("Call them {other}.", other=other) if fits_other else _("Give one for each.")
             raise ValueError(
-                _("{name} names {count} tokens, but there are {count_2} {axis}. {mend}").format(
-                    name=name, count=grouped(len(names)), count_2=grouped(count), axis=axis, mend=mend
+                _(
+                    "{name} names {names} tokens, but there are {tokens} {axis}. {mend}",
+                    name=name,
+                    names=grouped(len(names)),
+                    tokens=grouped(count),
+                    axis=axis,
+                    mend=mend,
                 )
             )
         result.append(tuple(names) if names is not None else tuple(str(i) for i in range(count)))

@@ -1,4 +1,4 @@
-"""Inputs whose vectors lie in a file and are read when they are used."""
+"""Inputs and weights that lie in a file and are read when they are used."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,16 +6,17 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.inputs import LARGEST, Inputs, is_bounded
+from attnviz.weights_only import WeightsOnly
 
 ROWS = 1 << 16  # that are checked at a time, so that few are in memory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MappedInputs(Inputs):
-    """Inputs whose tensors are mapped from a file, which is read when they are used.
+class Mapped:
+    """Tensors that are mapped from a file, which is read when they are used.
 
     The numbers of a tensor are checked when it is first used, head by head. Raises ValueError then, with the place, if
-    one is not finite.
+    one is not finite; a weight may be NaN, where it is not allowed.
     """
 
     file: str = ""  # its name, in errors
@@ -23,7 +24,7 @@ class MappedInputs(Inputs):
 
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
-        if name in ("query", "key", "value") and name not in self._known:
+        if name in ("query", "key", "value", "weights") and name not in self._known:
             self._check_file(name, value)
             self._known.add(name)
         return value
@@ -34,10 +35,22 @@ class MappedInputs(Inputs):
     def _check_file(self, name: str, tensor: Tensor) -> None:
         for head, vectors in enumerate(tensor):
             for first, part in enumerate(vectors.split(ROWS)):
+                part = part.nan_to_num(0) if name == "weights" else part
                 if not is_bounded(part):
                     bad = ~(part.float().abs() <= LARGEST).all(-1)
                     token = first * ROWS + int(bad.nonzero()[0, 0])
                     raise ValueError(
-                        f"{self.file} holds a {name} that is not finite, or larger than {LARGEST:.0e}: that of token "
-                        f"{token:,} in head {head}. The file was damaged, or the model computes NaN. Capture it again."
+                        f"{self.file} holds a {name.removesuffix('s')} that is not finite, or larger than "
+                        f"{LARGEST:.0e}: that of token {token:,} in head {head}. The file was damaged, or the model "
+                        "computes NaN. Capture it again."
                     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MappedInputs(Mapped, Inputs):
+    """Inputs whose vectors are mapped from a file."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MappedWeights(Mapped, WeightsOnly):
+    """Weights that are mapped from a file."""

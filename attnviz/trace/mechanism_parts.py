@@ -124,8 +124,7 @@ def _describe_bias(bias: Bias, name: str, tensors: Tensors) -> dict[str, Any]:
 def _parse_bias(described: object, tensors: Tensors, sizes: Sizes) -> Bias:
     if isinstance(described, dict) and described.get("name") == TABLE:
         return ModelBias(_parse_table(described, tensors, sizes, is_mask=False))
-    bias: Bias = _parse(described, Bias, tensors)
-    return bias
+    return _parse(described, Bias, tensors)
 
 
 def _describe_mask(mask: Mask, sizes: Sizes, tensors: Tensors) -> str | dict[str, Any]:

@@ -11,7 +11,10 @@ from typing import Any, TypeVar
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import Identity
 from attnviz.patch_grid import PatchGrid
+from attnviz.scores import Dot
 from attnviz.trace.layer_file import map_tensors
 from attnviz.trace.manifest import (
     MOST_LAYERS,
@@ -25,12 +28,16 @@ from attnviz.trace.manifest import (
     token_of,
     valid_text,
 )
-from attnviz.trace.mapped_inputs import MappedInputs
-from attnviz.trace.mechanism_parts import parse_mechanism
+from attnviz.trace.mapped_inputs import MappedInputs, MappedWeights
+from attnviz.trace.mechanism_parts import describe_mechanism, parse_mechanism
+from attnviz.weights_only import FixedWeights
 
 Member = TypeVar("Member", bound=StrEnum)
 FILE = re.compile(r"layer-[0-9]{4,6}\.safetensors")
 VECTORS = ("query", "key", "value")
+# Of version 1 weights were the queries of this mechanism, with an identity matrix as keys.
+FINISHED = describe_mechanism(Mechanism(Dot(), normalizer=Identity()), (1, 1, 1))[0]
+WEIGHTS_OF_VERSION_1 = [Fidelity.WEIGHTS_ONLY, FINISHED]
 MOST_MISSING = 4_096
 NOT_WHOLE = "This trace is not whole: its capture ended before it was finished, and these are the layers until then."
 
@@ -64,21 +71,24 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
     if not isinstance(file, str) or not FILE.fullmatch(file):
         raise ValueError(f"{NAME} names {quoted(file)}, which is no file of a layer in this folder. Capture it again.")
     tensors = map_tensors(folder / file, described.get("tensors"))
-    if not tensors.keys() >= {*VECTORS}:
-        raise ValueError(f"{file} does not hold a query, a key and a value. Capture it again.")
-    query, key, value = (tensors.pop(name) for name in VECTORS)
+    if "query" in tensors and [described.get(name) for name in ("fidelity", "mechanism")] == WEIGHTS_OF_VERSION_1:
+        tensors = {"weights": tensors["query"]}
+    names = ("weights",) if "weights" in tensors else VECTORS
+    if not tensors.keys() >= {*names}:
+        raise ValueError(f"{file} does not hold {enumeration(names)}. Capture it again.")
+    arrays = [tensors.pop(name) for name in names]
     sides = [described.get(name) for name in ("queries", "keys")]
     if not all(type(side) is int and 0 <= side < len(axes) for side in sides):
         raise ValueError(f"{NAME} does not name the tokens of {file}. Capture it again.")
     queries, keys = (axes[side] for side in sides if side is not None)
+    by_turns = (one for pair in zip(queries, keys, strict=True) for one in pair)  # both tokens, both special ones, …
     try:
-        inputs = MappedInputs(
-            *(query, key, value, queries[0], keys[0], queries[1], keys[1], queries[2], keys[2]),
-            query_grid=queries[3],
-            key_grid=keys[3],
-            file=file,
-        )
-        mechanism = parse_mechanism(described.get("mechanism"), tensors, (inputs.queries, inputs.keys, inputs.heads))
+        kind: Any = MappedInputs if names == VECTORS else MappedWeights
+        inputs = kind(*arrays, *by_turns, file=file)
+        mechanism: Mechanism | FixedWeights = FixedWeights()
+        if names == VECTORS:
+            sizes = inputs.queries, inputs.keys, inputs.heads
+            mechanism = parse_mechanism(described.get("mechanism"), tensors, sizes)
         return Layer(
             parse_id(described.get("id")),
             _choice(described, "kind", Kind),

@@ -7,11 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from attnviz.formatting import quoted
 from attnviz.layer import Layer
+from attnviz.mechanism import Mechanism
 from attnviz.trace.layer_file import describe_tensors, write_tensors
 from attnviz.trace.manifest import write_manifest
-from attnviz.trace.mapped_inputs import MappedInputs
+from attnviz.trace.mapped_inputs import Mapped
 from attnviz.trace.mechanism_parts import describe_mechanism
 from attnviz.trace.reader import TokenAxis, open_layer
 
@@ -51,8 +54,10 @@ class TraceWriter:
         """
         file = f"layer-{self._count:04}.safetensors"
         inputs = layer.inputs
-        mechanism, tensors = describe_mechanism(layer.mechanism, (inputs.queries, inputs.keys, inputs.heads))
-        tensors = {"query": inputs.query, "key": inputs.key, "value": inputs.value, **tensors}
+        mechanism, tensors = None, dict[str, Tensor]()
+        if isinstance(layer.mechanism, Mechanism):
+            mechanism, tensors = describe_mechanism(layer.mechanism, (inputs.queries, inputs.keys, inputs.heads))
+        tensors = {name: getattr(inputs, name) for name in inputs.tensors} | tensors
         with self._writing(self.folder / file):
             written = write_tensors(self.folder / file, tensors)
             self._count += 1
@@ -66,19 +71,19 @@ class TraceWriter:
         missing. Files of other layers are removed."""
         kept: dict[str, dict[str, Any]] = {}
         for layer in layers:
-            file = layer.inputs.file if isinstance(layer.inputs, MappedInputs) else ""
+            file = layer.inputs.file if isinstance(layer.inputs, Mapped) else ""
             kept[file] = self._layers[file] | self._describe(layer)
-        removed, self._layers = self._layers.keys() - kept.keys(), kept
-        with self._writing():
-            self._write_manifest(whole=True, missing=missing)
-            for file in removed:
-                (self.folder / file).unlink()
+        self._keep(kept, whole=True, missing=missing)
 
     def restart(self) -> None:
         """Removes all layers."""
-        removed, self._layers = [*self._layers], {}
+        self._keep({})
+
+    def _keep(self, kept: dict[str, dict[str, Any]], **state: Any) -> None:
+        """Removes all other layers."""
+        removed, self._layers = self._layers.keys() - kept.keys(), kept
         with self._writing():
-            self._write_manifest()
+            self._write_manifest(**state)
             for file in removed:
                 (self.folder / file).unlink()
 

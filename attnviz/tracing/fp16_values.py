@@ -19,10 +19,13 @@ def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
 
     Queries, keys and finished weights are unchanged, and so are values beyond the range of float16.
     """
-    computed = [layer.inputs for layer in layers if not layer.locked]
+    computed = [layer.inputs for layer in layers if isinstance(layer.inputs, Inputs)]
     if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
         return list(layers)
-    return [layer if layer.locked else replace(layer, inputs=_with_fp16_value(layer.inputs)) for layer in layers]
+    return [
+        replace(layer, inputs=_with_fp16_value(layer.inputs)) if isinstance(layer.inputs, Inputs) else layer
+        for layer in layers
+    ]
 
 
 def _with_fp16_value(inputs: Inputs) -> Inputs:

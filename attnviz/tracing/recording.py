@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from attnviz.formatting import quoted
-from attnviz.inputs import Inputs
+from attnviz.inputs import Inputs, MapAxes
 from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
-from attnviz.normalizers import Identity
-from attnviz.scores import Dot
 from attnviz.trace import Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.cached_keys import Entries, recognize
@@ -33,12 +31,9 @@ from attnviz.tracing.patch_tracking import PatchTracking, Sides
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
 from attnviz.tracing.verification import SampledRows
 from attnviz.tracing.weighted_sums import RunningModule
+from attnviz.weights_only import FixedWeights, WeightsOnly
 
-WEIGHTS_ONLY_REASON = (
-    "These are weights as the model itself computed them, without the queries and keys that they come from: the "
-    "score, the mask and the normalizer cannot be changed."
-)
-
+Axes = TypeVar("Axes", bound=MapAxes)
 HeadOutputs: TypeAlias = Tensor | Mapping[int, Tensor]  # (heads, queries, width), or (queries, width) of some heads
 # Takes the index of a layer among those that ran, its inputs and its mechanism; returns another with its outputs,
 # or None.
@@ -70,7 +65,6 @@ class Recording:
         self._builder = MechanismBuilder(self.budget)
         self._mask: Tensor | None = None  # of the last multi-head attention
         self._count = 0  # of layers that have run
-        self._identities: dict[int, Tensor] = {}
         self.patches = PatchTracking(self.names.modules)
         self.missing = MissingLayers(self.names)
 
@@ -322,7 +316,8 @@ class Recording:
     def _inputs(self, call: Call, sequences: slice) -> Inputs:
         self.names.match_cache(call.module, call.key)
         query, key, value = (_merged_sequences(tensor[sequences]) for tensor in (call.query, call.key, call.value))
-        return self._make_inputs(call.module, query, key, value, self._sides(call, sequences), call.added_keys)
+        lengths, sides = (query.shape[1], key.shape[1]), self._sides(call, sequences)
+        return self._with_axes(Inputs, (query, key, value), lengths, call.module, sides, call.added_keys)
 
     def _sides(self, call: Call, sequences: slice) -> Sides:
         with self.patches.resumed():
@@ -333,17 +328,24 @@ class Recording:
         inputs = self._inputs(call, sequences)
         return inputs, *self._builder.mechanism(call, sequences, inputs)
 
-    def _make_inputs(
-        self, module: nn.Module, query: Tensor, key: Tensor, value: Tensor, sides: Sides, added_keys: tuple[str, ...]
-    ) -> Inputs:
-        queries, keys = self.names.axes(module, query.shape[1], key.shape[1] - len(added_keys))
+    def _with_axes(
+        self,
+        kind: Callable[..., Axes],
+        tensors: tuple[Tensor, ...],
+        lengths: tuple[int, int],
+        module: nn.Module,
+        sides: Sides,
+        added_keys: tuple[str, ...],
+    ) -> Axes:
+        """Returns inputs or weights with the tokens of these numbers of queries and keys."""
+        queries, keys = self.names.axes(module, lengths[0], lengths[1] - len(added_keys))
         axes = queries, keys.with_added(added_keys)
         queries, keys = map(self.patches.with_patches, axes, sides)
-        if kind := kind_of_unbounded((query, key, value)):
-            raise UnboundedNumbers(f"it computes with {kind}")
+        if numbers := kind_of_unbounded(tensors):
+            raise UnboundedNumbers(f"it computes with {numbers}")
         try:
-            return Inputs(
-                *(query, key, value),
+            return kind(
+                *tensors,
                 *(queries.tokens, keys.tokens),
                 *(queries.special, keys.special),
                 *(queries.ids, keys.ids),
@@ -355,15 +357,11 @@ class Recording:
     def _add_weights_only(
         self, module: nn.Module, weights: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()
     ) -> None:
-        """Adds a layer with finished weights, as queries of an identity matrix."""
+        """Adds a layer with the weights that the model has computed."""
         whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
-        keys = whole.shape[-1]
-        identity = self._identities.setdefault(keys, torch.eye(keys)[None])
-        inputs = self._make_inputs(module, whole, identity, identity, sides, added_keys)
-        kind = self._kind(module, inputs, len(added_keys), _has_causal_weights(inputs.query))
-        mechanism = Mechanism(score=Dot(), normalizer=Identity())
-        id, fidelity = self.names.layer_id(module), Fidelity.WEIGHTS_ONLY
-        self._keep(module, Layer(id, kind, inputs, mechanism, fidelity, WEIGHTS_ONLY_REASON))
+        axes = self._with_axes(WeightsOnly, (whole,), (whole.shape[1], whole.shape[2]), module, sides, added_keys)
+        kind = self._kind(module, axes, len(added_keys), _has_causal_weights(whole))
+        self._keep(module, Layer(self.names.layer_id(module), kind, axes, FixedWeights(), Fidelity.WEIGHTS_ONLY))
 
     def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str, leak: str) -> None:
         """Adds a layer, verified if there is a comparison."""
@@ -387,7 +385,7 @@ class Recording:
                 raise NotCaptured(str(reason)) from reason
         self.layers.append((layer, self.names.modules[module]))
 
-    def _kind(self, module: nn.Module, inputs: Inputs, added: int, causal: bool) -> Kind:
+    def _kind(self, module: nn.Module, inputs: MapAxes, added: int, causal: bool) -> Kind:
         queries, keys = inputs.queries, inputs.keys - added
         continues = self.names.continues_cache(module, queries, keys)
         if self.names.is_cross(module) or (queries != keys and not continues):

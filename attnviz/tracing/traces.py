@@ -8,6 +8,7 @@ from typing import overload
 from torch import Tensor
 
 from attnviz.formatting import byte_size
+from attnviz.mechanism import Mechanism
 from attnviz.trace import Trace
 
 
@@ -53,10 +54,11 @@ class Traces(Sequence[Trace]):
 
 
 def trace_bytes(trace: Trace) -> int:
-    """Returns the memory of the queries, keys and values of a trace, and of tables in its masks and biases."""
+    """Returns the memory of the vectors or weights of a trace, and of tables in its masks and biases."""
     tensors = {}
     for layer in trace:
-        parts = (layer.inputs, layer.mechanism.mask, layer.mechanism.normalizer, *layer.mechanism.biases)
+        made = layer.mechanism if isinstance(layer.mechanism, Mechanism) else Mechanism()
+        parts = (layer.inputs, made.mask, made.normalizer, *made.biases)
         for tensor in (one for part in parts for one in _tensors_in(part)):
             storage = tensor.untyped_storage()
             tensors[storage.data_ptr()] = storage.nbytes()

@@ -1,7 +1,7 @@
 """A small transformer that translates English into French: `load().translate("the cat sleeps .")`."""
 
+from attnviz.translator.encoder_decoder import VARIANTS
 from attnviz.translator.grammar import Sentence, generate_sentences, next_words, parse_sentence, tokenize
-from attnviz.translator.model import VARIANTS
 from attnviz.translator.translation import Step, Translation, Translator
 from attnviz.translator.weights import Evaluation, TrainingLog, checkpoints, evaluate, load, training_log
 

@@ -159,30 +159,20 @@ def _similar(word: str) -> list[str]:
     return near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
 
 
-class _WordSource:
-    """Chooses the words of a sentence."""
-
-    def choose(self, *groups: WordGroup) -> str:
-        """Returns the next word."""
-        raise NotImplementedError
-
-    def maybe(self, chance: float, words: Sequence[str]) -> str | None:
-        """Returns one of these words if it comes next, or None."""
-        raise NotImplementedError
-
-
-class _Sampler(_WordSource):
+class _Sampler:
     """Draws words at random."""
 
     def __init__(self, generator: random.Random) -> None:
         self.random = generator
 
     def choose(self, *groups: WordGroup) -> str:
+        """Returns the next word."""
         filled = [group for group in groups if group[1]]
         (words,) = self.random.choices([words for _, words in filled], [chance for chance, _ in filled])
         return self.random.choice(words)
 
     def maybe(self, chance: float, words: Sequence[str]) -> str | None:
+        """Returns one of these words if it comes next, or None."""
         return self.choose((1, words)) if self.random.random() < chance else None
 
 
@@ -190,7 +180,7 @@ class _NoSuchSentence(Exception):
     """The next word does not fit the grammar."""
 
 
-class _Reader(_WordSource):
+class _Reader:
     """Reads words from a list; `expected` are the words that could have come at its position."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
@@ -236,7 +226,7 @@ SUBJECTS = {"I": _Subject(0), "he": _Subject(1), "she": _Subject(1, feminine=Tru
 class _Clause:
     """A sentence, written with the words of a source."""
 
-    def __init__(self, word_source: _WordSource) -> None:
+    def __init__(self, word_source: _Sampler | _Reader) -> None:
         self.word_source = word_source
         self.english: list[str] = []
         self.french: list[_FrenchWord] = []

@@ -1,17 +1,14 @@
 """What each head of the translator adds, and what changes without it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import islice
 
 from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.models.interventions import Intervention
-from attnviz.translator.grammar import Sentence, generate_sentences
-from attnviz.translator.model import HEADS, USE_LAYERS, AttentionRecord, MultiHeadAttention, Use
+from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, AttentionRecord, MultiHeadAttention, Use
 from attnviz.translator.translation import Translation, Translator
+from attnviz.translator.weights import evaluation_sentences
 
 TEST_SENTENCES = 60  # by which an ablation is measured
 
@@ -38,7 +35,7 @@ def head_ablation(use: Use, layer: int, head: int) -> Intervention:
 
 def ablate_heads(translator: Translator, english: tuple[str, ...], use: Use) -> tuple[HeadAblation, ...]:
     """Returns what becomes of a translation without each head of one use, layer by layer."""
-    sentences = _test_sentences()
+    sentences = evaluation_sentences("test", TEST_SENTENCES)
     ablations = []
     for layer in range(len(USE_LAYERS[use])):
         for head in range(HEADS):
@@ -56,8 +53,3 @@ def head_contributions(attention: MultiHeadAttention, record: AttentionRecord) -
     """
     own_rows = attention.output.weight.T.unflatten(0, (HEADS, -1))  # heads, d_v, width
     return (record.weights[0] @ record.value[0]) @ own_rows
-
-
-@lru_cache(maxsize=1)
-def _test_sentences() -> Sequence[Sentence]:
-    return list(islice(generate_sentences("test"), TEST_SENTENCES))

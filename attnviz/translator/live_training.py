@@ -21,7 +21,7 @@ from safetensors.torch import save as packed
 
 from attnviz.app_files import PACKAGE_PARENT
 from attnviz.translator import weights
-from attnviz.translator.model import Transformer, score_class
+from attnviz.translator.encoder_decoder import Transformer, score_class
 from attnviz.translator.train import LOG_EVERY, TIMELINE, train
 from attnviz.translator.translation import Translator
 from attnviz.translator.weights import Evaluation

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
+from attnviz.translator.encoder_decoder import FIXED_VECTOR
 from attnviz.translator.grammar import MAX_WORDS, Sentence, generate_sentences
-from attnviz.translator.model import FIXED_VECTOR
 from attnviz.translator.translation import Translator
 from attnviz.translator.weights import FOLDER, load
 
@@ -101,10 +101,6 @@ def shipped_accuracies() -> dict[str, tuple[LengthAccuracy, ...]]:
 
 
 def save_accuracies() -> None:
-    """Computes and saves the accuracies of the shipped translators, each length in a line."""
+    """Computes and saves the accuracies of the shipped translators."""
     computed = {variant: accuracy_by_length(load(variant), sentences_by_length()) for variant in COMPARED}
-    lists = (
-        f"{json.dumps(variant)}: [\n    " + ",\n    ".join(json.dumps(asdict(one)) for one in accuracies) + "\n  ]"
-        for variant, accuracies in computed.items()
-    )
-    FILE.write_text("{\n  " + ",\n  ".join(lists) + "\n}\n")
+    FILE.write_text(json.dumps(computed, default=asdict))

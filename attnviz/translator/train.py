@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attnviz.translator import sentence_lengths, weights
+from attnviz.translator.encoder_decoder import FIXED_VECTOR, PAD, VARIANTS, ForwardPass, Transformer, create_model
 from attnviz.translator.grammar import generate_sentences
-from attnviz.translator.model import FIXED_VECTOR, PAD, VARIANTS, ForwardPass, Transformer, create_model
 from attnviz.translator.translation import Translator, source_ids, target_ids
 
 SEED, STEPS = 0, 2400

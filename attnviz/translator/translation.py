@@ -15,8 +15,7 @@ from attnviz.inputs import Inputs
 from attnviz.language import _
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
-from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
-from attnviz.translator.model import (
+from attnviz.translator.encoder_decoder import (
     END,
     MAX_POSITIONS,
     PAD,
@@ -29,6 +28,7 @@ from attnviz.translator.model import (
     Transformer,
     Use,
 )
+from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
 
 SOURCE_IDS = {word: i for i, word in enumerate(SOURCE_VOCABULARY)}
 TARGET_IDS = {word: i for i, word in enumerate(TARGET_VOCABULARY)}
@@ -144,7 +144,7 @@ class Translator:
         Raises ValueError if the text has a word that the translator does not know.
         """
         if beams < 1:
-            raise ValueError(_("A search needs 1 beam or more; {beams} were asked for.").format(beams=beams))
+            raise ValueError(_("A search needs 1 beam or more; {beams} were asked for.", beams=beams))
         english = tokenize(text)
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 
 from attnviz.app_files import ASSETS
 from attnviz.language import _
+from attnviz.translator.encoder_decoder import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
-from attnviz.translator.model import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.translation import Translator
 
 FOLDER = ASSETS / "translator"
@@ -63,8 +63,11 @@ def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
     shipped = checkpoints(variant)
     if step is not None and step not in shipped:
         raise ValueError(
-            _("There are no weights of {variant} after step {step}. Take one of {join}.").format(
-                variant=variant, step=step, join=", ".join(map(str, shipped))
+            _(
+                "There are no weights of {variant} after step {step}. Take one of {steps}.",
+                variant=variant,
+                step=step,
+                steps=", ".join(map(str, shipped)),
             )
         )
     return _loaded(variant, shipped[-1] if step is None else step)
@@ -80,7 +83,7 @@ def checkpoints(variant: str = "scaled dot") -> tuple[int, ...]:
     score_class(variant)
     steps = sorted(int(path.stem.rpartition("-")[2]) for path in FOLDER.glob(f"{_name(variant)}-[0-9]*.safetensors"))
     if not steps:
-        raise RuntimeError(_("The translator's weights are missing. {RETRAIN}").format(RETRAIN=RETRAIN))
+        raise RuntimeError(_("The translator's weights are missing. {RETRAIN}", RETRAIN=RETRAIN))
     return tuple(steps)
 
 
@@ -91,13 +94,11 @@ def _loaded(variant: str, step: int) -> Translator:
     try:
         with safe_open(path, "pt") as file:
             if (file.metadata() or {}).get("words") != VOCABULARY_DIGEST:
-                raise RuntimeError(
-                    _("{name} was trained on other words. {RETRAIN}").format(name=path.name, RETRAIN=RETRAIN)
-                )
+                raise RuntimeError(_("{name} was trained on other words. {RETRAIN}", name=path.name, RETRAIN=RETRAIN))
             model.load_state_dict({name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
     except SafetensorError as error:
         raise RuntimeError(
-            _("{name} cannot be read: it was damaged or cut off. {RETRAIN}").format(name=path.name, RETRAIN=RETRAIN)
+            _("{name} cannot be read: it was damaged or cut off. {RETRAIN}", name=path.name, RETRAIN=RETRAIN)
         ) from error
     return Translator(model, variant, step)
 
@@ -123,28 +124,27 @@ def training_log(variant: str = "scaled dot") -> TrainingLog:
 
 
 def save_training_log(variant: str, log: TrainingLog) -> None:
-    """Saves a log beside the weights, each evaluation in a line."""
-    lines = ",\n    ".join(json.dumps(asdict(one)) for one in log.evaluations)
-    losses = json.dumps(log.losses)
-    text = f'{{\n  "every": {log.every},\n  "losses": {losses},\n  "measured": [\n    {lines}\n  ]\n}}\n'
-    (FOLDER / f"{_name(variant)}.json").write_text(text)
+    """Saves a log beside the weights."""
+    content = {"every": log.every, "losses": log.losses, "measured": [asdict(one) for one in log.evaluations]}
+    (FOLDER / f"{_name(variant)}.json").write_text(json.dumps(content))
 
 
 def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
     """Evaluates a translator on `count` test sentences and, if `new`, on `count` with unseen combinations of words."""
-    test = _test_sentences("test", count)
+    test = evaluation_sentences("test", count)
     agreement = translator.agreement(test).tolist()
     return Evaluation(
         translator.step,
         round(loss, 4),
         translator.exact_match(test),
-        translator.exact_match(_test_sentences("combinations", count)) if new else None,
+        translator.exact_match(evaluation_sentences("combinations", count)) if new else None,
         tuple(tuple(round(share, 4) for share in heads) for heads in agreement),
     )
 
 
 @lru_cache(maxsize=8)
-def _test_sentences(split: Split, count: int) -> Sequence[Sentence]:
+def evaluation_sentences(split: Split, count: int) -> Sequence[Sentence]:
+    """Returns the first sentences of a split that is kept apart for testing."""
     return list(islice(generate_sentences(split), count))
 
 

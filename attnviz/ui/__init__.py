@@ -1,1 +1,1 @@
-"""The pages' parts: everything that uses Streamlit."""
+"""The pages' parts."""

@@ -1,92 +1,89 @@
-"""A bounded cache of results for all sessions, and the last good result of each session.
+"""The results of all visitors, and the last good result of each session.
 
-Keys are text: the `repr` of what a result depends on. Streamlit would hash large arrays by a sample, and nested
-dataclasses without their type.
+Streamlit's own caches would hash large arrays by a sample, and nested dataclasses without their type.
 """
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.work import is_heavy
 from attnviz.language import _, current_language
 from attnviz.layer import Layer
+from attnviz.result_cache import ResultCache, set_result_cache
+from attnviz.server import jobs
+from attnviz.server.scheduling import computation
+from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
+from attnviz.turns import is_heavy, set_turns, turn
+from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.long_map_jobs import map_so_far
 from attnviz.ui.markdown import plain
-from attnviz.ui.scheduling import computation
-from attnviz.ui.upload_memory import UploadMemory
+from attnviz.ui.session_values import SessionValue
+from attnviz.views.long_maps import LONG_WORK
 
 T = TypeVar("T")
 F = TypeVar("F")
-MISSING = object()
-LATEST = "latest layers"  # of a session
-_caches: "list[ResultCache]" = []
+LATEST = SessionValue[tuple[str, Sequence[Layer]]]("latest layers", lambda: ("", ()))
+_caches: "list[VisitorResults]" = []
 
 
-class ResultCache:
-    """The latest results of all sessions; the least recently used one is dropped first."""
+@contextmanager
+def session_turn(work: int) -> Iterator[None]:
+    """Waits for the turn of this session if the work is heavy."""
+    with computation(work), st.spinner(_("Computing …")) if is_heavy(work) else nullcontext():
+        yield
+
+
+class VisitorResults(ResultCache):
+    """The results of all visitors."""
 
     def __init__(self, max_results: int) -> None:
-        self.max_results = max_results
-        self._results: OrderedDict[str, Any] = OrderedDict()
-        self._lock = threading.Lock()
+        super().__init__(max_results)
         _caches.append(self)
 
-    def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
-        """Returns the result of `compute`, cached under these keys.
+    def layers(self, source: Source) -> Sequence[Layer]:
+        """Returns the layers of a source, which a session keeps while it shows them."""
+        if source.keeps_layers:
+            return source.layers()
+        key = f"{current_language()} {source!r}"
+        shown, layers = LATEST.get()
+        if shown != key:
+            with turn(source.work):
+                layers = _read(source)
+            LATEST.set((key, layers))
+        return layers
 
-        `work` is the approximate number of its steps; heavy work waits for the turn of its session.
-        """
-        name = repr((current_language(), *key))  # results may have words in them
-        if (result := self._find(name)) is not MISSING:
-            return result
-        with computation(work), st.spinner(_("Computing …")) if is_heavy(work) else nullcontext():
-            if (result := self._find(name)) is not MISSING:  # computed by another session meanwhile
-                return result
-            result = compute()
-            with self._lock:
-                self._results[name] = result
-                if len(self._results) > self.max_results:
-                    self._results.popitem(last=False)
-            return result
+    def refined(self, compute: Callable[..., Any], *key: object, work: int) -> Any:
+        """Returns what there is of a map; one of more than LONG_WORK steps is computed as a job."""
+        return self.once(compute, *key, work=work) if work <= LONG_WORK else map_so_far(compute, *key)
 
-    def drop(self) -> None:
-        """Drops all results."""
-        with self._lock:
-            self._results.clear()
-
-    def _find(self, name: str) -> Any:
-        with self._lock:
-            if name in self._results:
-                self._results.move_to_end(name)
-            return self._results.get(name, MISSING)
+    def finished(self, *key: object) -> Any:
+        return jobs.finished(*key)
 
 
 _uploads = UploadMemory()
-_shared = ResultCache(64)
-once = _shared.once
+_shared = VisitorResults(64)
+set_result_cache(_shared)
+set_turns(session_turn)
+once, layers = _shared.once, _shared.layers
+
+
+def once_or_so_far(compute: Callable[..., T], *key: object, work: int, describe: Callable[[T], str]) -> T:
+    """Returns the result of `compute`; of more than LONG_WORK steps what there is of it so far, whose progress is
+    drawn, with the arguments of `result_so_far`."""
+    if work <= LONG_WORK:
+        return once(compute, *key, work=work)
+    return result_so_far(compute, *key, describe=describe)
 
 
 def drop_results() -> None:
     """Drops the results of all caches."""
     for one in _caches:
         one.drop()
-
-
-def layers(source: Source) -> Sequence[Layer]:
-    """Returns the layers of a source."""
-    key = f"{current_language()} {source!r}"
-    last: tuple[str, Sequence[Layer]] | None = st.session_state.get(LATEST)
-    if last is None or last[0] != key:
-        with computation(source.work), st.spinner(_("Reading …")) if is_heavy(source.work) else nullcontext():
-            last = st.session_state[LATEST] = key, _read(source)
-    return last[1]
 
 
 def or_last_good(
@@ -103,7 +100,7 @@ def or_last_good(
         good, description = last(name, subject), _("the last one that could be made")
         if good is None:
             good, description = first(), _("the example")
-        below = "" if good is None else _("The picture below is {description}.").format(description=description)
+        below = "" if good is None else _("The picture below is {description}.", description=description)
         show_problem(problem, notes, below)
         return good
     remember(name, subject, result)
@@ -121,13 +118,17 @@ def show_problem(problem: Exception, notes: DeltaGenerator, below: str = "") -> 
 
 def last(name: str, subject: object) -> Any:
     """Returns the last good result with this name, or None if it has another subject."""
-    its_subject, result = st.session_state.get(f"last good {name}", ("", None))
+    its_subject, result = _last_good(name).get()
     return result if its_subject == repr(subject) else None
 
 
 def remember(name: str, subject: object, good: object) -> None:
     """Stores a result as the last good one."""
-    st.session_state[f"last good {name}"] = repr(subject), good
+    _last_good(name).set((repr(subject), good))
+
+
+def _last_good(name: str) -> SessionValue[tuple[str, Any]]:
+    return SessionValue(f"last good {name}", lambda: ("", None))
 
 
 def _read(source: Source) -> Sequence[Layer]:

@@ -6,39 +6,27 @@ owns its graph. Its browser code is in attnviz/chart/ and begins in streamlit.js
 
 import zlib
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-import streamlit as st
 
 from attnviz.chart import header, pack
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import ChartSpec
-from attnviz.ui import scripts
+from attnviz.server import scripts
+from attnviz.ui.session_values import SessionValue, read_widget
 
+Cells = tuple[int, int, int, int]  # a part of a heatmap: its first and last row, and its first and last column
 Stack = Literal["", "lower", "upper", "beside"]
-
-
-class Cells(NamedTuple):
-    """A part of a heatmap: its first and last row and column."""
-
-    top: int
-    bottom: int
-    left: int
-    right: int
 
 
 def chart(
     picture: Chart[ChartSpec],
     key: str,
     *,
-    label: str,
-    name: str,
-    description: str,
     height: int,
     pinned: int | None = None,
-    grows: bool = True,
-    hint: str = "",
+    grows: bool | None = None,
     title: str = "",
     stack: Stack = "",
     on_click: Callable[[int, int], None] | None = None,
@@ -46,8 +34,7 @@ def chart(
     on_drag: Callable[[float, float], None] | None = None,
     on_view: Callable[[Cells | None], None] | None = None,
 ) -> None:
-    """Shows a picture under `key`, `height` pixels high. `label` and `description` are for screen readers, `name` is
-    the name of its files when it is saved.
+    """Shows a picture under `key`, `height` pixels high.
 
     A click calls `on_click(row, column)` with its cell, unless the picture has been replaced meanwhile; column −1 is
     the label of a row. With `on_stroke` cells can be painted: it is called with the cells of one stroke, of shape
@@ -55,21 +42,17 @@ def chart(
     With `on_drag` the point of the specification's `drag` follows the pointer and the arrow keys, and `on_drag(x, y)`
     is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
-    `pinned` marks a row of a heatmap, `hint` tells what can be done with the picture, and with `grows` it is higher
-    where the window has room. In a container whose key is “stack”, a `lower` and an `upper` chart of the same
-    size lie over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root
-    element has data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
+    `pinned` marks a row of a heatmap, and with `grows` the picture is higher where the window has room, by default if
+    its specification says so. In a container whose key is “stack”, a `lower` and an `upper` chart of the same size lie
+    over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root element has
+    data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
     """
     sent = header(
         picture,
         key,
-        label=label,
-        name=name,
-        description=description,
         height=height,
         pinned=pinned,
         grows=grows,
-        hint=hint,
         title=title,
         clicks=on_click is not None,
         views=on_view is not None,
@@ -79,27 +62,28 @@ def chart(
     axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
     drag_stamp = zlib.crc32(pack({"axes": axes}))
 
+    last_drop = SessionValue(f"{key} drop", int)  # the last that this figure knows of
+
     def click() -> None:
-        cell = st.session_state[key]["click"]
+        cell = read_widget(key)["click"]
         if on_click and cell["stamp"] == stamp:
             on_click(int(cell["row"]), int(cell["column"]))
 
     def stroke() -> None:
-        painted = st.session_state[key]["stroke"]
+        painted = read_widget(key)["stroke"]
         if on_stroke and painted["stamp"] == stamp:
             on_stroke(np.array(painted["cells"], dtype=int).reshape(-1, 2), bool(painted["value"]))
 
     def drag() -> None:
-        dropped = st.session_state[key]["drag"]
-        st.session_state[f"{key} drop"] = int(dropped["drop"])
+        dropped = read_widget(key)["drag"]
+        last_drop.set(int(dropped["drop"]))
         if on_drag and dropped["stamp"] == drag_stamp:
             on_drag(float(dropped["x"]), float(dropped["y"]))
 
     def zoom() -> None:
-        event = st.session_state[key]["view"]
+        event = read_widget(key)["view"]
         if on_view and event["stamp"] == stamp:
-            cells = event["cells"]
-            on_view(None if cells is None else Cells(*map(int, cells)))
+            on_view(event["cells"] and tuple(map(int, event["cells"])))
 
     scripts.mount("chart")(
         key=key,
@@ -110,7 +94,7 @@ def chart(
                 "drags": on_drag is not None,
                 "stack": stack,
                 "dragStamp": drag_stamp,
-                "drop": st.session_state.get(f"{key} drop", 0),  # the last that this figure knows of
+                "drop": last_drop.get(),
                 "plotly": scripts.plotly_address(),
             }
         ),

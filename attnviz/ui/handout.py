@@ -8,18 +8,18 @@ from urllib.parse import quote
 import streamlit as st
 
 from attnviz.figures.sentences import cell_sentence
-from attnviz.figures.svg import svg_map, svg_row
+from attnviz.figures.svg import BAR_HEIGHT, MOST, svg_row
 from attnviz.formatting import visible
 from attnviz.language import ENGLISH, LANGUAGES, _, language
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
-from attnviz.ui.addresses import address
-from attnviz.ui.color_range import largest_weight
+from attnviz.server.addresses import address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.lesson_draft import file_stem
 from attnviz.ui.lesson_strip import find_lesson
 from attnviz.ui.markdown import plain
-from attnviz.ui.page_pictures import PageContent, Picture, page_content
+from attnviz.views.page_view import PageView, Panel
+from attnviz.views.pages import step_view
 
 HANDOUT = "handout"  # link parameter
 STYLE = Path(__file__).with_name("handout.css")
@@ -47,7 +47,7 @@ def show() -> None:
     app = (st.context.url or "").rpartition("/")[0]
     with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
         every = element("a", _("← All lessons"), href=address("/lessons"))
-        st.html(element("div", every, class_="attnviz-links"), width="content")
+        st.html(element("div", every, class_="attnviz-row attnviz-links"), width="content")
         st.download_button(
             _("Download"), handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
             icon=":material/download:", on_click="ignore", help=_("One file, which prints without a connection"),
@@ -77,30 +77,26 @@ def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
     """Returns the questions and the answers of a lesson, in its language if that has a catalogue. Its
     pictures are SVG elements, or images where those are not allowed."""
     own = lesson.language.partition("-")[0].lower()
-    with language(own if own in LANGUAGES else ENGLISH):
-        return _printed(_Paper(lesson, app, as_images))
-
-
-def _printed(paper: "_Paper") -> Markup:
-    lesson = paper.lesson
+    paper = _Paper(lesson, app, as_images)
     numbered = [(number, step) for number, step in enumerate(lesson.steps, 1) if step.ask]
-    questions = [paper.question(number, step) for number, step in numbered]
-    answers = [paper.answer(number, step) for number, step in numbered]
-    return element(
-        "article",
-        element("h1", lesson.title),
-        element("p", lesson.about, class_="attnviz-about"),
-        element("p", paper.link(1), class_="attnviz-place"),
-        element("div", element("span", _("Name")), element("span", _("Date")), class_="attnviz-name"),
-        element("ol", *questions, class_="attnviz-questions"),
-        element(
-            "section",
-            element("h2", _("{title}: answers").format(title=lesson.title)),
-            element("ol", *answers, class_="attnviz-questions"),
-        ),
-        class_="attnviz-handout",
-        lang=lesson.language,
-    )
+    with language(own if own in LANGUAGES else ENGLISH):
+        questions = [paper.question(number, step) for number, step in numbered]
+        answers = [paper.answer(number, step) for number, step in numbered]
+        return element(
+            "article",
+            element("h1", lesson.title),
+            element("p", lesson.about, class_="attnviz-about"),
+            element("p", paper.link(1), class_="attnviz-place"),
+            element("div", element("span", _("Name")), element("span", _("Date")), class_="attnviz-name"),
+            element("ol", *questions, class_="attnviz-questions"),
+            element(
+                "section",
+                element("h2", _("{title}: answers", title=lesson.title)),
+                element("ol", *answers, class_="attnviz-questions"),
+            ),
+            class_="attnviz-handout",
+            lang=lesson.language,
+        )
 
 
 @dataclass
@@ -110,56 +106,53 @@ class _Paper:
     lesson: Lesson
     app: str
     as_images: bool
-    contents: dict[int, PageContent | None] = field(default_factory=dict)  # of the steps that open a page
+    views: dict[int, PageView | None] = field(default_factory=dict)  # of the steps that open a page
 
     def question(self, number: int, step: LessonStep) -> Markup:
         """Returns the question of a step with its pictures, without the weights that are to be predicted."""
         parts = [element("p", step.ask, class_="attnviz-asked")]
         if step.state is not None:
-            content = self.contents[number] = page_content(step.page, step.state)
-            pictures = self.pictures(content, hidden=True) if content else Markup()
+            view = self.views[number] = step_view(step.page, step.state)
+            pictures = self.pictures(view, hidden=True) if view else Markup()
             parts += [pictures] if pictures else []
             if number > 1 or not pictures:
-                sentence = _("In the app: ") if pictures else _("This step has no picture on paper. In the app: ")
-                parts.append(
-                    element(
-                        "p",
-                        sentence,
-                        self.link(number, _("step {number}").format(number=number)),
-                        class_="attnviz-place",
-                    )
+                sentence = (
+                    _("In the app: {link}") if pictures else _("This step has no picture on paper. In the app: {link}")
                 )
+                link = self.link(number, _("step {number}", number=number))
+                parts.append(element("p", Markup(sentence).format(link=link), class_="attnviz-place"))
         return element("li", *parts, _answer_space(step))
 
     def answer(self, number: int, step: LessonStep) -> Markup:
         """Returns the answer of a step, with what was to be predicted."""
-        content = self.contents.get(number)
+        view = self.views.get(number)
         right = [element("p", f"✓ {step.check.right}")] if isinstance(step.check, Choice) else []
-        pictures = [self.pictures(content)] if content and content.predicted else []
+        pictures = [self.pictures(view)] if view and view.predicted else []
         return element("li", *right, element("p", step.answer), *pictures)
 
-    def pictures(self, content: PageContent, *, hidden: bool = False) -> Markup:
-        """Returns the pictures of a page, but those of weights below 0; nothing if they are too large for paper."""
-        shown = [one for one in content.pictures if not (one.weights < 0).any()]
-        largest = largest_weight([one.weights for one in shown])
+    def pictures(self, view: PageView, *, hidden: bool = False) -> Markup:
+        """Returns the pictures of a page; nothing if they are too large for paper."""
         try:
             figures = [
-                self.figure(one, largest, len(shown), hidden and content.predicted and one.row is not None)
-                for one in shown
+                self.figure(
+                    panel, view.end(panel), len(view.panels), hidden and view.predicted and panel.row is not None
+                )
+                for panel in view.panels
             ]
         except ValueError:
             return Markup()
         return element("div", *figures, class_="attnviz-pictures") if figures else Markup()
 
-    def figure(self, picture: Picture, largest: float, count: int, hides: bool) -> Markup:
+    def figure(self, panel: Panel, largest: float, count: int, hides: bool) -> Markup:
         """Returns one of `count` pictures with its caption; without its weights if it `hides` them."""
-        svg, alternative = _drawn(picture, largest, count, hides), _alternative(picture, hides)
+        alternative, size = _alternative(panel, hides), BAR_HEIGHT if count == 1 else SMALL_BARS
+        svg = svg_row(None, panel.key_tokens, largest=largest) if hides else panel.to_svg(largest, most=MOST, size=size)
         if self.as_images:
             source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
             image = Markup('<img src="{}" alt="{}">').format(source, alternative)
         else:
             image = svg.replace("<svg ", Markup('<svg role="img" aria-label="{}" ').format(alternative), 1)
-        return element("figure", image, element("figcaption", _caption(picture, hides)))
+        return element("figure", image, element("figcaption", _caption(panel, hides)))
 
     def link(self, number: int, text: str = "") -> Markup:
         """Returns a link to a step, by default with its address, if that is short enough to be typed."""
@@ -169,37 +162,26 @@ class _Paper:
         return element("a", _("Open this lesson"), href=target, class_="attnviz-screen")
 
 
-def _drawn(picture: Picture, largest: float, count: int, hides: bool) -> Markup:
+def _caption(panel: Panel, hides: bool) -> str:
     if hides:
-        return svg_row(None, picture.key_tokens, largest=largest)
-    if picture.is_row:
-        size = {} if count == 1 else {"size": SMALL_BARS}
-        return svg_row(picture.weights[0], picture.key_tokens, largest=largest, **size)
-    return svg_map(picture.weights, picture.query_tokens, picture.key_tokens, largest=largest, row=picture.row)
+        return _("{title}: share ten points among the keys of {query}.", title=panel.title, query=_query(panel))
+    if panel.is_row:
+        return panel.title
+    return _("{title}: queries from top to bottom, keys from left to right.", title=panel.title)
 
 
-def _caption(picture: Picture, hides: bool) -> str:
-    if hides:
-        return _("{title}: share ten points among the keys of {query}.").format(
-            title=picture.title, query=_query(picture)
-        )
-    if picture.is_row:
-        return picture.title
-    return _("{title}: queries from top to bottom, keys from left to right.").format(title=picture.title)
-
-
-def _alternative(picture: Picture, hides: bool) -> str:
+def _alternative(panel: Panel, hides: bool) -> str:
     """Returns what the picture says, in words."""
-    if hides or picture.row is None:
-        return _caption(picture, hides)
-    row = picture.weights[picture.row]
+    if hides or panel.row is None or panel.is_difference:
+        return _caption(panel, hides)
+    row = panel.weights[panel.row]
     shown = [i for i in (-row).argsort() if row[i] == row[i]][:3]
-    sentences = (cell_sentence(picture.query_tokens[picture.row], picture.key_tokens[i], float(row[i])) for i in shown)
-    return f"{picture.title}. {' '.join(sentences)}"
+    sentences = (cell_sentence(panel.query_tokens[panel.row], panel.key_tokens[i], float(row[i])) for i in shown)
+    return f"{panel.title}. {' '.join(sentences)}"
 
 
-def _query(picture: Picture) -> str:
-    return _("“{text}”").format(text=visible(picture.query_tokens[picture.row or 0]))
+def _query(panel: Panel) -> str:
+    return _("“{text}”", text=visible(panel.query_tokens[panel.row or 0]))
 
 
 def _answer_space(step: LessonStep) -> Markup:

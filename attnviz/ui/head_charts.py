@@ -8,102 +8,80 @@ import plotly.graph_objects as go
 import streamlit as st
 import torch
 from jaxtyping import Float
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
 from attnviz.figures import cell_sentence
+from attnviz.figures.bands import frame
 from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
-from attnviz.figures.mosaic import ACCENT
-from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import SPACE, number, visible
+from attnviz.figures.sentences import EMPTY_ROW
+from attnviz.formatting import SPACE, number, numbered_tokens, visible
 from attnviz.language import N_, _
-from attnviz.lessons.checks import row_quantities
-from attnviz.ui import html, pinned_query, prediction, quantities, query_row
+from attnviz.mechanism import Mechanism
+from attnviz.state.explore import ExploreState
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import numbered_token
+from attnviz.ui import html, pinned_query, prediction_form, quantities, query_row, viewport_sliders
 from attnviz.ui.chart import chart
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.head_map import (
-    HeadMap,
-    hide_row,
-    hide_thumbnail_rows,
-    selected_map,
-    selected_thumbnails,
-    thumbnail_sample,
-)
 from attnviz.ui.head_questions import offer_head_questions
 from attnviz.ui.minimap import minimap
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import numbered_token
+from attnviz.views.explore import pinned_quantities
+from attnviz.views.head_view import HeadView
+from attnviz.views.selected_maps import HeadMap, row_weights, thumbnail_sample
 
 HEIGHT = 470
-HIDDEN = N_("{query} may not look at {key}, or it is still to be predicted.")
-HIDDEN_ROW = N_("What {query} looks at is still to be predicted, or there is nothing.")
 
 
-def show(selection: Selection) -> tuple[go.Figure, HeadMap]:
+def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
     """Draws both charts, with what the pinned query looks at below them.
 
     Returns the figure of the map, and the map as it is drawn: without the row that is still to be predicted.
     """
-    left, right = st.columns([0.32, 0.68], gap="medium")
+    left, right = columns(view.selection)
     below = st.container()
-    head_map, thumbnails = selected_map(selection), selected_thumbnails(selection)
     with below:
-        row, hidden = pin(selection, head_map)
-    if row is not None:
-        tokens = [head_map.inputs.key_tokens[i] for i in selection.keys]  # of all, where a part is in view
-        published = partial(row_quantities, tokens, row_weights(selection, head_map, row).numpy())
-        quantities.publish(published, visible(head_map.inputs.query_tokens[selection.queries[row]]))
-    offer_head_questions(selection)
-    head_map, thumbnails = without_row(head_map, thumbnails, hidden)
-    is_whole = head_map.downsampled is None  # the cells of others show something else than the mosaic does
-    end = selection.colors.end([head_map.weights if is_whole else thumbnails], [thumbnails])
+        row, hidden = pin(view)
+    offer_head_questions(view.selection)
+    view = view.without_row(hidden)
     with right:  # first, so that the browser has it first
-        figure = show_map(selection, head_map, row, end if is_whole else selection.colors.end([head_map.weights]))
+        figure = show_map(view, row)
     with left:
-        show_mosaic(selection, thumbnails, end)
-    return figure, head_map
+        show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
+    return figure, view.head_map
 
 
-def without_row(
-    head_map: HeadMap, thumbnails: Float[np.ndarray, "heads height width"], row: int | None
-) -> tuple[HeadMap, Float[np.ndarray, "heads height width"]]:
-    """Returns both without a row that is still to be predicted, so that it is not sent to the browser."""
-    if row is None:
-        return head_map, thumbnails
-    sentences = CellSentences(head_map.sentences.allowed, HIDDEN, HIDDEN_ROW)
-    return hide_row(head_map, row, sentences), hide_thumbnail_rows(thumbnails, len(head_map.queries), row)
+def columns(selection: Selection) -> list[DeltaGenerator]:
+    """Returns the columns of the mosaic and of the map: many heads in a row need more room. Twelve fit beside a map
+    that has its lines beside it on a laptop."""
+    heads = selection.layer.inputs.heads
+    left = 0.45 if heads > 16 else 0.38 if heads > 8 and len(selection.mosaic_layers) > 1 else 0.32
+    return st.columns([left, 1 - left], gap="medium")
 
 
-def show_map(
-    selection: Selection,
-    head_map: HeadMap,
-    row: int | None,
-    largest: float,
-    on_click: Callable[[int, int], None] | None = None,
-) -> go.Figure:
+def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], None] | None = None) -> go.Figure:
     """Draws the map of the selected head with its pinned row. `on_click` is called with the row and column of the
     shown queries and keys; by default a click pins the query."""
+    selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
     names = selection.query_names
     on_click = on_click or (lambda clicked, _: pinned_query.toggle(names, clicked))
-    is_whole = head_map.downsampled is None
 
     def click_cell(cell_row: int, column: int) -> None:
         place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
         if place:
             on_click(selection.queries.index(place[0]), selection.keys.index(place[1]))
 
-    picture = head_map.chart(largest=largest, fan=is_whole)
+    picture = head_map.chart(largest=view.map_end, fan=is_whole)
+    reading = _reading(head_map, row) if is_whole and row is not None else ""
     chart(
-        picture,
-        "heatmap",
-        label=_("Attention weights"),
-        name=f"attention {head_map.title}",
-        description=_description(head_map, row) if is_whole else f"{head_map.title}: {head_map.size}.",
-        height=HEIGHT,
-        pinned=row if is_whole else None,
-        hint=_("Point at a cell to read it, click to pin its query."),
-        on_click=on_click if is_whole else click_cell,
-        on_view=head_map.on_view,
-    )
+        picture.with_about(
+            description=f"{picture.about.description} {reading}".strip(),
+            hint=_("Point at a cell to read it, click to pin its query."),
+        ),
+        "heatmap", height=HEIGHT, pinned=row if is_whole else None,
+        on_click=on_click if is_whole else click_cell, on_view=viewport_sliders.on_zoom(head_map),
+    )  # fmt: skip
     return picture.figure
 
 
@@ -117,7 +95,7 @@ def show_mosaic(
     height: int = HEIGHT,
     hint: str = N_("Click a head to open it."),
     label: str = N_("Mosaic"),
-    about: str = N_("the head menu opens one"),
+    about: str = N_("The head menu opens one."),
     on_click: Callable[[int, int], None] | None = None,
 ) -> None:
     """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
@@ -130,7 +108,7 @@ def show_mosaic(
     count, sample = len(layers), thumbnail_sample(selection)
     if selection.is_long:
         thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
-    # A layer of which all heads are framed has one frame around them, and so have layers side by side.
+    # A layer of which all heads are framed has one frame around them, and so have layers below each other.
     whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(
         thumbnails.reshape(count, heads, *thumbnails.shape[1:]),
@@ -139,13 +117,9 @@ def show_mosaic(
         chosen=[(indices.index(index), head) for index, head in framed if index in indices and index not in whole],
     )
     spec = picture.spec
-    for first, last in neighbors([column for column, index in enumerate(indices) if index in whole]):
-        picture.figure.add_shape(
-            type="rect", line={"color": ACCENT, "width": 3},
-            x0=first * spec.tile_width - 0.5, x1=last * spec.tile_width + spec.width - 0.5,
-            y0=spec.tile_height - spec.height - 0.5, y1=heads * spec.tile_height - 0.5,
-        )  # fmt: skip
-
+    for first, last in neighbors([row for row, index in enumerate(indices) if index in whole]):
+        top = spec.corner(first * heads)[0]
+        picture.figure.add_shape(frame(0, spec.size[1] - 1, top, (last + 1) * spec.tile_height - 1))
     hint, label, about = _(hint), _(label), _(about)
     part = minimap(selection, spec)
     if part:
@@ -156,23 +130,17 @@ def show_mosaic(
         if part and tile == part.tile:
             part.move(row, column)
         elif tile is not None:
-            layer, head = tile_place(tile, count)
+            layer, head = tile_place(tile, heads)
             on_click(indices[layer], head)
 
-    if part:
-        hint = _("{hint} The frame is the part in view.").format(hint=hint).strip()
+    hints = [hint] * bool(hint) + [_("The frame is the part in view.")] * bool(part)
     if sample:
-        hint = _("{hint} Each row of its cells: {sample} queries.").format(hint=hint, sample=sample)
+        hints.append(_("Each row of its cells: {sample} queries.", sample=sample))
+    description = f"{picture.about.description} {about}"
     chart(
-        picture,
+        picture.with_about(label=label, description=description, hint=" ".join(hints)),
         key,
-        label=label,
-        name="attention heads",
-        description=_("{count} small maps of attention weights, one for each head; {about}.").format(
-            count=len(thumbnails), about=about
-        ),
         height=height,
-        hint=hint,
         on_click=click_tile,
     )
 
@@ -184,19 +152,14 @@ def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(first, last, strict=True))
 
 
-def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None]:
+def pin(view: HeadView) -> tuple[int | None, int | None]:
     """Draws the menu of the pinned query, and what that query attends to, of a long map also as a curve. Returns the
     pinned row among the shown queries, and a row that is still to be predicted; one of them is None."""
-    is_whole = head_map.downsampled is None
+    selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
     menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
         row = pinned_query.menu(selection.query_names, selection.first_row)
-        predict = is_whole and st.toggle(
-            _("Predict"),
-            key="predict",
-            bind="query-params",
-            help=_("Predict where the pinned query looks before you see it."),
-        )
+        predict = is_whole and draw(ExploreState.predict)
     with reading:
         hidden = None
         if predict and row is not None and not _is_revealed(head_map, row):
@@ -210,24 +173,23 @@ def pin(selection: Selection, head_map: HeadMap) -> tuple[int | None, int | None
             st.html(text)
     if not is_whole and row is not None:
         query_row.show(selection, head_map, row, row_weights(selection, head_map, row))
+    if row is not None:
+        published = partial(pinned_quantities, selection, head_map, row)
+        quantities.publish(published, visible(head_map.inputs.query_tokens[selection.queries[row]]))
     return row, hidden
 
 
 def _is_revealed(head_map: HeadMap, row: int) -> bool:
-    return prediction.predict("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
+    return prediction_form.predict("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
 
 
-def _description(head_map: HeadMap, row: int | None) -> str:
-    text = _("{title}: {size}. The arrow keys move from cell to cell, Enter pins a query.").format(
-        title=head_map.title, size=head_map.size
-    )
-    if row is None:
-        return text
+def _reading(head_map: HeadMap, row: int) -> str:
+    """Returns the sentence of the largest weight of a row."""
     best = strongest_keys(torch.from_numpy(head_map.weights[row]), 1)
     token = head_map.query_tokens[row]
     if not best:
-        return _("{text} {token} may look at nothing.").format(text=text, token=visible(token))
-    return f"{text} {cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)}"
+        return _(EMPTY_ROW, query=visible(token))
+    return cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)
 
 
 def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
@@ -236,47 +198,44 @@ def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.M
     best = strongest_keys(row_weights(selection, head_map, row))
     query_name = numbered_token(inputs, inputs.query_tokens, query)
     if not best:
-        return html.summary(_("{query_name} may look at nothing.").format(query_name=visible(query_name)))
+        return html.summary(_("{query_name} may look at nothing.", query_name=visible(query_name)))
     keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
     return html.summary(cell_sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
         (key, number(weight)) for key, weight in keys
     )
 
 
-def row_weights(selection: Selection, head_map: HeadMap, row: int) -> Float[torch.Tensor, " keys"]:
-    """Returns the exact weights of one of the shown queries at all keys that are shown, NaN where not allowed."""
-    if head_map.downsampled is None:
-        return torch.from_numpy(head_map.weights[row])
-    return head_map.exact_rows([selection.queries[row]])[0]
-
-
 def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
     """Returns notes on hidden special tokens and empty rows."""
     weights = torch.from_numpy(head_map.weights)
-    inputs, normalizer = head_map.inputs, selection.mechanism.normalizer
-    notes: list[str] = [] if normalizer.adds_up else [normalizer.row]
+    inputs, mechanism = head_map.inputs, selection.layer.mechanism
+    normalizer = mechanism.normalizer if isinstance(mechanism, Mechanism) else None
+    notes: list[str] = [normalizer.row] if normalizer and normalizer.row else []
     if selection.special != Special.SHOWN and inputs.special_keys:
         hidden = _joined_tokens([inputs.key_tokens[i] for i in inputs.special_keys])
-        if selection.special == Special.RESCALED and not normalizer.negative:
-            notes.append(
-                _("{hidden} are hidden, and each row is rescaled to the sum it had with them.").format(hidden=hidden)
-            )
-        elif selection.head == Aggregate.MAXIMUM or not normalizer.adds_up:
-            notes.append(_("{hidden} are hidden; the rows keep their weights.").format(hidden=hidden))
+        if selection.special == Special.RESCALED and not (normalizer and normalizer.negative):
+            notes.append(_("{hidden} are hidden, and each row is rescaled to the sum it had with them.", hidden=hidden))
+        elif selection.head == Aggregate.MAXIMUM or not (normalizer and normalizer.adds_up):
+            notes.append(_("{hidden} are hidden; the rows keep their weights.", hidden=hidden))
         else:
             share = number(hidden_mass(weights))
             notes.append(
-                _("{hidden} are hidden; on average {share} of a query's attention is not in the picture.").format(
-                    hidden=hidden, share=share
+                _(
+                    "{hidden} are hidden; on average {share} of a query's attention is not in the picture.",
+                    hidden=hidden,
+                    share=share,
                 )
             )
     if any(token != token.strip(" ") for token in (*head_map.query_tokens, *head_map.key_tokens)):
-        notes.append(_("{space} is a space that is a part of its token.").format(space=SPACE))
+        notes.append(_("{space} is a space that is a part of its token.", space=SPACE))
     if empty := empty_rows(weights):
         few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
         notes.append(
-            _("{count} of {count_2} queries may look at no key shown: {few}.").format(
-                count=len(empty), count_2=len(weights), few=few
+            _(
+                "{count} of {queries} queries may look at no key shown: {few}.",
+                count=len(empty),
+                queries=len(weights),
+                few=few,
             )
         )
     return notes
@@ -288,6 +247,6 @@ def _joined_tokens(tokens: Sequence[str]) -> str:
 
 def as_table(head_map: HeadMap) -> dict[str, np.ndarray | list[str]]:
     """Returns the weights of a whole map as columns of a table, one for each key."""
-    queries = pinned_query.numbered(head_map.queries, head_map.query_tokens)
-    keys = pinned_query.numbered(head_map.keys, head_map.key_tokens)
+    queries = numbered_tokens(head_map.queries, head_map.query_tokens)
+    keys = numbered_tokens(head_map.keys, head_map.key_tokens)
     return {"query": queries, **dict(zip(keys, head_map.weights.T, strict=True))}

@@ -1,35 +1,34 @@
 """Addresses of pages that show the heads of the translator."""
 
-from collections.abc import Mapping
-from urllib.parse import urlencode
-
-from attnviz.translator.model import USES, Use
+from attnviz.link import page_address
+from attnviz.state.state import State
+from attnviz.state.steps import TRANSLATOR, StepsState
+from attnviz.state.transformer import HEAD_FIELDS, SEVERAL, SYMBOLS, TransformerState
+from attnviz.translator.encoder_decoder import HEADS, Use
 from attnviz.ui import presentation
 
 
 def steps_address(english: str, variant: str, use: Use, layer: int, head: int) -> str:
-    """Returns the address of the Steps page with the numbers of a head."""
-    parameters = {
-        "attention": "Translator", "english": english, "similarity": variant.capitalize(),
-        "translator-use": USES[use], "translator-layer": layer, "translator-head": head,
-    }  # fmt: skip
-    return _address("steps", parameters)
+    """Returns the address of the Steps page with the numbers of a head. Raises ValueError if it does not have them."""
+    state = StepsState(
+        attention=TRANSLATOR, english=english, similarity=variant, translator_use=use, translator_layer=layer,
+        translator_head=head,
+    )  # fmt: skip
+    return _address("steps", state)
 
 
 def notation_address(english: str, use: Use, layer: int, head: int) -> str:
     """Returns the address of the formulas of an attention layer on the Transformer page, with a head selected."""
-    parameters = {
-        "tab": "In symbols", "symbols-of": USES[use], "english": english,
-        f"{use}-head": f"Layer {layer}, head {head}",
-    }  # fmt: skip
-    return _address("transformer", parameters)
+    chosen = {HEAD_FIELDS[use].name: layer * HEADS + head}
+    return _address("transformer", TransformerState(tab=SYMBOLS, symbols_of=use, english=english, **chosen))
 
 
-def several_heads_address(english: str, use: Use) -> str:
+def several_heads_address(english: str, variant: str, use: Use) -> str:
     """Returns the address of the table of all heads of one use on the Transformer page."""
-    return _address("transformer", {"tab": "Several heads", "heads-of": USES[use], "english": english})
+    state = TransformerState(tab=SEVERAL, heads_of=use, english=english, similarity=variant)
+    return _address("transformer", state)
 
 
-def _address(page: str, parameters: Mapping[str, object]) -> str:
-    presented = dict([presentation.PRESENTING]) if presentation.presenting() else {}
-    return f"./{page}?{urlencode({**parameters, **presented})}"
+def _address(page: str, state: State) -> str:
+    presented = [presentation.PRESENTING] if presentation.presenting() else []
+    return f"./{page_address(page, [*state.link(), *presented])}"

@@ -1,17 +1,17 @@
 """Questions to a class about all heads of a text."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
-from attnviz.analysis.work import heads_work, is_heavy
+from attnviz.analysis.work import heads_work
 from attnviz.classroom.question import Question, head_question
 from attnviz.language import N_, _
+from attnviz.state.selection import Selection
+from attnviz.turns import is_heavy
 from attnviz.ui import cache
-from attnviz.ui.classroom import questions
-from attnviz.ui.selection import Selection
+from attnviz.ui.classroom import class_questions
 
 QUESTIONS: dict[str, HeadMetric] = {
     N_("the previous-token head"): Previous(),
@@ -22,22 +22,22 @@ QUESTIONS: dict[str, HeadMetric] = {
 def offer_head_questions(selection: Selection) -> None:
     """Offers the questions which head has the largest value of a metric."""
     for name, metric in QUESTIONS.items():
-        questions.offer_question(
-            _("Which head is {name}?").format(name=_(name)), partial(_question, selection, _(name), metric)
+        class_questions.offer_question(
+            _("Which head is {name}?", name=_(name)), partial(_question, selection, _(name), metric)
         )
 
 
 def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
     """Raises ValueError if the heads take long, as each run of a teacher asks, or no head has the metric."""
-    layers, mechanisms = selection.layers, selection.mechanisms
-    work = heads_work(layers, mechanisms)
+    layers = selection.layers
+    work = heads_work(layers)
     if is_heavy(work):
         raise ValueError(_("The metrics of all heads take too long."))
     metrics = cache.once(
-        lambda: head_metrics(layers, mechanisms=mechanisms, metrics=[*QUESTIONS.values()]),
-        *("head questions", selection.source, mechanisms),
+        lambda: head_metrics(layers, metrics=[*QUESTIONS.values()]),
+        *("head questions", selection.source, [layer.mechanism for layer in layers]),
         work=work,
     )
     values = np.full((len(layers), max(layer.inputs.heads for layer in layers)), np.nan)
     values[metrics.layers, metrics.heads] = metrics.values[metric.name]
-    return replace(head_question(name, values), hides=False)  # the small maps tell
+    return head_question(name, values)

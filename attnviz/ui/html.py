@@ -58,7 +58,7 @@ def paragraphs(texts: Iterable[object]) -> Markup:
 def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
     """Returns the keys with the largest weights as a list."""
     items = (element("li", token(key), " ", weight) for key, weight in keys)
-    return element("ol", *items, class_="attnviz-strongest")
+    return element("ol", *items, class_="attnviz-row attnviz-strongest")
 
 
 def table(
@@ -67,7 +67,6 @@ def table(
     *,
     foot: Sequence[object] = (),
     marked: int | None = None,
-    caption: str = "",
     class_: str = "attnviz-table",
 ) -> Markup:
     """Returns a table in which the first cell of a row is its heading.
@@ -75,7 +74,7 @@ def table(
     `marked` is the highlighted row. If a row has fewer cells than there are headings, its last cell spans the rest.
     """
     body = [_row(row, len(headings), "attnviz-chosen" if i == marked else None) for i, row in enumerate(rows)]
-    parts = [element("caption", caption)] if caption else []
+    parts = []
     if headings:
         cells = (element("th" if heading else "td", heading) for heading in headings)
         parts.append(element("thead", element("tr", *cells)))

@@ -5,21 +5,20 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-import streamlit as st
-
 from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
-from attnviz.ui.addresses import address
-from attnviz.ui.link_state import link_value, set_link_value
+from attnviz.server.addresses import address
+from attnviz.state.every_page import EveryPageState
+from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
+from attnviz.ui.link_state import opens_in_place
+from attnviz.ui.session_values import SessionValue, read_widget, write_widget
 
-WRITE = "write"  # the link parameter
+WRITE = EveryPageState.write
 NEW = "new"  # its value for an empty lesson
 TEXT = "lesson-text"  # the field of the text, in the session
 IN_SESSION = "draft"  # the name of a lesson whose text is too long for a link
-_KEY = "lesson draft"
-_REPLACED = "lesson text that no link has"  # of the draft before
-_LINKED = "lesson draft in the link"  # the link parameter after the last run
+_REPLACED = SessionValue[str | None]("lesson text that no link has", lambda: None)  # of the draft before
 NOT_HERE = N_(
     "This lesson is too long for a link: it is in the session of the person who wrote it. "
     "Ask for its file, and upload it at Lessons, Write a lesson."
@@ -58,53 +57,58 @@ class Draft:
         return self.made
 
 
+_DRAFT = SessionValue[Draft | None]("lesson draft", lambda: None)
+
+
 def current() -> Draft | None:
     """Returns the draft of this session; None if nothing has been written."""
-    return st.session_state.get(_KEY)
+    return _DRAFT.get()
 
 
 def linked_name() -> str:
     """Returns the name in the link of the editor."""
-    # On the first run of a link the hidden field has no state yet.
-    return str(st.session_state.get(WRITE, st.query_params.get(WRITE, "")))
+    return field_text(WRITE)
 
 
 def is_linked(draft: Draft) -> bool:
-    """Returns whether the link still has the text that the draft had in the last run."""
-    return linked_name() in (st.session_state.get(_LINKED), draft.name)
+    """Returns whether the link has the text of the draft. Only a run that opens a link can have another one: in others
+    the browser may send the link of an earlier run, before it has drawn the last one."""
+    return linked_name() == draft.name or not opens_in_place()
 
 
 def take_typed_text(draft: Draft) -> None:
-    """Takes the text that was typed since the last run, in which the draft was the same."""
-    typed = st.session_state.get(TEXT)
-    if typed is not None and typed != draft.text:
+    """Takes the text that was typed since the last run. A browser that has not drawn that run yet sends the text and the
+    link of a run before, which nobody has typed."""
+    typed = read_widget(TEXT)
+    if typed not in (None, draft.text) and name_in_link(typed) != linked_name():
         draft.replace_text(typed)
 
 
 def show_in_link(draft: Draft) -> None:
     """Writes the draft into the link; call it once a run."""
-    set_link_value(WRITE, draft.name)
-    st.session_state[_LINKED] = link_value(WRITE)  # that of the link, in a run that opens it
+    set_field_value(WRITE, draft.name)
+    draw_hidden(WRITE)
 
 
 def begin(text: str) -> Draft:
     """Returns the draft of this session with another text."""
-    draft = st.session_state.setdefault(_KEY, Draft(text))
+    draft = _DRAFT.get() or Draft(text)
+    _DRAFT.set(draft)
     if draft.name == IN_SESSION and draft.text != text:
-        st.session_state[_REPLACED] = draft.text
+        _REPLACED.set(draft.text)
     draft.replace_text(text)
     return draft
 
 
 def has_replaced() -> bool:
     """Returns whether another text has taken the place of one that no link has."""
-    return _REPLACED in st.session_state
+    return _REPLACED.get() is not None
 
 
 def restore(draft: Draft) -> None:
     """Sets the text that another one has replaced; call it before a run."""
-    draft.replace_text(st.session_state.pop(_REPLACED))
-    st.session_state[TEXT] = draft.text
+    draft.replace_text(_REPLACED.pop() or draft.text)
+    write_widget(TEXT, draft.text)
 
 
 def session_text() -> str:
@@ -122,7 +126,7 @@ def edit_address(name: str) -> str:
 
 def write_address(name: str) -> str:
     """Returns the address of the editor with the lesson of a name, or with a copy if it is a file's."""
-    return address(f"/lessons?{WRITE}={quote(name)}")
+    return address(f"/lessons?{WRITE.parameter}={quote(name)}")
 
 
 def file_stem(lesson: Lesson | None) -> str:

@@ -6,8 +6,8 @@ import streamlit as st
 
 from attnviz.language import _, current_language
 from attnviz.lessons.lesson_files import Lesson
+from attnviz.server.addresses import address
 from attnviz.ui import lesson_draft, presentation
-from attnviz.ui.addresses import address
 from attnviz.ui.classroom.teacher import start_button
 from attnviz.ui.handout import handout_address
 from attnviz.ui.heading import heading
@@ -33,7 +33,7 @@ def show() -> None:
             "state and asks; answers are checked against what the page computes."
         ),
     )
-    st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-links"))
+    st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-row attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")
     groups = by_language(good, current_language())

@@ -1,39 +1,33 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
 import zlib
-from dataclasses import dataclass, replace
-from urllib.parse import urlencode
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.classroom.question import Question, lesson_question
+from attnviz.classroom.question import lesson_question
 from attnviz.formatting import enumeration
 from attnviz.language import N_, _
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
+from attnviz.link import page_address
+from attnviz.server.addresses import address
+from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
-from attnviz.ui.addresses import address
-from attnviz.ui.classroom import questions
+from attnviz.ui.classroom import class_questions
+from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
 from attnviz.ui.html import Markup, element, join
-from attnviz.ui.link_state import link_parameters, link_value, set_link_value
+from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 
-RIGHT = "right"  # the link parameter of the steps that were answered right
+RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
 TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
-
-
-@dataclass(frozen=True)
-class Strip:
-    """The step that is open, and its place above the page."""
-
-    place: DeltaGenerator
-    name: str
-    number: str
 
 
 def shipped_lessons() -> tuple[list[Lesson], list[str]]:
@@ -54,38 +48,35 @@ def find_lesson(name: str) -> Lesson:
     if name.startswith(IN_LINK):
         return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
     raise ValueError(
-        _("There is no lesson “{name}”. There are {lessons}.").format(
-            name=f"{name:.60}", lessons=enumeration([*lessons])
-        )
+        _("There is no lesson “{name}”. There are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons]))
     )
 
 
-def open_strip() -> Strip | None:
-    """Returns the strip if the link opens a lesson; call it before the page is drawn."""
-    name, number = link_value(LESSON), link_value(STEP)
-    return Strip(st.container(key="lesson-strip"), name, number) if name else None
-
-
-def show_strip(strip: Strip | None, page: str) -> None:
-    """Draws the strip; call it after the page, which has published what answers are checked against."""
-    if strip:
-        _show(strip, page)
+@contextmanager
+def strip(page: str) -> Iterator[None]:
+    """Draws the lesson that the link opens above what the block draws, the page, which has then published what answers
+    are checked against."""
+    name, number = draw_hidden(EveryPageState.lesson), draw_hidden(EveryPageState.step)
+    place = st.container(key="lesson-strip") if name else None
+    yield
+    if place:
+        _show(place, name, number, page)
     else:
-        link_value(RIGHT)
+        draw_hidden(EveryPageState.right)
 
 
-def _show(strip: Strip, page: str) -> None:
-    with strip.place:
+def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> None:
+    with place:
         try:
-            lesson = find_lesson(strip.name)
+            lesson = find_lesson(name)
         except ValueError as problem:
             st.error(plain(str(problem)))
-            link_value(RIGHT)
+            draw_hidden(EveryPageState.right)
             return
         last = len(lesson.steps) + 1  # the result
-        number = next((i for i in range(1, last + 1) if str(i) == strip.number), 1)
+        number = next((i for i in range(1, last + 1) if str(i) == linked_number), 1)
         right = _right_steps(lesson)
-        label = _("Step {number} of {count}").format(number=number, count=len(lesson.steps))
+        label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
         label = _("Result") if number == last else label
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
@@ -94,18 +85,16 @@ def _show(strip: Strip, page: str) -> None:
                 texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:
                 elsewhere = _(lesson.steps[number - 1].page.capitalize())
-                texts.html(
-                    element("p", _("This step is on the page {page}.").format(page=elsewhere), class_="attnviz-ask")
-                )
+                texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
             else:
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
-            set_link_value(RIGHT, ".".join(map(str, sorted(right))))
-            answers.html(_ways(lesson, number, page, link_value(RIGHT)))
+            set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
+            answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
 
 
 def _right_steps(lesson: Lesson) -> set[int]:
     """Returns the numbers of the steps that were answered right, as the link has them."""
-    numbers = str(st.session_state.get(RIGHT, st.query_params.get(RIGHT, ""))).split(".")
+    numbers = field_text(EveryPageState.right).split(".")
     return {i for i in range(1, len(lesson.steps) + 1) if str(i) in numbers}
 
 
@@ -118,14 +107,13 @@ def _show_step(
     if not step.ask:
         texts.html(join(about))
         return set()
-    questions.offer_question(
-        _("This step: {question}").format(question=step.ask), lambda: _class_question(step, computed)
-    )
+    offered = _("This step: {question}", question=step.ask)
+    class_questions.offer_question(offered, lambda: lesson_question(step.ask, step.check, computed))
     with answers:
         try:
             verdict = _verdict(step, key, computed)
         except ValueError as problem:
-            st.warning(plain(_("The answer cannot be checked. {problem}").format(problem=problem)))
+            st.warning(plain(_("The answer cannot be checked. {problem}", problem=problem)))
             verdict = WAITING
         with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
             revealed = st.toggle(_("Reveal"), key=f"reveal-{key}")
@@ -143,12 +131,6 @@ def _show_step(
     return {number} if verdict == SOLVED else set()
 
 
-def _class_question(step: LessonStep, computed: Quantities) -> Question | None:
-    """Returns the question of a step for a class; the page stays, as it does for a reader."""
-    question = lesson_question(step.ask, step.check, computed)
-    return question and replace(question, hides=False)
-
-
 def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
     """Draws the widget of the answer. Raises ValueError if the page does not have what it is checked against."""
     answer: object
@@ -164,7 +146,7 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
             answer = st.pills(_("Tap one word."), tokens, format_func=plain, key=f"tap-{key}", wrap=True)
             answer = answer and [answer]
         case Tap(count=count):
-            label, tokens = _("Tap {count} words.").format(count=count), [*token_weights(computed)]
+            label, tokens = _("Tap {count} words.", count=count), [*token_weights(computed)]
             answer = st.pills(label, tokens, selection_mode="multi", format_func=plain, key=f"tap-{key}", wrap=True)
             if len(answer) < count:
                 return WAITING
@@ -197,8 +179,9 @@ def _ways(lesson: Lesson, number: int, page: str, right: str) -> Markup:
     edit = lesson_draft.edit_address(lesson.name)
     if edit:
         ways.append(element("a", _("Edit"), href=edit, target="_self"))
-    leave = element("a", _("Leave the lesson"), href=_page_address(page, _other_parameters()), target="_self")
-    return element("nav", *ways, leave, class_="attnviz-links attnviz-ways", aria_label=_("Steps"))
+    here = address(f"/{page_address(page, _other_parameters())}")
+    leave = element("a", _("Leave the lesson"), href=here, target="_self")
+    return element("nav", *ways, leave, class_="attnviz-row attnviz-links attnviz-ways", aria_label=_("Steps"))
 
 
 def _step_address(lesson: Lesson, number: int, page: str, right: str, stays: bool) -> str:
@@ -207,7 +190,7 @@ def _step_address(lesson: Lesson, number: int, page: str, right: str, stays: boo
     if number > len(lesson.steps) or (
         stays and lesson.steps[number - 1].state is None and lesson.steps[number - 1].page == page
     ):
-        return _page_address(page, [*_other_parameters(), *lesson.parameters(number), *answered])
+        return address(f"/{page_address(page, [*_other_parameters(), *lesson.parameters(number), *answered])}")
     more = [presentation.PRESENTING] if presentation.presenting() else []
     return address(f"/{lesson.link(number, *answered, *more)}")
 
@@ -215,10 +198,6 @@ def _step_address(lesson: Lesson, number: int, page: str, right: str, stays: boo
 def _other_parameters() -> list[tuple[str, str]]:
     """Returns what is in the link of the page besides the lesson."""
     return [one for one in link_parameters() if one[0] not in (LESSON, STEP, RIGHT)]
-
-
-def _page_address(page: str, parameters: list[tuple[str, str]]) -> str:
-    return address(f"/{page}{'?' if parameters else ''}{urlencode(parameters)}")
 
 
 def _short_name(lesson: Lesson) -> str:
@@ -237,7 +216,7 @@ def _result(lesson: Lesson, right: set[int]) -> Markup:
         parts += [
             element(
                 "p",
-                _("{count} of {checked} answers were right.").format(count=count, checked=len(checked)),
+                _("{count} of {checked} answers were right.", count=count, checked=len(checked)),
                 class_="attnviz-ask",
             )
         ]
@@ -245,8 +224,9 @@ def _result(lesson: Lesson, right: set[int]) -> Markup:
     if lesson.name in names[:-1]:
         after = lessons[names.index(lesson.name) + 1]
         link = element("a", after.title, href=address(f"/{after.link()}"), target="_self")
-        parts += [element("p", _("The next lesson: "), link)]
+        parts += [element("p", Markup(_("The next lesson: {link}")).format(link=link))]
     else:
         every = element("a", _("All lessons"), href=address("/lessons"), target="_self")
-        parts += [element("p", _("This was the last lesson. ") if lesson.name in names else "", every)]
+        last = Markup(_("This was the last lesson. {link}")).format(link=every)
+        parts += [element("p", last if lesson.name in names else every)]
     return join(parts)

@@ -4,15 +4,20 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import LANGUAGES, _, option_name
+from attnviz.server.streamlit_internals import run_context
 from attnviz.ui.markdown import plain
+from attnviz.ui.session_values import SessionValue, read_widget
 
-_READ = "link read"  # whether the link that a session began with has been read
-_REFUSED = "link refused"  # the parameters with a value that a page refused in this run
+# session_state: after Back and Forward all values of widgets, of whatever page, are those of the link.
+_READ = SessionValue("link read", bool)  # whether the link that a session began with has been read
+_REFUSED = SessionValue[set[str]]("link refused", set)  # the parameters with a value that a page refused in this run
 _MOST_NAMED = 3
+
+
+unlinked = SessionValue("unlinked", str)  # why the link does not have all of what this run shows
 
 
 def follow_history(kept: Mapping[str, str]) -> None:
@@ -22,8 +27,8 @@ def follow_history(kept: Mapping[str, str]) -> None:
     Streamlit drops parameters of a new page that the page before has, too; and it gives widgets their values from the
     link when they are drawn, where some values are needed earlier.
     """
-    context = get_script_run_ctx(suppress_warning=True)
-    if context is None or not context.is_history_navigation:
+    context = run_context()
+    if context is None or not opens_in_place():
         return
     with context.session_state.query_params() as parameters:
         for name in [*st.session_state]:
@@ -38,11 +43,16 @@ def follow_history(kept: Mapping[str, str]) -> None:
         parameters.set_initial_query_params(urlencode(linked, doseq=True))
 
 
+def opens_in_place() -> bool:
+    """Returns whether this run opens a link in a page that was open: after Back, Forward or a click."""
+    context = run_context()
+    return bool(context and context.is_history_navigation)
+
+
 def requested_values() -> dict[str, list[str]]:
     """Returns the parameters of a link that this run opens, none of those that a page has set; call it once a run."""
-    context = get_script_run_ctx(suppress_warning=True)
-    opens = not st.session_state.get(_READ) or (context is not None and context.is_history_navigation)
-    st.session_state[_READ] = True
+    opens = not _READ.get() or opens_in_place()
+    _READ.set(True)
     return {name: st.query_params.get_all(name) for name in st.query_params} if opens else {}
 
 
@@ -51,28 +61,30 @@ def name_refused(requested: dict[str, list[str]]) -> None:
 
     Streamlit removes a value from the link if a widget does not have it, and also if the widget begins with it.
     """
-    context = get_script_run_ctx(suppress_warning=True)
+    context = run_context()
     if context is None:
         return
-    by_page = st.session_state.pop(_REFUSED, set())
+    by_page = _REFUSED.pop()
     with context.session_state.query_params() as parameters:
         refused = [
             f"{name} = {quoted(', '.join(values))}"
             for name, values in requested.items()
             if name in by_page
-            or (parameters.is_bound(name) and name not in parameters and not _is_value(st.session_state[name], values))
+            or (parameters.is_bound(name) and name not in parameters and not _is_value(read_widget(name), values))
         ]
     if refused:
         count = len(refused) - _MOST_NAMED
-        more = [_("{count} more").format(count=count)] if count > 0 else []
+        more = [_("{count} more", count=count)] if count > 0 else []
         named = enumeration([*refused[:_MOST_NAMED], *more])
-        sentence = _("The link asks for {values}, which this page does not have. It shows what it starts with.")
-        st.toast(plain(sentence.format(values=named)))
+        sentence = _(
+            "The link asks for {values}, which this page does not have. It shows what it starts with.", values=named
+        )
+        st.toast(plain(sentence))
 
 
 def refuse(name: str) -> None:
     """Notes that a page does not have the value of a parameter that its widget has taken."""
-    st.session_state.setdefault(_REFUSED, set()).add(name)
+    _REFUSED.get().add(name)
 
 
 def _is_value(value: object, texts: list[str]) -> bool:
@@ -91,17 +103,6 @@ def _comparable(value: object) -> object:
         return float(str(value).replace(",", ""))
     except ValueError:
         return str(value).casefold()
-
-
-def link_value(name: str) -> str:
-    """Draws a hidden field bound to a link parameter, and returns its text; call it once a run."""
-    with st.container(key=f"in-link-{name}"):
-        return st.text_input(name, key=name, bind="query-params", label_visibility="collapsed")
-
-
-def set_link_value(name: str, value: str) -> None:
-    """Sets a parameter; call it before `link_value` in a run, as a callback does."""
-    st.session_state[name] = value
 
 
 def link_parameters() -> list[tuple[str, str]]:

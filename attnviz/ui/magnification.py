@@ -25,35 +25,45 @@ def magnification_sentence(
     best, next_best = (names[i] for i in order[:2])
     difference = highest - second
     if difference == 0:
-        return _("{best} and {next_best} have the same {noun}, and so the same weight.").format(
-            best=best, next_best=next_best, noun=noun
+        return _(
+            "{best} and {next_best} have the same {noun}, and so the same weight.",
+            best=best,
+            next_best=next_best,
+            noun=noun,
         )
     exponent = difference / temperature
     ratio = math.exp(exponent) if exponent < math.log(MOST) else math.inf
     written = f"{fixed(highest)} − {fixed(second) if second >= 0 else f'({fixed(second)})'}"
     formula = f"exp({written})" if temperature == 1 else f"exp(({written}) / {temperature:g})"
-    weight = _("its weight {times}: {formula}").format(times=_times(ratio), formula=formula) + (
+    weight = _("its weight {times}: {formula}", times=_times(ratio), formula=formula) + (
         f" = {_ratio(ratio)}." if ratio < MOST else "."
     )
     if second <= 0:
         return _(
             "Softmax turns differences into ratios: the {noun} of {best} is {difference} higher "
-            "than that of {next_best}, {weight}"
-        ).format(noun=noun, best=best, difference=fixed(difference), next_best=next_best, weight=weight)
-    evens_out = _("is so soft here (T = {temperature:g}) that it evens them out").format(temperature=temperature)
+            "than that of {next_best}, {weight}",
+            noun=noun,
+            best=best,
+            difference=fixed(difference),
+            next_best=next_best,
+            weight=weight,
+        )
+    evens_out = _("is so soft here (T = {temperature:g}) that it evens them out", temperature=temperature)
     verb = _("magnifies the highest") if ratio > highest / second else evens_out
-    return _("Softmax {verb}: the {noun} of {best} is {times} that of {next_best}, {weight}").format(
-        verb=verb, noun=noun, best=best, times=_times(highest / second), next_best=next_best, weight=weight
+    return _(
+        "Softmax {verb}: the {noun} of {best} is {times} that of {next_best}, {weight}",
+        verb=verb,
+        noun=noun,
+        best=best,
+        times=_times(highest / second),
+        next_best=next_best,
+        weight=weight,
     )
 
 
 def _times(ratio: float) -> str:
-    return _("{ratio} times").format(ratio=_ratio(ratio))
+    return _("{ratio} times", ratio=_ratio(ratio))
 
 
 def _ratio(ratio: float) -> str:
-    return (
-        _("more than {count}").format(count=grouped(int(MOST)))
-        if ratio >= MOST
-        else f"{ratio:.{2 if ratio < 1.1 else 1}f}"
-    )
+    return _("more than {count}", count=grouped(int(MOST))) if ratio >= MOST else f"{ratio:.{2 if ratio < 1.1 else 1}f}"

@@ -1,65 +1,39 @@
 """Controls of a mechanism: score, biases, mask and normalizer."""
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.biases import BIASES, Bias
-from attnviz.language import N_, _
-from attnviz.masks import GROUPS, MASKS, Mask
+from attnviz.language import _
+from attnviz.masks import MASKS, Mask
 from attnviz.mechanism import Mechanism
-from attnviz.normalizers import NORMALIZERS
-from attnviz.scores import SCORES
-from attnviz.ui.widgets import (
-    GROUP,
-    by_title,
-    choose_object,
-    choose_several,
-    configure,
-    field_state,
-    fits_widgets,
-)
-
-MASK_MENU: dict[str, type[Mask]] = {
-    name: kind
-    for group, kinds in GROUPS.items()
-    for name, kind in {f"{GROUP}{group} —": kinds[0], **by_title(kinds)}.items()
-}
+from attnviz.state.explore import ExploreState
+from attnviz.state.fields import Field
+from attnviz.state.parts import fits_widgets
+from attnviz.ui.field_widgets import configure, draw, field_state
+from attnviz.ui.session_values import SessionValue, write_widget
 
 
 def choose_mechanism(start: Mechanism, others: DeltaGenerator) -> Mechanism:
     """Draws the widgets of a mechanism, which begin with `start`, those of all but the mask in `others`; returns the
     chosen one."""
-    mask = choose_object(N_("Mask"), MASK_MENU, start.mask)
+    masked = change_parts(start, ExploreState.mask)
     with others:
-        score = choose_object(N_("Score"), by_title(SCORES), start.score)
-        biases = choose_biases(N_("Biases"), start.biases)
-        normalizer = choose_object(N_("Normalizer"), by_title(NORMALIZERS), start.normalizer)
-    return Mechanism(score, biases, mask, normalizer)
+        return change_parts(masked, ExploreState.score, ExploreState.biases, ExploreState.normalizer)
 
 
-def choose_mask_and_biases(start: Mechanism) -> Mechanism:
-    """Returns `start` with other biases and another mask."""
-    return replace(
-        start, biases=choose_biases(N_("Biases"), start.biases), mask=choose_object(N_("Mask"), MASK_MENU, start.mask)
-    )
+def more(*parameters: str) -> DeltaGenerator:
+    """Returns a place for widgets that most people do not need: folded, until the link holds one of their parameters,
+    such as score, or one of a field of theirs, such as score.width."""
+    used = any(name.split(".")[0] in parameters for name in st.query_params)
+    return st.expander(_("More"), expanded=used, key="more")
 
 
-def choose_normalizer(start: Mechanism) -> Mechanism:
-    """Returns `start` with another normalizer."""
-    return replace(start, normalizer=choose_object(N_("Normalizer"), by_title(NORMALIZERS), start.normalizer))
-
-
-def choose_score_and_normalizer(start: Mechanism) -> Mechanism:
-    """Returns `start` with another score and normalizer."""
-    return choose_normalizer(replace(start, score=choose_object(N_("Score"), by_title(SCORES), start.score)))
-
-
-def choose_biases(label: str, start: Sequence[Bias], prefix: str = "") -> tuple[Bias, ...]:
-    """Draws the widgets of biases and returns the biases; `prefix` distinguishes the widgets of two mechanisms."""
-    return tuple(choose_several(label, BIASES, start, prefix, _("What is done to the scores before the mask.")))
+def change_parts(start: Mechanism, *parts: Field[Any]) -> Mechanism:
+    """Draws fields that are named as parts of a mechanism; returns `start` with the chosen parts."""
+    return replace(start, **{part.name: draw(part, opening=getattr(start, part.name)) for part in parts})
 
 
 def choose_unlinked_parameters(key: str, text: str, mask: Mask) -> Mask:
@@ -70,11 +44,12 @@ def choose_unlinked_parameters(key: str, text: str, mask: Mask) -> Mask:
     """
     if not is_in_menu(mask):
         return mask
-    followed_text = f"{key} followed"
-    if st.session_state.get(followed_text) != text:
-        st.session_state.update(field_state(mask, key))
+    followed_text = SessionValue(f"{key} followed", str)
+    if followed_text.get() != text:
+        for name, value in field_state(mask, key).items():
+            write_widget(name, value)
     chosen = configure(mask, key, linked=False)
-    st.session_state[followed_text] = text if chosen == mask else str(chosen)
+    followed_text.set(text if chosen == mask else str(chosen))
     return chosen
 
 

@@ -12,7 +12,7 @@ from attnviz.masks import Mask
 from attnviz.normalizers import Normalizer
 from attnviz.opaque_parts import ModelBias
 from attnviz.scores import Score
-from attnviz.ui.widgets import title
+from attnviz.state.parts import title
 
 STREAMING_LLM = N_(
     "This is the mask of StreamingLLM alone: the paper also numbers positions anew among the keys that are left. Here "
@@ -24,13 +24,11 @@ def describe_parts(
     score: Score | None, biases: Sequence[Bias], mask: Mask | None, normalizer: Normalizer | None
 ) -> str:
     """Returns a sentence for each part that is not None, in the order of the computation."""
-    sentences = (
-        [_("Scores: {join}.").format(join=", ".join([part_name(score), *map(bias_phrase, biases)]))] if score else []
-    )
+    sentences = [_("Scores: {parts}.", parts=", ".join([part_name(score), *map(bias_phrase, biases)]))] if score else []
     if mask:
         sentences.append(mask.describe())
     if normalizer:
-        sentences.append(_("Weights: {part_name}.").format(part_name=part_name(normalizer)))
+        sentences.append(_("Weights: {normalizer}.", normalizer=part_name(normalizer)))
     return " ".join(sentences)
 
 
@@ -48,7 +46,7 @@ def part_name(part: Score | Normalizer) -> str:
         if one.metadata and getattr(part, one.name) != one.default
     ]
     return (
-        _("{title} with {join}").format(title=_(title(type(part))), join=", ".join(values))
+        _("{part} with {settings}", part=_(title(type(part))), settings=", ".join(values))
         if values
         else _(title(type(part)))
     )
@@ -57,11 +55,9 @@ def part_name(part: Score | Normalizer) -> str:
 def bias_phrase(bias: Bias) -> str:
     """Returns a phrase about a bias that follows the score."""
     if isinstance(bias, SoftCap):
-        return _("squeezed between {cap} and {cap_2} (soft cap)").format(
-            cap=significant(-bias.cap), cap_2=significant(bias.cap)
-        )
+        return _("squeezed between −{cap} and {cap} (soft cap)", cap=significant(bias.cap))
     if isinstance(bias, Distances):
         return _("plus the model’s number for the distance from query to key")
     if isinstance(bias, ModelBias):
         return _("plus the model’s number for the pair of query and key")
-    return _("changed by {title}").format(title=_(title(type(bias))))
+    return _("changed by {title}", title=_(title(type(bias))))

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.figures.mosaic import ACCENT
-from attnviz.inputs import Inputs
-from attnviz.ui import viewport
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import WHOLE, Span, Viewport
+from attnviz.inputs import MapAxes
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import WHOLE, Span, Viewport
+from attnviz.ui import viewport_sliders
 
 LEAST = 2.0  # cells that the frame is high and wide, however small the viewport is
 
@@ -18,7 +18,7 @@ class Minimap:
 
     spec: MosaicSpec
     tile: int
-    inputs: Inputs
+    inputs: MapAxes
     part: Viewport
 
     def frame(self) -> dict[str, object]:
@@ -26,27 +26,26 @@ class Minimap:
         top, left = self.spec.corner(self.tile)
         y0, y1 = _framed(self.part.queries, self.inputs.queries, self.spec.height)
         x0, x1 = _framed(self.part.keys, self.inputs.keys, self.spec.width)
-        return {
-            "type": "rect", "line": {"color": ACCENT, "width": 2},
-            "x0": left + x0 - 0.5, "x1": left + x1 - 0.5, "y0": top + y0 - 0.5, "y1": top + y1 - 0.5,
-        }  # fmt: skip
+        return frame(left + x0, left + x1 - 1, top + y0, top + y1 - 1, thickness=2)
 
     def move(self, row: int, column: int) -> None:
         """Moves the viewport, as large as it is, to a cell of the mosaic."""
         top, left = self.spec.corner(self.tile)
         queries = _moved(self.part.queries, self.inputs.queries, (row - top + 0.5) / self.spec.height)
-        viewport.move(queries, _moved(self.part.keys, self.inputs.keys, (column - left + 0.5) / self.spec.width))
+        viewport_sliders.move(
+            queries, _moved(self.part.keys, self.inputs.keys, (column - left + 0.5) / self.spec.width)
+        )
 
 
 def minimap(selection: Selection, spec: MosaicSpec) -> Minimap | None:
     """Returns the tile of the selected head in a mosaic of this specification; None if all of its map is in view."""
-    inputs, indices = selection.layer.inputs, selection.mosaic_layers
+    inputs = selection.layer.inputs
     if selection.viewport is None or not isinstance(selection.head, int) or not selection.is_long:
         return None
     part = selection.viewport.within(inputs)
     if part == WHOLE:
         return None
-    return Minimap(spec, selection.head * len(indices) + indices.index(selection.index), inputs, part)
+    return Minimap(spec, selection.mosaic_layers.index(selection.index) * inputs.heads + selection.head, inputs, part)
 
 
 def _framed(span: Span, count: int, cells: int) -> tuple[float, float]:

@@ -1,47 +1,54 @@
 """A slider with a Play button that advances it once a second."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 
 from attnviz.language import _
+from attnviz.state.fields import ChoiceField
+from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.session_values import SessionValue
 
 T = TypeVar("T")
 EVERY = 1.0  # seconds from one option to the next
-PLAYING = "plays"  # in the session: the key of the slider that plays; one at a time, so that none disturbs another
+PLAYING = SessionValue("plays", str)  # the field that plays; one at a time, so that none disturbs another
 
 
-def slider(label: str, options: Sequence[T], key: str, *, start: T, format_func: Callable[[T], str] = str) -> T:
-    """Draws a slider over options and a Play button, and returns the selected option.
+def plays(field: ChoiceField[Any]) -> bool:
+    """Returns whether the slider of a field plays."""
+    return PLAYING.get() == field.parameter
 
-    Play starts at the first option if the last one is selected. The formatted option is the link parameter `key`; an
-    unknown one in the link selects `start`. The page reruns every second while the slider plays. Both widgets are also
-    visible in presentations.
+
+def slider(field: ChoiceField[T], state: Any = None) -> T:
+    """Draws a slider over the options of a field and a Play button, and returns the selected option.
+
+    Play starts at the first option if the last one is selected. The page reruns every second while the slider plays.
+    Both widgets are also visible in presentations.
     """
-    plays = st.session_state.get(PLAYING) == key
+    key, options = field.parameter, [*field.options(state).values()]
     with st.container(key=f"play-{key}", horizontal=True, vertical_alignment="bottom", wrap=False, gap="small"):
         st.button(
-            _("Pause") if plays else _("Play"),
-            icon=":material/pause:" if plays else ":material/play_arrow:",
-            key=f"{key}-play", disabled=len(options) < 2, on_click=_press, args=(key, options),
+            _("Pause") if plays(field) else _("Play"),
+            icon=":material/pause:" if plays(field) else ":material/play_arrow:",
+            key=f"{key}-play", disabled=len(options) < 2, on_click=_press, args=(field, state),
         )  # fmt: skip
-        chosen = st.select_slider(label, options, start, format_func=format_func, key=key, bind="query-params")
-    if plays:
-        _go_on(key, options)
+        chosen = draw(field, state, st.select_slider)
+    if plays(field):
+        _go_on(field, state)
     return chosen
 
 
-def _press(key: str, options: Sequence[T]) -> None:
-    if st.session_state.get(PLAYING) == key:
-        st.session_state[PLAYING] = None
+def _press(field: ChoiceField[T], state: Any) -> None:
+    if plays(field):
+        PLAYING.set("")
         return
-    st.session_state[PLAYING] = key
-    if st.session_state[key] == options[-1]:
-        st.session_state[key] = options[0]
+    PLAYING.set(field.parameter)
+    first, *_more, last = field.options(state).values()
+    if field_value(field, state) == last:
+        set_field_value(field, first, state)
 
 
-def _go_on(key: str, options: Sequence[T]) -> None:
+def _go_on(field: ChoiceField[T], state: Any) -> None:
     """Advances the slider after EVERY seconds."""
     drawn = False
 
@@ -51,12 +58,13 @@ def _go_on(key: str, options: Sequence[T]) -> None:
         if not drawn:  # with the page, and not by the clock
             drawn = True
             return
-        if st.session_state.get(PLAYING) != key:  # paused, after the browser had asked already
+        if not plays(field):  # paused, after the browser had asked already
             return
-        index = min(options.index(st.session_state[key]) + 1, len(options) - 1)
-        st.session_state[key] = options[index]
+        options = [*field.options(state).values()]
+        index = min(options.index(field_value(field, state)) + 1, len(options) - 1)
+        set_field_value(field, options[index], state)
         if index == len(options) - 1:
-            st.session_state[PLAYING] = None
+            PLAYING.set("")
         st.rerun()
 
     advance()

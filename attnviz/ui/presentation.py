@@ -6,26 +6,25 @@ from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.navigation.page import Page
 
 from attnviz.language import _
+from attnviz.state.every_page import EveryPageState
+from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 
-KEY = "present"
-OFF, ON = "0", "1"
-PRESENTING = (KEY, ON)  # in a link
+PRESENTED = EveryPageState.presented
+PRESENTING = (PRESENTED.parameter, "1")  # in a link
 
 
-def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
+def switch(pages: Sequence[st.Page], current: st.Page, class_button: Markup) -> None:
     """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
     beside a button that starts a class.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
     """
-    st.selectbox(_("Present"), [OFF, ON], key=KEY, bind="query-params")
-    on = presenting()
+    on = draw(PRESENTED)
     # In a frame of another site the button is hidden, with all that is no picture and no control: embedding.css.
     off = "embedded" if st.context.is_embedded else "not-presenting"
     with st.container(key="presenting" if on else off, width="content", horizontal=True, vertical_alignment="center"):
@@ -37,8 +36,8 @@ def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
             key="present-switch",
             type="tertiary",
             help=_("Back to the controls (Escape)") if on else _("Larger letters and few controls, for a projector"),
-            on_click=_turn,
-            args=(not on,),
+            on_click=set_field_value,
+            args=(PRESENTED, not on),
         )
         if on and class_button:
             st.html(class_button, width="content")
@@ -46,7 +45,7 @@ def switch(pages: Sequence[Page], current: Page, class_button: Markup) -> None:
 
 def presenting() -> bool:
     """Returns whether the mode is on; call it after `switch`."""
-    return st.session_state.get(KEY) == ON
+    return bool(field_value(PRESENTED))
 
 
 def control(name: str, **layout: Any) -> DeltaGenerator:
@@ -60,7 +59,7 @@ def show_title(title: str) -> None:
         st.caption(plain(title))
 
 
-def _show_pages(pages: Sequence[Page], index: int) -> None:
+def _show_pages(pages: Sequence[st.Page], index: int) -> None:
     """Draws links to the pages before and after the current one, and between them a menu of all pages."""
     if index > 0:
         with st.container(key="present-previous", width="content"):
@@ -71,7 +70,3 @@ def _show_pages(pages: Sequence[Page], index: int) -> None:
     if index + 1 < len(pages):
         with st.container(key="present-next", width="content"):
             st.page_link(pages[index + 1], icon=":material/chevron_right:", icon_position="right")
-
-
-def _turn(on: bool) -> None:
-    st.session_state[KEY] = ON if on else OFF

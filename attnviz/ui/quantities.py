@@ -2,31 +2,28 @@
 
 from collections.abc import Callable
 
-import streamlit as st
-
 from attnviz.lessons.checks import Quantities
+from attnviz.ui.session_values import SessionValue
 
-_KEY, _QUERY = "quantities", "quantities query"
+_PUBLISHED = SessionValue[tuple[Callable[[], Quantities], str]]("quantities", lambda: (dict, ""))
 
 
 def publish(compute: Callable[[], Quantities], query: str = "") -> None:
     """Gives lessons and classes the quantities of this run, computed if they are asked for, and the name of the query
     that they are about."""
-    st.session_state[_KEY], st.session_state[_QUERY] = compute, query
+    _PUBLISHED.set((compute, query))
 
 
 def collect() -> Quantities:
     """Computes the quantities of this run; none if the page has none."""
-    compute: Callable[[], Quantities] | None = st.session_state.get(_KEY)
-    return compute() if compute else {}
+    return _PUBLISHED.get()[0]()
 
 
 def query() -> str:
     """Returns the name of the query that the quantities of this run are about, or no text."""
-    return str(st.session_state.get(_QUERY, ""))
+    return _PUBLISHED.get()[1]
 
 
 def discard() -> None:
     """Drops what is published, and with it the arrays that it refers to."""
-    for name in (_KEY, _QUERY):
-        st.session_state.pop(name, None)
+    _PUBLISHED.pop()

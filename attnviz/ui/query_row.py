@@ -12,11 +12,11 @@ from attnviz.analysis.token_context import token_context
 from attnviz.figures.query_curve import query_curve
 from attnviz.formatting import grouped, visible
 from attnviz.language import _
-from attnviz.ui import html, viewport
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import numbered_token
+from attnviz.ui import html, viewport_sliders
 from attnviz.ui.chart import chart
-from attnviz.ui.head_map import HeadMap
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import numbered_token
+from attnviz.views.selected_maps import HeadMap
 
 CURVE = "query-curve"
 HEIGHT = 190
@@ -36,29 +36,23 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
     first, end = head_map.viewport.keys
 
     def click(point: int, _: int) -> None:
-        viewport.move(viewport.around(query, inputs.queries), viewport.around(positions[point], inputs.keys))
+        viewport_sliders.move(
+            viewport_sliders.around(query, inputs.queries), viewport_sliders.around(positions[point], inputs.keys)
+        )
 
-    chart(
-        query_curve(
-            weights[peaks],
-            torch.tensor(positions),
-            name,
-            [numbered_token(inputs, inputs.key_tokens, key) for key in positions],
-            shaded=None if end is None else (first, end),
-            scale=head_map.cell_colors.scale,
-            allowed=head_map.sentences.allowed,
-        ),
-        CURVE,
-        label=_("Weights of the pinned query"),
-        name=_("attention of query {query} {title}").format(query=query, title=head_map.title),
-        description=_("{title}: the weights of query {query} at {count} keys, the largest of each bin.").format(
-            title=head_map.title, query=query, count=len(weights)
-        ),
-        height=HEIGHT,
-        grows=False,
+    picture = query_curve(
+        weights[peaks],
+        torch.tensor(positions),
+        name,
+        [numbered_token(inputs, inputs.key_tokens, key) for key in positions],
+        shaded=None if end is None else (first, end),
+        scale=head_map.cell_colors.scale,
+        allowed=head_map.sentences.allowed,
+    ).with_about(
+        name=_("attention of query {query} {title}", query=query, title=head_map.title),
         hint=_("All keys of the pinned query. Click one to go there."),
-        on_click=click,
     )
+    chart(picture, CURVE, height=HEIGHT, grows=False, on_click=click)
     best = strongest_keys(weights, 1)
     left, right = st.columns(2, gap="medium")
     with left:
@@ -72,6 +66,6 @@ def text_around(title: str, tokens: Sequence[str], position: int) -> html.Markup
     """Returns the text around a token, which is marked, under a title with its position."""
     around = token_context(tokens, position)
     text = html.element("bdi", around.before, html.element("mark", visible(around.token)), around.after)
-    return html.note(_("{title}, at {position}").format(title=title, position=grouped(position))) + html.element(
+    return html.note(_("{title}, at {position}", title=title, position=grouped(position))) + html.element(
         "p", text, class_="attnviz-context"
     )

@@ -4,11 +4,12 @@ import streamlit as st
 
 from attnviz.app_files import ASSETS, PAGES
 from attnviz.language import _
-from attnviz.ui import jobs, lesson_strip, link_state, presentation, visitor_language
-from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.server import jobs
+from attnviz.server.addresses import FIRST_PAGE
+from attnviz.server.page_runs import observation
+from attnviz.server.scheduling import page_run
+from attnviz.ui import lesson_strip, link_state, presentation, python_code, visitor_language
 from attnviz.ui.classroom.teacher import lesson_run, start_button
-from attnviz.ui.page_runs import observation
-from attnviz.ui.scheduling import page_run
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
@@ -32,8 +33,9 @@ requested = link_state.requested_values()
 presentation.switch(pages, page, start_button(page.url_path))
 name = page.url_path or FIRST_PAGE
 with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
-    strip = lesson_strip.open_strip()
-    page.run()
-    lesson_strip.show_strip(strip, name)
-    visitor_language.show_others()
+    with lesson_strip.strip(name):
+        page.run()
+    with st.container(key="page-foot", horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
+        python_code.show(name)
+        visitor_language.show_others()
     link_state.name_refused(requested)

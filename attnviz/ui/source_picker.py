@@ -6,19 +6,23 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import N_, _
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.models import minilm
-from attnviz.sources import SOURCES, Pretrained, Source, Toy
+from attnviz.server.page_runs import PageEnd
+from attnviz.sources import Source, Toy
+from attnviz.state.head_state import HeadState
+from attnviz.state.parts import settings
+from attnviz.state.selection import Selection
+from attnviz.state.source_field import source_layers
+from attnviz.state.viewport import is_long
 from attnviz.trace import Trace
 from attnviz.ui import cache, head_controls, presentation
 from attnviz.ui.downloads import samples
+from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
-from attnviz.ui.page_runs import PageEnd
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import is_long
-from attnviz.ui.widgets import by_title, choose_class, field_widget, settings, title
 
+SOURCE = HeadState.source
 MOST_MISSING = 3  # sentences about layers that cannot be shown
 LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept
 
@@ -64,19 +68,16 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and not minilm.is_installed():
         places.notes.info(
-            plain(_("{not_installed} Until then, these are toy vectors.").format(not_installed=_(minilm.NOT_INSTALLED)))
+            plain(_("{not_installed} Until then, these are toy vectors.", not_installed=_(minilm.NOT_INSTALLED)))
         )
     with st.sidebar:
         index, head = head_controls.choose_layer_and_head(layers, source.opening)
-    mechanisms = [layer.mechanism for layer in layers]
-    return Selection(source=source, layers=layers, mechanisms=mechanisms, index=index, head=head), places
+    return Selection(source=source, layers=layers, index=index, head=head), places
 
 
 def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:
     """Returns a source with its layers. Raises ValueError if there are none, or if they are long and may not be."""
-    layers = cache.layers(source)
-    if not layers:
-        raise ValueError(_("This trace has no layers yet. Wait until its capture has written one."))
+    layers = source_layers(source)
     if not long and any(is_long(layer.inputs) for layer in layers):
         raise ValueError(_("This text is too long for this page. Open it on Explore, which shows long maps in parts."))
     return source, layers
@@ -97,19 +98,16 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     Its first field, the text or the file, is on the page; the other fields are in the sidebar.
     """
     with st.sidebar:
-        kind = by_title(SOURCES)[choose_class(N_("Source"), by_title(SOURCES), title(type(example_source())), "source")]
+        opening = SOURCE.opening(None)
+        kind = choose_class(SOURCE, opening) or type(opening)
+    start = SOURCE.start(None, kind)
     first, *others = settings(kind)
     with presentation.control("source") if presented else st.container():
-        values = {first.name: field_widget(first, kind, "")}
+        values = {first.name: draw_setting(first, SOURCE.prefix(kind, first.name), start)}
     place = st.sidebar.empty()
     with place.container():
-        values |= {other.name: field_widget(other, kind, title(kind)) for other in others}
+        values |= {other.name: draw_setting(other, SOURCE.prefix(kind, other.name), start) for other in others}
     return kind(**values), place
-
-
-def example_source() -> Source:
-    """Returns the source that a page opens with: the trained model, or toy vectors where it is not installed."""
-    return Pretrained() if minilm.is_installed() else Toy()
 
 
 def keep(drawn: Selection | None) -> None:

@@ -6,64 +6,58 @@ from functools import lru_cache
 import streamlit as st
 
 from attnviz.analysis.token_search import find_phrase
-from attnviz.formatting import grouped, quoted
-from attnviz.inputs import Inputs
+from attnviz.formatting import grouped, numbered_tokens, quoted
+from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
+from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import pinned_query
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
+from attnviz.ui.session_values import SessionValue, read_widget
 
-KEY = "find"  # and in the link
+KEY = LongMapState.find.parameter
 LONGEST = 100  # characters of a phrase
-_LAST = "find at"  # in the session: the position of the match that was last gone to
+_LAST = SessionValue("find at", lambda: -1)  # the position of the match that was last gone to
 
 
-def show(inputs: Inputs, on_match: Callable[[int | None, int | None], None]) -> None:
+def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) -> None:
     """Draws the field and says how many matches there are. At a match `on_match` is called with the position of its
     query and of its key, None where the match is none of them; a query is pinned."""
 
     def go_on() -> None:
-        queries, keys = _matches(inputs, st.session_state[KEY])
+        queries, keys = _matches(inputs, read_widget(KEY))
         if positions := queries or keys:
-            last = st.session_state.get(_LAST, -1)
+            last = _LAST.get()
             position = next((one for one in positions if one > last), positions[0])
-            st.session_state[_LAST] = position
+            _LAST.set(position)
             if queries:
-                name = pinned_query.numbered([position], [inputs.query_tokens[position]])[0]
-                st.session_state[pinned_query.KEY] = name
+                pinned_query.pin_query(numbered_tokens([position], [inputs.query_tokens[position]])[0])
             on_match(position if queries else None, position if keys else None)
 
     def start() -> None:
-        st.session_state[_LAST] = -1
+        _LAST.set(-1)
         go_on()
 
-    phrase = st.text_input(
-        _("Find in the text"),
-        key=KEY,
-        bind="query-params",
-        max_chars=LONGEST,
-        placeholder=_("a word or a phrase"),
-        on_change=start,
-        help=_("Goes to the tokens with which the word or phrase begins, and pins the query there."),
-    )
+    phrase = draw(LongMapState.find, max_chars=LONGEST, placeholder=_("a word or a phrase"), on_change=start)
     if not phrase.strip():
         return
     queries, keys = _matches(inputs, phrase)
     positions = queries or keys
     if not positions:
-        st.caption(plain(_("{phrase} is not in this text.").format(phrase=quoted(phrase))))
+        st.caption(plain(_("{phrase} is not in this text.", phrase=quoted(phrase))))
         return
-    count, last = len(positions), st.session_state.get(_LAST, -1)
+    count, last = len(positions), _LAST.get()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(_("Next"), key="find-next", icon=":material/arrow_downward:", on_click=go_on)
-        matches = plural("{count} match", "{count} matches", count).format(count=grouped(count))
+        matches = plural("{count} match", "{count} matches", count, count=grouped(count))
         st.caption(
-            _("Match {index} of {count}").format(index=grouped(positions.index(last) + 1), count=grouped(count))
+            _("Match {index} of {count}", index=grouped(positions.index(last) + 1), count=grouped(count))
             if last in positions
             else matches
         )
 
 
-def _matches(inputs: Inputs, phrase: str) -> tuple[Sequence[int], Sequence[int]]:
+def _matches(inputs: MapAxes, phrase: str) -> tuple[Sequence[int], Sequence[int]]:
     """Returns the matches among the queries, and those among the keys if they are the same text or no query matches."""
     queries = _positions(inputs.query_tokens, phrase)
     if inputs.query_tokens == inputs.key_tokens:

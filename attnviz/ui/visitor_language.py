@@ -3,39 +3,41 @@
 from urllib.parse import parse_qs
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.language import ENGLISH, LANGUAGES, _, preferred_language, set_default_language, set_language
+from attnviz.server.request_language import KEY
+from attnviz.server.streamlit_internals import query_string, run_context
+from attnviz.state.every_page import EveryPageState
 from attnviz.ui import link_state
+from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.html import element, join
-from attnviz.ui.request_language import KEY
+from attnviz.ui.session_values import SessionValue
 
-_CHOSEN = "language"  # in the session, for fragments and callbacks, which begin without the router
+_CHOSEN = SessionValue("language", str)  # for fragments and callbacks, which begin without the router
 
 
 def follow() -> None:
     """Sets the language of this run; call it before any word is drawn. A language of a link stays for the session."""
-    link = requested_language()
-    st.session_state[_CHOSEN] = link or st.session_state.get(_CHOSEN) or preferred_language(_accepted())
-    set_language(st.session_state[_CHOSEN])
+    code = requested_language() or _CHOSEN.get() or preferred_language(_accepted())
+    _CHOSEN.set(code)
+    set_language(code)
 
 
 def requested_language() -> str:
     """Returns the language that the link asks for, one that there is; no text if it does not."""
-    context = get_script_run_ctx(suppress_warning=True)
-    codes = parse_qs(context.query_string).get(KEY, []) if context else []
+    codes = parse_qs(query_string()).get(KEY, [])
     return codes[0] if codes and codes[0] in LANGUAGES else ""
 
 
 def keep_in_link() -> None:
     """Draws the hidden field that keeps the language in the link; call it once a run."""
-    if (code := link_state.link_value(KEY)) and code not in LANGUAGES:
+    if (code := draw_hidden(EveryPageState.language)) and code not in LANGUAGES:
         link_state.refuse(KEY)
 
 
 def link_parameter() -> dict[str, str]:
     """Returns what links to other pages of this session say, too: the language, if a link has chosen it."""
-    chosen = st.session_state[_CHOSEN]
+    chosen = _CHOSEN.get()
     return {} if chosen == preferred_language(_accepted()) else {KEY: chosen}
 
 
@@ -44,10 +46,10 @@ def show_others() -> None:
     links = (
         element("a", name, href=f"?{KEY}={code}", hreflang=code, lang=code)
         for code, name in LANGUAGES.items()
-        if code != st.session_state[_CHOSEN]
+        if code != _CHOSEN.get()
     )
-    with st.container(key="languages"):
-        st.html(element("nav", join(links, " "), class_="attnviz-languages", aria_label=_("Language")))
+    nav = element("nav", join(links, " "), class_="attnviz-languages", aria_label=_("Language"))
+    st.html(nav, width="content")
 
 
 def _accepted() -> str:
@@ -55,8 +57,7 @@ def _accepted() -> str:
 
 
 def _session_language() -> str:
-    context = get_script_run_ctx(suppress_warning=True)
-    return str(st.session_state.get(_CHOSEN, ENGLISH)) if context else ENGLISH
+    return (run_context() and _CHOSEN.get()) or ENGLISH
 
 
 set_default_language(_session_language)

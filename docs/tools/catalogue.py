@@ -1,8 +1,8 @@
 """The catalogues of the interface's words: extracted from the code into .po files, compiled into .mo files for Python
 and into .json files for scripts.
 
-`python -m docs.tools.catalogue` adds new messages to the catalogues, without a translation; it names those that are
-still to be translated.
+`python -m docs.tools.catalogue` adds new messages to the catalogues, without a translation, and removes those that the
+code no longer has; it counts and names both. A message without a translation is shown in English.
 """
 
 import ast
@@ -28,8 +28,8 @@ from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
+from attnviz.state.parts import help_text, settings, title
 from attnviz.ui.html import PAGE_MESSAGE
-from attnviz.ui.widgets import help_text, settings, title
 
 ROOT = Path(__file__).parents[2]
 STACKS = ("encoder", "decoder", "layer", "vision")  # after which layers are named
@@ -145,35 +145,51 @@ def compiled(catalog: Catalog) -> bytes:
 
 
 def of_scripts(catalog: Catalog) -> str:
-    """Returns what scripts read of a catalogue: JSON of translations, of those with a number by CLDR's names of its
-    rules, such as one and other."""
+    """Returns what the browser reads of a catalogue, which are the messages of scripts and of HTML: JSON of
+    translations, of those with a number by CLDR's names of its rules, such as one and other."""
     texts: dict[str, str | dict[str, str]] = {}
-    for message, _place in script_messages():
-        translation = catalog[message if isinstance(message, str) else message[0]]
-        if translation is None or not all_strings(translation.string):
+    for message in catalog:
+        if not all_strings(message.string) or not any(file.endswith((".js", ".html")) for file, _ in message.locations):
             continue
-        if isinstance(message, str):
-            texts[message] = str(translation.string)
+        if isinstance(message.id, str):
+            texts[message.id] = str(message.string)
             continue
         rule = gettext.c2py(catalog.plural_expr)  # type: ignore[attr-defined]
         assert catalog.locale is not None
-        texts[message[0]] = {catalog.locale.plural_form(n): translation.string[rule(n)] for n in range(200)}
+        texts[message.id[0]] = {catalog.locale.plural_form(n): message.string[rule(n)] for n in range(200)}
     return json.dumps(texts, ensure_ascii=False, indent=0, sort_keys=True) + "\n"
 
 
-def write(code: str) -> list[str]:
-    """Brings the catalogue of a language up to date; returns the messages that have no translation."""
-    catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
+def update(catalog: Catalog, messages: Catalog) -> str:
+    """Gives the catalogue of a language these messages and no others; returns a report of those that have no
+    translation, and of those that were removed. Translations of removed messages are not kept."""
     created = catalog.creation_date  # kept, or else each extraction would change it
-    catalog.update(extracted(), no_fuzzy_matching=True)
+    catalog.update(messages, no_fuzzy_matching=True)
     catalog.creation_date, catalog.fuzzy = created, False
+    removed = [str(message) for message in catalog.obsolete]
     catalog.obsolete.clear()
+    missing = [
+        message.id if isinstance(message.id, str) else message.id[0]
+        for message in catalog
+        if message.id and not all_strings(message.string)
+    ]
+    counts = {
+        f"{catalog.locale}: {len(missing):,} of {len(catalog):,} messages have no translation": missing,
+        f"{catalog.locale}: removed, because the code no longer has them: {len(removed):,}": removed,
+    }
+    return "\n".join(count + "".join(f"\n    {message!r}" for message in named) for count, named in counts.items())
+
+
+def write(code: str) -> str:
+    """Brings the catalogue of a language up to date; returns the report of `update`."""
+    catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
+    report = update(catalog, extracted())
     path(code).parent.mkdir(parents=True, exist_ok=True)
     with path(code).open("wb") as file:
         pofile.write_po(file, catalog, width=120, sort_output=True, include_lineno=False)
     path(code).with_suffix(".mo").write_bytes(compiled(catalog))
     path(code).with_suffix(".json").write_text(of_scripts(catalog), encoding="utf-8")
-    return [str(message.id) for message in catalog if message.id and not all_strings(message.string)]
+    return report
 
 
 def all_strings(string: object) -> bool:
@@ -184,5 +200,4 @@ def all_strings(string: object) -> bool:
 if __name__ == "__main__":
     for language in LANGUAGES:
         if language != ENGLISH:
-            for message in write(language):
-                print(f"{language}: {message}")
+            print(write(language))

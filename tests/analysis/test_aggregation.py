@@ -14,56 +14,64 @@ from attnviz.analysis.head_maps import Aggregate, Special, head_map
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
-from attnviz.normalizers import Differential, Sink
+from attnviz.normalizers import Differential, Sink, Softmax
 
 NAN = math.nan
 
 
-def stack(random_inputs, count=3, size=6, mask=None, **more) -> tuple[list[Layer], list[Mechanism]]:
-    mechanism = Mechanism(mask=mask or Full())
-    inputs = [random_inputs(heads=2, queries=size, keys=size, seed=i, **more) for i in range(count)]
-    layers = [Layer(LayerId("encoder", i), Kind.SELF, one, Mechanism()) for i, one in enumerate(inputs)]
-    return layers, [mechanism] * count
+def stack(random_inputs, masks=(Full(),) * 3, size=6, normalizer=None, **more) -> list[Layer]:
+    """Layers that have these masks."""
+    return [
+        Layer(
+            LayerId("encoder", i),
+            Kind.SELF,
+            random_inputs(heads=2, queries=size, keys=size, seed=i, **more),
+            Mechanism(mask=mask, normalizer=normalizer or Softmax()),
+        )
+        for i, mask in enumerate(masks)
+    ]
 
 
 @pytest.mark.parametrize("special", Special)
 @pytest.mark.parametrize(("how", "of"), list(zip(Aggregate, (np.mean, np.max, np.min), strict=True)))
 def test_chosen_heads_of_several_layers_together(random_inputs, how, of, special):
-    layers, _ = stack(random_inputs, special_queries=(0,), special_keys=(0, 5))
-    mechanisms = [Mechanism(mask=mask) for mask in (Causal(), SlidingWindow(2), Padding(1))]
+    masks = Causal(), SlidingWindow(2), Padding(1)
+    layers = stack(random_inputs, masks, special_queries=(0,), special_keys=(0, 5))
     chosen = [(0, 1), (2, 0), (2, 1), (1, 0)]
-    maps = [head_map(layers[i].inputs, mechanisms[i], head, special).numpy() for i, head in chosen]
+    maps = [head_map(layers[i].inputs, layers[i].mechanism, head, special).numpy() for i, head in chosen]
     expected = np.full_like(maps[0], NAN)
     for at in np.ndindex(*expected.shape):
         cells = [one[at] for one in maps]
         if not np.isnan(cells).all():
             expected[at] = of(np.nan_to_num(cells))
-    made = aggregate_heads(layers, mechanisms, chosen, how, special)
+    made = aggregate_heads(layers, chosen, how, special)
     np.testing.assert_allclose(made, expected, atol=1e-7)
     assert np.isnan(expected).any()
 
 
 def test_all_heads_of_one_layer_are_its_map_of_heads(random_inputs):
-    layers, mechanisms = stack(random_inputs, mask=Causal())
+    layers = stack(random_inputs, [Causal()] * 3)
     both = [(1, 0), (1, 1)]
-    made = aggregate_heads(layers, mechanisms, both, Aggregate.MEAN)
-    assert torch.equal(made.nan_to_num(9), head_map(layers[1].inputs, mechanisms[1], Aggregate.MEAN).nan_to_num(9))
+    made = aggregate_heads(layers, both, Aggregate.MEAN)
+    assert torch.equal(
+        made.nan_to_num(9), head_map(layers[1].inputs, layers[1].mechanism, Aggregate.MEAN).nan_to_num(9)
+    )
 
 
 def test_heads_that_do_not_fit_together_are_refused_in_words(random_inputs):
-    layers, mechanisms = stack(random_inputs)
+    layers = stack(random_inputs)
     layers[1] = Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, random_inputs(queries=4, keys=6), Mechanism())
     with pytest.raises(ValueError, match="4 queries by 6 keys and 6 queries by 6 keys"):
-        aggregate_heads(layers, mechanisms, [(0, 0), (1, 0)], Aggregate.MEAN)
+        aggregate_heads(layers, [(0, 0), (1, 0)], Aggregate.MEAN)
     with pytest.raises(ValueError, match="No head is chosen"):
-        aggregate_heads(layers, mechanisms, [], Aggregate.MEAN)
+        aggregate_heads(layers, [], Aggregate.MEAN)
 
 
-def authors_rollout(layers, mechanisms) -> np.ndarray:
+def authors_rollout(layers) -> np.ndarray:
     """Abnar & Zuidema 2020, as their code has it: A + I, rows divided by their sums, multiplied layer upon layer."""
     joint = None
-    for layer, mechanism in zip(layers, mechanisms, strict=True):
-        mean = mechanism(layer.inputs).weights.double().mean(0).numpy()
+    for layer in layers:
+        mean = layer.mechanism(layer.inputs).weights.double().mean(0).numpy()
         augmented = mean + np.eye(len(mean))
         augmented = augmented / augmented.sum(-1, keepdims=True)
         joint = augmented if joint is None else augmented @ joint
@@ -73,31 +81,31 @@ def authors_rollout(layers, mechanisms) -> np.ndarray:
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("mask", [Full(), Causal(), SlidingWindow(2), Padding(0)], ids=repr)
 def test_rollout_is_that_of_its_authors(random_inputs, mask, count):
-    layers, mechanisms = stack(random_inputs, count, mask=mask)
-    made = rollout(layers, mechanisms)
-    np.testing.assert_allclose(made, authors_rollout(layers, mechanisms), atol=1e-6)
+    layers = stack(random_inputs, [mask] * count)
+    made = rollout(layers)
+    np.testing.assert_allclose(made, authors_rollout(layers), atol=1e-6)
     np.testing.assert_allclose(made.sum(-1), 1, atol=1e-6)
     for rows in ([4], [0, 5], slice(2, 4)):
-        np.testing.assert_allclose(rollout(layers, mechanisms, rows), made[rows], atol=1e-6)
+        np.testing.assert_allclose(rollout(layers, rows), made[rows], atol=1e-6)
 
 
 def test_with_softmax_half_of_each_layer_is_the_residual(random_inputs):
-    layers, mechanisms = stack(random_inputs, 1)
-    mean = mechanisms[0](layers[0].inputs).weights.mean(0)
-    torch.testing.assert_close(rollout(layers, mechanisms), 0.5 * mean + 0.5 * torch.eye(6))
+    layers = stack(random_inputs, [Full()])
+    mean = layers[0].mechanism(layers[0].inputs).weights.mean(0)
+    torch.testing.assert_close(rollout(layers), 0.5 * mean + 0.5 * torch.eye(6))
 
 
 def test_where_nothing_is_looked_at_the_token_keeps_itself(random_inputs):
-    layers, mechanisms = stack(random_inputs, 3, mask=Padding(0))
-    assert torch.equal(rollout(layers, mechanisms), torch.eye(6))
-    sunk = [Mechanism(normalizer=Sink(30.0))] * 3
-    np.testing.assert_allclose(rollout(layers, sunk), authors_rollout(layers, sunk), atol=1e-6)
+    layers = stack(random_inputs, [Padding(0)] * 3)
+    assert torch.equal(rollout(layers), torch.eye(6))
+    sunk = stack(random_inputs, normalizer=Sink(30.0))
+    np.testing.assert_allclose(rollout(sunk), authors_rollout(sunk), atol=1e-6)
 
 
 def test_rollout_of_long_texts_goes_by_blocks_of_rows(random_inputs, monkeypatch):
     count = BLOCK + 60
-    layers, mechanisms = stack(random_inputs, 2, size=count, mask=Causal())
-    expected, held, call = authors_rollout(layers, mechanisms), [], Mechanism.__call__
+    layers = stack(random_inputs, [Causal()] * 2, size=count)
+    expected, held, call = authors_rollout(layers), [], Mechanism.__call__
 
     def recorded(*asked, **more):
         attention = call(*asked, **more)
@@ -105,24 +113,24 @@ def test_rollout_of_long_texts_goes_by_blocks_of_rows(random_inputs, monkeypatch
         return attention
 
     monkeypatch.setattr(Mechanism, "__call__", recorded)
-    np.testing.assert_allclose(rollout(layers, mechanisms), expected, atol=1e-6)
+    np.testing.assert_allclose(rollout(layers), expected, atol=1e-6)
     assert max(held) <= BLOCK
     held.clear()
-    np.testing.assert_allclose(rollout(layers, mechanisms, [BLOCK - 1]), expected[[BLOCK - 1]], atol=1e-6)
+    np.testing.assert_allclose(rollout(layers, [BLOCK - 1]), expected[[BLOCK - 1]], atol=1e-6)
     assert held == [BLOCK] * 4  # two heads of two layers; nothing after the row is computed under a causal mask
 
 
 def test_layers_that_cannot_be_stacked_are_refused_in_words(random_inputs):
-    layers, mechanisms = stack(random_inputs)
+    layers = stack(random_inputs)
     cross = Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, layers[0].inputs, Mechanism())
     longer = Layer(LayerId("decoder", 1), Kind.SELF, random_inputs(queries=7, keys=7), Mechanism())
     for other, said in ((cross, "cross attention"), (longer, "7 queries and 7 keys")):
         with pytest.raises(ValueError, match=said):
-            rollout([*layers, other], [*mechanisms, Mechanism()])
-    with pytest.raises(ValueError, match="Differential has negative ones"):
-        rollout(layers, [Mechanism(normalizer=Differential())] * 3)
+            rollout([*layers, other])
+    with pytest.raises(ValueError, match=r"^Rollout needs weights of 0 or more, and .* has negative ones"):
+        rollout(stack(random_inputs, normalizer=Differential()))
     with pytest.raises(ValueError, match="no layer"):
-        rollout([], [])
+        rollout([])
 
 
 @pytest.mark.parametrize("special", [Special.SHOWN, Special.HIDDEN])

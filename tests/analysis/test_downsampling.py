@@ -206,21 +206,20 @@ def test_a_negative_weight_is_not_taken_for_a_masked_cell(random_inputs):
 def test_thumbnails_are_every_head_of_every_layer_in_order(random_inputs, special):
     more = {"special_queries": SPECIAL_QUERIES, "special_keys": SPECIAL_KEYS}
     layers = [
-        Layer(LayerId("a"), Kind.SELF, random_inputs(heads=3, **more), Mechanism()),
-        Layer(LayerId("b"), Kind.CAUSAL, random_inputs(heads=2, seed=1, **more), Mechanism(mask=Causal())),
+        Layer(LayerId("a"), Kind.SELF, random_inputs(heads=3, **more), Mechanism(mask=Causal())),
+        Layer(LayerId("b"), Kind.CAUSAL, random_inputs(heads=2, seed=1, **more), Mechanism()),
     ]
-    shown_with = [Mechanism(mask=Causal()), Mechanism()]  # not the layers' own
     expected = [
-        slow_reduced(head_map(layer.inputs, mechanism, head, special), 3, 3)
-        for layer, mechanism in zip(layers, shown_with, strict=True)
+        slow_reduced(head_map(layer.inputs, layer.mechanism, head, special), 3, 3)
+        for layer in layers
         for head in range(layer.inputs.heads)
     ]
-    same(thumbnails(layers, shown_with, 3, special), torch.stack(expected))
+    same(thumbnails(layers, 3, special), torch.stack(expected))
 
 
 def test_a_small_map_is_left_as_it_is(random_inputs):
     inputs = random_inputs(heads=2, queries=4, keys=6)
-    made = thumbnails([Layer(LayerId("a"), Kind.SELF, inputs, Mechanism())], [Mechanism()], 6)
+    made = thumbnails([Layer(LayerId("a"), Kind.SELF, inputs, Mechanism())], 6)
     assert torch.equal(made, Mechanism()(inputs).weights)
 
 
@@ -239,11 +238,11 @@ def test_thumbnails_of_a_text_that_is_not_long_are_pooled_whole_maps(
     expected = torch.stack([slow_reduced(one, size, size) for one in maps])
     with monkeypatch.context() as blocks:
         blocks.setattr("attnviz.analysis.downsampling.WHOLE_CELLS", 0)
-        same(thumbnails(layers, [mechanism], size, special), expected)
+        same(thumbnails(layers, size, special), expected)
     monkeypatch.setattr("attnviz.analysis.downsampling.downsample", None)  # head by head it would take much longer
-    same(thumbnails(layers, [mechanism], size, special), expected)
+    same(thumbnails(layers, size, special), expected)
     monkeypatch.setattr("attnviz.analysis.downsampling.WHOLE_WEIGHTS", queries * keys)  # one head at a time
-    same(thumbnails(layers, [mechanism], size, special), expected)
+    same(thumbnails(layers, size, special), expected)
 
 
 # The softmax path, against whole rows ---------------------------------------------------------------------------------

@@ -127,9 +127,7 @@ def test_heads_of_several_layers_are_means_over_queries_with_their_progress():
         for i, heads in enumerate((2, 3))
     ]
     shares: list[float] = []
-    means = mass_kept_by_head(
-        layers, [layer.mechanism for layer in layers], Band(1), progress=lambda share, _: shares.append(share)
-    )
+    means = mass_kept_by_head(layers, Band(1), progress=lambda share, _: shares.append(share))
     assert means.shape == (2, 3)
     assert means[0, 2].isnan()
     for i, layer in enumerate(layers):

@@ -22,7 +22,7 @@ from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from tests.bench.clusters import clusters
 from tests.bench.first_paint import first_paint
 from tests.bench.long_maps import long_maps
@@ -110,7 +110,7 @@ def capture() -> None:
 
         row(
             tokens,
-            *in_turn(forward, lambda n=tokens, fresh=fresh: Pretrained(text_of(n, next(fresh))).layers(), runs=7),
+            *in_turn(forward, lambda n=tokens, fresh=fresh: Model(text_of(n, next(fresh))).layers(), runs=7),
         )
 
 

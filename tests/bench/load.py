@@ -177,7 +177,7 @@ def choose(one: Visitor, chance: random.Random) -> tuple[str, str]:
     source = one.values[one.widgets["selectbox", "Source"].id][1]
     controls = [name for name in one.widgets if name[1] not in LEFT_ALONE and one.is_enabled(name)]
     often = {("text_input", "Text"): 6.0, ("bidi_component", "heatmap"): 3.0, ("bidi_component", "heads"): 3.0}
-    if source != "Pretrained":
+    if source != "Model":
         often["selectbox", "Source"] = 4.0
     return chance.choices(controls, [often.get(name, 1.0) for name in controls])[0]
 

@@ -37,7 +37,7 @@ from attnviz.masks import (
     Tree,
 )
 from attnviz.masks.cost import cost
-from attnviz.masks.language import parse
+from attnviz.masks.parser import parse
 from tests.bench.measures import in_turn, machine, repeated, sizes
 
 TEXTS = (
@@ -124,7 +124,7 @@ def counted(n: int = 131_072) -> None:
         cost(mask, n, n)
         peak = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
-        _line(str(mask), seconds, peak, 100 * found.density)
+        _line(str(mask), seconds, peak, 100 * found.kept / n**2)
 
 
 def _seconds(make: Callable[[], object]) -> float:

@@ -18,9 +18,9 @@ from attnviz.analysis.downsampling import downsample
 from attnviz.layer import Layer
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
-from attnviz.models.model import Model, _bytes
+from attnviz.models.model import LoadedModel, _bytes
 from attnviz.tracing import capture
-from attnviz.ui.head_map import CELLS
+from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
 
 LONG = 1536 if is_short() else 4096
@@ -172,27 +172,27 @@ def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[st
     )
 
 
-def _read(folder: str) -> tuple[Model, dict[str, torch.Tensor]]:
+def _read(folder: str) -> tuple[LoadedModel, dict[str, torch.Tensor]]:
     model = inspect_folder(folder).load()
     return model, model.encode(text_of(LONG, 0)).batch
 
 
 @torch.inference_mode()
-def _plain(model: Model, batch: dict[str, torch.Tensor]) -> object:
+def _plain(model: LoadedModel, batch: dict[str, torch.Tensor]) -> object:
     return model.model(**batch)
 
 
-def _captured(model: Model, batch: dict[str, torch.Tensor]) -> list[Layer]:
+def _captured(model: LoadedModel, batch: dict[str, torch.Tensor]) -> list[Layer]:
     return capture(model.model, batch)
 
 
 @torch.inference_mode()
-def _eager(model: Model, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+def _eager(model: LoadedModel, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
     model.model.set_attn_implementation("eager")
     return model.model(**batch, output_attentions=True).attentions
 
 
-SIDES: dict[str, Callable[[Model, dict[str, torch.Tensor]], object]]
+SIDES: dict[str, Callable[[LoadedModel, dict[str, torch.Tensor]], object]]
 SIDES = {"forward": _plain, "captured": _captured, "eager": _eager}
 
 

@@ -10,7 +10,7 @@ import torch
 from playwright.sync_api import Browser
 
 import attnviz
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from tests.bench.measures import is_short, row, table
 from tests.support.browser import ROOT
 
@@ -31,7 +31,7 @@ DRAWN = {
 def viewers(browser: Browser) -> None:
     """72 heads of MiniLM at 128 tokens, opened as a file from the same disk, in turn. A viewer that is not installed is
     left out, and that is said."""
-    layers = Pretrained(" ".join(["the animal was too tired to cross"] * (2 if is_short() else 18))).layers()
+    layers = Model(" ".join(["the animal was too tired to cross"] * (2 if is_short() else 18))).layers()
     tokens = list(layers[0].inputs.query_tokens)
     weights = torch.stack([layer.mechanism(layer.inputs).weights for layer in layers])
     pages = {"attnviz": attnviz.show(weights, tokens).to_html()}

@@ -6,7 +6,7 @@ import pytest
 
 from attnviz.classroom.live_class import Classes, LiveClass
 from attnviz.classroom.store import Store
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
 from tests.support.redis_server import redis_server
 
 

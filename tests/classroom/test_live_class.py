@@ -2,9 +2,10 @@
 
 import pytest
 
-from attnviz.classroom.live_class import MOST_PARTICIPANTS, View
+from attnviz.classroom.class_record import MOST_PARTICIPANTS
 from attnviz.classroom.question import text_question
 from attnviz.classroom.store import TooMany, UnknownClass
+from attnviz.classroom.teacher_view import View
 
 ADA, BEN = "ada-participant", "ben-participant"
 

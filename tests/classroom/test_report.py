@@ -6,9 +6,10 @@ import io
 import numpy as np
 import pytest
 
-from attnviz.classroom.live_class import LiveClass, View
-from attnviz.classroom.question import Question, cells_question, number_question, points_question, text_question
+from attnviz.classroom.live_class import LiveClass
+from attnviz.classroom.question import Question, cells_question, points_question, text_question
 from attnviz.classroom.report import answers_csv, class_lesson
+from attnviz.classroom.teacher_view import View
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import parse_lesson
 
@@ -23,13 +24,13 @@ def test_answers_are_a_table_without_names_unless_they_were_chosen(live: LiveCla
     live.join(ADA)
     live.join(BEN)
     live.set_nickname(BEN, "Ben")
-    question = points_question("it", ["cat", "hen", "pig"], np.array([0.5, 0.25, 0.25]))
+    question = points_question("Where does “it” look?", ["cat", "hen", "pig"], np.array([0.5, 0.25, 0.25]))
     first = live.ask(question)
     live.answer(BEN, first, 1, {"0": 5, "1": 5})
     live.answer(ADA, first, 1, {"2": 10})
     live.vote_again()
     live.answer(ADA, first, 2, {"0": 8, "1": 2})
-    second = live.ask(number_question("How much?", 0.25))
+    second = live.ask(Question("How much?", numeric=True, right=0.25))
     live.answer(ADA, second, 1, -0.5)
     live.answer(BEN, second, 1, 25)
     table = rows(live)
@@ -66,18 +67,18 @@ def test_the_questions_of_a_class_are_a_lesson(live: LiveClass) -> None:
     live.ask(
         cells_question("Which cells does B lose?", ["a", "b"], ["a", "b"], np.array([[False, True], [False, False]]))
     )
-    live.publish(View("models", "Models", b"3"))
+    live.publish(View("lessons", "Lessons", b"3"))
     live.ask(text_question("On a page without lessons?", ["A", "B"]))
     live.publish(View("steps", "Steps", b"4"))
-    live.ask(number_question("What number?", 0.125))
-    live.ask(points_question("it", ["cat", "hen", "pig", "cow"], np.array([0.5, 0.25, 0.15, 0.1])))
+    live.ask(Question("What number?", numeric=True, right=0.125))
+    live.ask(points_question("Where does “it” look?", ["cat", "hen", "pig", "cow"], np.array([0.5, 0.25, 0.15, 0.1])))
     lesson = parse_lesson("class", class_lesson(live))
     assert lesson.title == f"Class {live.code}"
     assert [(step.page, step.ask, step.answer) for step in lesson.steps] == [
         ("explore", 'Which is "right"?', "B."),
         ("masks", "Which cells does B lose?", "a → b."),
         ("steps", "What number?", "0.13."),
-        ("steps", "Where does “it” look? Spread 10 points.", "cat (50%), hen (25%), pig (15%) and 1 more."),
+        ("steps", "Where does “it” look?", "cat (50%), hen (25%), pig (15%) and 1 more."),
     ]
     first, cells, number, _ = lesson.steps
     assert first.state == (("head", "Head 1"), ("pinned", "10 · it"), ("biases", "ALiBi"), ("biases", "Soft cap"))

@@ -16,13 +16,13 @@ import pytest
 from attnviz.classroom import sqlite_store
 from attnviz.classroom.sqlite_store import SqliteStore
 from attnviz.classroom.store import Changed, Expectation, Store, StoreError, TooMany, UnknownClass, Versions
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
 from tests.support.redis_server import redis_server
 
 VOTER = """
 import os, sys
 from concurrent.futures import ThreadPoolExecutor
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
 address, code, first, last = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 store = open_store(address)
 def vote(number):

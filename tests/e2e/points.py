@@ -11,7 +11,7 @@ import torch
 from attnviz import Inputs
 from attnviz.analysis.downsampling import downsample_map
 from attnviz.figures import downsampled_map, head_grid, products, scatter
-from attnviz.figures.chart_spec import Chart, PlainSpec
+from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.ui.chart import Cells, chart
 
 
@@ -19,9 +19,8 @@ def clicked(key: str, **more: Any) -> None:
     def click(row: int, column: int) -> None:
         st.session_state["clicked"] = f"{key} {row} {column}"
 
-    chart(
-        figures[key], key, label=key, name=key, description="", height=260, hint="Point at it.", on_click=click, **more
-    )
+    picture = figures[key].with_about(label=key, name=key, hint="Point at it.")
+    chart(picture, key, height=260, grows=True, on_click=click, **more)
 
 
 def look(cells: Cells | None) -> None:
@@ -35,7 +34,8 @@ weights[:2, 2:] = torch.nan
 inputs = Inputs(*torch.zeros(3, 1, 4, 1), tuple("abcd"), tuple("abcd"))
 rows, keys = slice(None), slice(None)
 if part:
-    rows, keys = slice(max(0, 2 * part.top), 2 * part.bottom + 2), slice(max(0, 2 * part.left), 2 * part.right + 2)
+    top, bottom, left, right = part
+    rows, keys = slice(max(0, 2 * top), 2 * bottom + 2), slice(max(0, 2 * left), 2 * right + 2)
 cells = (1, 1) if part else (2, 2)
 small = downsample_map(lambda rows: weights[rows], inputs, cells=cells, queries=rows, keys=keys)
 figures = {
@@ -58,4 +58,4 @@ with right:
     clicked("grid")
     clicked("long", on_view=look)
 for key, figure in (("bars", bars), ("lines", lines)):
-    chart(Chart(figure, PlainSpec()), key, label=key, name=key, description="", height=300)
+    chart(Chart(figure, PlainSpec(), About(label=key, description="")), key, height=300, grows=True)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page
 
 from attnviz.app_files import PAGES
-from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.server.addresses import FIRST_PAGE
 from tests.support.browser import ROOT, AppPage, Browser, opened
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -23,7 +23,8 @@ DRAWN = """theme => getComputedStyle(document.querySelector('.stApp')).colorSche
     && document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'
     && document.querySelector('.attnviz-languages')
     && [...document.querySelectorAll('[role=tabpanel]')].every(one => one.hidden || one.innerText.trim() !== '')
-    && [...document.querySelectorAll('.attnviz-chart')].every(one => one.dataset.ready === 'true')
+    && [...document.querySelectorAll('code[class^=language-]')].every(code => code.querySelector('.token'))
+    && !document.querySelector('[data-ready=false]')
     && document.getAnimations().every(one => one.playState !== 'running' || !(one instanceof CSSTransition))"""
 VIOLATIONS = """async expected => {
     const { violations } = await axe.run(document, { resultTypes: ["violations"] });

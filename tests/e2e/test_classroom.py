@@ -10,10 +10,10 @@ from playwright.sync_api import expect
 from attnviz.analysis.head_maps import head_map
 from attnviz.app_files import PAGES as PAGE_FILES
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
-from attnviz.lessons.prediction import total_variation
+from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Pretrained
-from attnviz.ui.addresses import FIRST_PAGE
+from attnviz.server.addresses import FIRST_PAGE
+from attnviz.sources import Model
 from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
@@ -92,6 +92,9 @@ def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str)
             link.click(trial=True)
 
 
+IN_BAR = "texts => texts.every(text => document.querySelector('.st-key-presenting')?.innerText.includes(text))"
+
+
 def controls(page: AppPage) -> list[str]:
     """The controls that can be seen, by their labels or texts. Tabs are none: they are what a page has to show."""
     kinds = "input, textarea, button:not([role=tab]), [role=slider], [role=combobox], a"
@@ -115,6 +118,7 @@ def test_a_presentation_has_no_controls_and_the_same_state(
         expect(presented.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
         i = PAGES.index(kind.__name__)
         expected = [*PAGES[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
+        presented.until(IN_BAR, expected[:-1])
         expected += ["Text"] if kind is Explore else []  # what a class works with
         assert re.findall("[A-Z][a-z]+", " ".join(controls(presented))) == expected
         assert len(many) > 10
@@ -292,7 +296,7 @@ def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
 
 
 def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:
-    row = head_map(Pretrained().layers()[3].inputs, Mechanism(), 1)[IT].numpy()
+    row = head_map(Model().layers()[3].inputs, Mechanism(), 1)[IT].numpy()
     prediction = np.zeros(16)
     prediction[[ANIMAL, STREET]] = 0.5
     explore.open("?predict=true&present=1")

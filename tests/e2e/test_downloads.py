@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Download, Locator, expect
 
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from tests.support.browser import Browser, Explore, opened, place_of
 
 
@@ -25,7 +25,7 @@ def downloaded(explore: Explore, button: Locator, folder: Path) -> Path:
 
 
 def expected() -> np.ndarray:
-    layer = Pretrained().layers()[3]
+    layer = Model().layers()[3]
     return layer.mechanism(layer.inputs, heads=[1]).weights[0].numpy()
 
 
@@ -39,7 +39,7 @@ def downloads(browser: Browser, address: str) -> Iterator[Explore]:
 def test_weights_as_csv(downloads: Explore, tmp_path: Path) -> None:
     path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as CSV"), tmp_path)
     header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
-    assert header[1:] == list(Pretrained().layers()[0].inputs.key_tokens)
+    assert header[1:] == list(Model().layers()[0].inputs.key_tokens)
     np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
 
 
@@ -47,7 +47,7 @@ def test_weights_as_npz(downloads: Explore, tmp_path: Path) -> None:
     path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as .npz"), tmp_path)
     with np.load(path, allow_pickle=False) as file:
         np.testing.assert_allclose(file["weights"], expected(), atol=2e-6)
-        assert tuple(file["tokens"]) == Pretrained().layers()[0].inputs.query_tokens
+        assert tuple(file["tokens"]) == Model().layers()[0].inputs.query_tokens
 
 
 def test_the_picture_as_one_html_file_opens_without_a_server(
@@ -60,7 +60,7 @@ def test_the_picture_as_one_html_file_opens_without_a_server(
     page.goto(path.as_uri())
     expect(page.locator(".heatmaplayer image")).to_have_count(1)
     labels = page.locator(".ytick text").evaluate_all("ticks => ticks.map(tick => tick.textContent)")
-    assert labels == list(Pretrained().layers()[0].inputs.query_tokens)
+    assert labels == list(Model().layers()[0].inputs.query_tokens)
     assert not [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
     page.close()
 

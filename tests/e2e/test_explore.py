@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from attnviz.figures import cell_sentence
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Pretrained, Toy
+from attnviz.sources import Model, Toy
 from tests.support.browser import Browser, Explore, opened, place_of
 
 CHANGED = """before => JSON.stringify(document.querySelector(".st-key-heatmap .attnviz-graph").data[0].z
@@ -16,7 +16,7 @@ HOSTILE = "<s> </s> <b>bold</b> <script>alert(1)</script> $x$ a|b `code` &amp; ×
 
 
 def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text: str | None = None) -> np.ndarray:
-    layers = Pretrained(text).layers() if text else Pretrained().layers()
+    layers = Model(text).layers() if text else Model().layers()
     chosen = layers[layer]
     return (mechanism or chosen.mechanism)(chosen.inputs, heads=[head]).weights[0].numpy()
 
@@ -54,8 +54,8 @@ def test_a_click_in_the_mosaic_opens_that_head(explore: Explore) -> None:
 
 def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None:
     explore.open("?mosaic=All+layers")
-    expect(explore.mosaic).to_have_attribute("data-columns", "6")
-    explore.page.mouse.click(*explore.place(explore.mosaic, 2, 0, 12, 6))
+    expect(explore.mosaic).to_have_attribute("data-columns", "12")
+    explore.page.mouse.click(*explore.place(explore.mosaic, 0, 2, 6, 12))
     explore.expect_in_link("layer", "encoder+0")
     explore.expect_in_link("head", "Head+2")
     expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
@@ -66,7 +66,7 @@ def test_hover_says_the_cell_and_fans_out_its_query_without_asking_the_server(ex
     sent: list[object] = []
     explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     explore.open()
-    weights, tokens = own_weights(3, 1), Pretrained().layers()[0].inputs.query_tokens
+    weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
     before = len(sent)
     for row, column in ((6, 8), (2, 0), (15, 15)):
         explore.page.mouse.move(*explore.cell(row, column))
@@ -138,7 +138,7 @@ def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
 
 def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> None:
     explore.open("?pinned=none")
-    weights, tokens = own_weights(3, 1), Pretrained().layers()[0].inputs.query_tokens
+    weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
     explore.stage.focus()
     row, column = 0, 0
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from attnviz.lessons.checks import Tap
 from attnviz.lessons.lesson_files import FOLDER, parse_lesson, read_lesson
@@ -11,6 +11,34 @@ from attnviz.lessons.lesson_text import lesson_text
 from tests.support.browser import AppPage, Browser, opened
 
 COPIED = read_lesson(FOLDER / "06-one-head.toml")
+
+
+class Held:
+    """What a page says to the server, which can be held back for a while, as by a busy one."""
+
+    def __init__(self, page: Page) -> None:
+        self.messages: list[tuple[WebSocketRoute, str | bytes]] = []
+        self.is_holding = False
+        page.route_web_socket(re.compile("_stcore/stream"), self._connect)
+
+    def hold(self) -> None:
+        self.is_holding = True
+
+    def release(self) -> None:
+        self.is_holding = False
+        for server, message in self.messages:
+            server.send(message)
+        self.messages.clear()
+
+    def _connect(self, socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        socket.on_message(lambda message: self._send(server, message))
+
+    def _send(self, server: WebSocketRoute, message: str | bytes) -> None:
+        if self.is_holding:
+            self.messages.append((server, message))
+        else:
+            server.send(message)
 
 
 class Editor:
@@ -51,6 +79,7 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
         app.settled()
         editor.fill("Title", "Wohin schaut „it“?")
         editor.fill("Language", "de")
+        expect(editor.file).to_have_value(re.compile('language = "de"'))  # which is not only part of another word
         editor.fill("In one sentence", "Ein Satz und ein Kopf.")
         editor.fill("Question", "Wohin schaut „it“ am meisten?")
         editor.fill("Answer", "Zu animal, mit 0.68.")
@@ -121,6 +150,37 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
         pages = offline.pdf(width=f"{width}in", height=f"{height}in")
         assert pages.count(b"/Type /Page\n") in (3, 4)
     offline.close()
+
+
+def test_words_stay_that_were_typed_before_the_last_run_was_drawn(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=AppPage) as app:
+        editor, page, held = Editor(app), app.page, Held(app.page)
+        page.goto(f"{address}/lessons?write=new")
+        expect(editor.verdict).to_contain_text("Line 1: The lesson has an empty title.")
+        app.settled()
+        held.hold()
+        for label, text in (("Title", "One"), ("In one sentence", "Two.")):
+            field = page.get_by_role("textbox", name=label).first
+            field.fill(text)
+            field.press("Enter")
+        held.release()
+        for line in ('title = "One"', 'about = "Two."'):
+            expect(editor.file).to_have_value(re.compile(re.escape(line)))
+
+
+def test_a_link_waits_for_what_was_typed_however_late_the_run_begins(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=AppPage) as app:
+        editor, page, held = Editor(app), app.page, Held(app.page)
+        page.goto(f"{address}/lessons?write=06-one-head")
+        expect(editor.verdict).to_have_text("A whole lesson, with 4 questions.")
+        app.settled()
+        held.hold()
+        editor.file.fill(editor.file.input_value().replace(COPIED.title, "Another title"))
+        page.get_by_role("link", name="Preview", exact=True).click()
+        app.until("then => performance.now() > then + 1500", page.evaluate("performance.now()"))
+        assert "write=" in page.url
+        held.release()
+        expect(editor.strip).to_contain_text("Another title")
 
 
 def test_the_editor_fits_a_phone(browser: Browser, address: str) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from attnviz.masks import SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from tests.support.browser import Browser, Explore, Masks, opened, serving
 
 LINK = (
@@ -21,7 +21,7 @@ LINK = (
 
 def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path) -> None:
     """The first request that a process ever gets; then another page, and the browser's way back."""
-    layer = Pretrained("A link opens its own state.").layers()[5]
+    layer = Model("A link opens its own state.").layers()[5]
     mechanism = Mechanism(mask=SlidingWindow(3), normalizer=Softmax(0.5))
     expected = mechanism(layer.inputs, heads=[11]).weights[0].numpy()
     with serving(tmp_path / "log") as address, opened(browser, address) as explore:

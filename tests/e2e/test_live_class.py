@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.support.browser import Browser, Explore
 from tests.support.classroom import ClassServer, HeadlessTeacher, Participant, Phone, Teacher, contexts
@@ -67,9 +67,15 @@ def test_a_class_goes_through_a_lesson_with_two_votes_and_a_server_that_is_kille
         teacher.press("Reveal")
         expect(first.results).to_contain_text("How does the weight of “cat” change?")
         expect(first.results).to_contain_text("Your answer was right.")
+        held: list[Route] = []
+        teacher.page.route("**/dismiss", lambda route: held.append(route))
         teacher.press("Done")
+        teacher.press("More")  # before the server has answered
+        with teacher.page.expect_response("**/dismiss"):
+            held[0].continue_()
+        expect(teacher.poll).to_be_hidden()
 
-        teacher.choose_from("More", re.compile("End the class"))
+        teacher.panel.locator(".class-list").get_by_text("End the class").click()
         teacher.press("End and delete")
         expect(first.status).to_have_text("This class has ended.")
         expect(teacher.page.locator(".attnviz-start-class")).to_be_visible()

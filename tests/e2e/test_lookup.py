@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.lessons.lookup import Point, look_up, lookup_mechanism
+from attnviz.lookup.dictionary import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.labels import exact

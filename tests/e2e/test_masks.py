@@ -9,9 +9,9 @@ from playwright.sync_api import expect
 from attnviz.analysis.mass_kept import mass_kept
 from attnviz.export import flex_attention
 from attnviz.masks import Causal, SlidingWindow
-from attnviz.masks.language import parse
+from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from tests.support.browser import Browser, Masks, opened, place_of
 
 COLUMNS = 16  # of the example
@@ -19,7 +19,7 @@ ON_TOP = "([x, y, side]) => Boolean(document.elementFromPoint(x, y).closest(`.st
 
 
 def weights(mask) -> np.ndarray:
-    attention = Mechanism(mask=mask)(Pretrained().layers()[3].inputs, heads=[1])
+    attention = Mechanism(mask=mask)(Model().layers()[3].inputs, heads=[1])
     return np.where(attention.allowed[0], attention.weights[0], np.nan)
 
 
@@ -224,14 +224,14 @@ def test_mass_kept_opens_heads_and_takes_a_pattern_at_equal_cost(masks: Masks) -
     masks.open("?look=Mass+kept&mask-a=causal&mask-b=sliding_window(3)&budget=30%25")
     grid = masks.chart("kept")
     expect(grid).to_have_attribute("data-ready", "true")
-    layers = Pretrained().layers()
+    layers = Model().layers()
     means = [
         [mass_kept(layer.inputs, Mechanism(mask=Causal()), SlidingWindow(3), head).mean for head in range(12)]
         for layer in layers
     ]
-    np.testing.assert_allclose(as_array(masks.weights(grid)), np.transpose(means), atol=1e-5)
+    np.testing.assert_allclose(as_array(masks.weights(grid)), means, atol=1e-5)
     grid.scroll_into_view_if_needed()
-    masks.page.mouse.click(*masks.cell(7, 5, grid))
+    masks.page.mouse.click(*masks.cell(5, 7, grid))
     masks.expect_in_link("head", "Head+7")
     masks.expect_in_link("layer", "encoder+5")
     expect(masks.page.locator(".attnviz-summary").first).to_contain_text("Encoder 5, head 7 keeps")

@@ -9,6 +9,7 @@ import torch
 from playwright.sync_api import Locator, expect
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attnviz.figures.layer_mosaic import LEAST
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, opened
@@ -76,12 +77,12 @@ def own(layer: int, head: int) -> np.ndarray:
 def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: Models) -> None:
     models.open("?pinned=none")
     heads = models.chart("heads")
-    models.page.mouse.click(*models.cell(8, 2, heads))
+    models.page.mouse.click(*models.cell(2, 8, heads))
     models.expect_in_link("layer", "encoder+2")
     models.expect_in_link("head", "Head+8")
     models.painted()
     np.testing.assert_allclose(np.array(models.weights(), dtype=float), own(2, 8), atol=1e-5)
-    models.page.mouse.move(*models.cell(4, 5, heads))
+    models.page.mouse.move(*models.cell(5, 4, heads))
     expect(heads.locator(".attnviz-sentence")).to_have_text("encoder 5, head 4")
     # A cell of the map: its query is pinned, its key chosen, and their products are drawn.
     models.page.mouse.click(*models.cell(10, 2))
@@ -109,30 +110,29 @@ def test_the_mosaic_of_30_layers_scrolls_to_the_open_head(
         plot, place = mosaic.locator(".nsewdrag").bounding_box(), stage.bounding_box()
         assert plot
         assert place
-        width, height = plot["width"] / 30, plot["height"] / 4
-        assert width == pytest.approx(height, rel=0.12)
-        assert min(width, height) >= 26  # 28 with the gaps, less what the labels of the axes take
-        assert plot["width"] > place["width"]
-        assert plot["x"] + plot["width"] <= place["x"] + place["width"] + 40  # scrolled to the last layer
-        stage.evaluate("stage => { stage.scrollLeft = 0; }")
-        models.page.mouse.click(*models.place(mosaic, 1, 2, 4, 30))
+        width, height = plot["width"] / 4, plot["height"] / 30
+        assert min(width, height) >= LEAST - 2  # with the gaps, less what the labels of the axes take
+        assert plot["height"] > place["height"]
+        assert plot["y"] + plot["height"] <= place["y"] + place["height"] + 40  # scrolled to the last layer
+        stage.evaluate("stage => { stage.scrollTop = 0; }")
+        models.page.mouse.click(*models.place(mosaic, 2, 1, 30, 4))
         models.expect_in_link("layer", "layer+2")
         models.expect_in_link("head", "Head+1")
         models.painted()
         stage.focus()
-        stage.press("ArrowRight")
-        stage.press("End")
-        models.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollLeft > 200")
+        for _ in range(27):
+            stage.press("ArrowDown")
+        models.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollTop > 200")
 
 
 def test_heads_colored_by_a_measure_open_too(models: Models) -> None:
     models.open("?color-by=Previous+token&head=Mean+of+heads")
     heads = models.chart("heads")
-    expect(heads).to_have_attribute("data-rows", "12")
-    models.page.mouse.move(*models.cell(2, 0, heads))
+    expect(heads).to_have_attribute("data-rows", "6")
+    models.page.mouse.move(*models.cell(0, 2, heads))
     share = float(own(0, 2).diagonal(-1).mean())
     expect(heads.locator(".attnviz-sentence")).to_contain_text(f"encoder 0, head 2: {share:.2f}")
-    models.page.mouse.click(*models.cell(2, 0, heads))
+    models.page.mouse.click(*models.cell(0, 2, heads))
     models.expect_in_link("layer", "encoder+0")
     models.expect_in_link("head", "Head+2")
     models.painted()

@@ -90,13 +90,11 @@ def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
 def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     models.tab("Together")
     layers = minilm().layers(EXAMPLE)
-    mechanisms = [layer.mechanism for layer in layers]
     every = [(layer, head) for layer in range(6) for head in range(12)]
     chart = models.chart("together-map")
-    whole = aggregate_heads(layers, mechanisms, every, Aggregate.MEAN)
+    whole = aggregate_heads(layers, every, Aggregate.MEAN)
     np.testing.assert_allclose(models.weights(chart), whole, atol=1e-6)
-    # Layers stand side by side, heads below each other.
-    models.page.mouse.click(*models.place(models.chart("together-heads"), 1, 3, 12, 6))
+    models.page.mouse.click(*models.place(models.chart("together-heads"), 3, 1, 6, 12))
     models.expect_in_link("heads-together", "encoder+3%2C+head+1")
     expect(models.page.get_by_text("Mean of encoder 3, head 1", exact=True)).to_be_visible()
     models.painted()
@@ -105,7 +103,7 @@ def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     models.expect_in_link("tokens-together", "10+%C2%B7+it")
     models.charts = ("together-map", "together-sum")
     models.painted()
-    total = aggregate_queries(aggregate_heads(layers, mechanisms, [(3, 1)], Aggregate.MEAN), [10])
+    total = aggregate_queries(aggregate_heads(layers, [(3, 1)], Aggregate.MEAN), [10])
     np.testing.assert_allclose(models.numbers("together-sum", 0, "y"), total, atol=1e-6)
     models.page.mouse.click(*models.cell(10, 2, chart))
     models.expect_in_link("tokens-together", None)

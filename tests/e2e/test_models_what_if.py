@@ -48,7 +48,7 @@ def test_a_change_is_tried_seen_above_it_and_kept_in_the_link(what_if: WhatIf) -
     # A click on a head above opens it: it attends otherwise, because it reads what is left.
     grid = what_if.chart("if-moved")
     grid.scroll_into_view_if_needed()
-    what_if.page.mouse.click(*what_if.cell(7, 5, grid))
+    what_if.page.mouse.click(*what_if.cell(5, 7, grid))
     what_if.expect_in_link("layer", "encoder+5")
     what_if.expect_in_link("head", "Head+7")
     expect(what_if.page.locator(".attnviz-change").last).to_contain_text("encoder 5, head 7")
@@ -94,6 +94,8 @@ def test_in_a_presentation_the_changes_worth_trying_stay(what_if: WhatIf) -> Non
     what_if.expect_in_link("if-normalizer", "Softmax")
     expect(what_if.page.locator(".attnviz-summary")).to_contain_text("a cosine of")
     expect(what_if.page.get_by_text("Change it yourself")).to_be_hidden()
+    expect(what_if.page.locator(".st-key-text textarea")).to_be_visible()
+    expect(what_if.page.locator(".st-key-second textarea")).to_be_hidden()  # beside it, of models that take pairs
 
 
 def test_enter_takes_the_head_whose_name_is_typed(what_if: WhatIf) -> None:

@@ -55,10 +55,10 @@ def test_the_cards_lead_to_lessons_and_pages_without_loading_the_app_anew(explor
     assert explore.page.evaluate("window.same")
 
 
-def test_a_link_with_the_state_of_explore_at_the_first_address_opens_explore(explore: Explore) -> None:
-    explore.page.goto(f"{explore.address}/?text=An+older+link.&head=Head+3")
-    explore.painted(rows=6)
-    expect(explore.page).to_have_url(f"{explore.address}/explore?text=An+older+link.&head=Head+3")
+def test_a_link_to_the_first_page_in_another_language_opens_that_page(explore: Explore) -> None:
+    explore.page.goto(f"{explore.address}/?lang=de")
+    expect(explore.page.get_by_role("link", name="Alle Lektionen", exact=True)).to_be_visible()
+    expect(explore.page).to_have_url(f"{explore.address}/?lang=de")
 
 
 def test_a_returning_visitor_continues_where_they_were(explore: Explore) -> None:

@@ -66,7 +66,7 @@ def test_a_page_is_alive_without_a_network(offline: Page, tmp_path: Path) -> Non
     expect_row(offline, WEIGHTS[1, 0], 2)
     heads = offline.locator('.attnviz-viewer-heads .attnviz-chart[data-ready="true"] .attnviz-stage')
     heads.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):  # the first one goes to the first head
+    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):  # the first one goes to the first head
         heads.press(key)
     expect(offline.get_by_role("combobox", name="Head")).to_have_value("2")
     expect(offline.get_by_role("combobox", name="Layer")).to_have_value("0")

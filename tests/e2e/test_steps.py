@@ -7,8 +7,8 @@ from typing import Self
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attnviz.lessons.steps import Edits, SentenceExample, StepsExample, TranslatorExample, compute_steps
 from attnviz.masks import Causal
+from attnviz.steps import Edits, SentenceExample, StepsExample, TranslatorExample, compute_steps
 from attnviz.translator import load
 from tests.support.browser import AppPage, Browser, opened
 

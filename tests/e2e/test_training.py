@@ -94,7 +94,7 @@ def test_the_timeline_goes_from_random_to_trained(forms: Forms) -> None:
 
 
 def test_a_training_is_started_and_stopped_and_again_with_additive_scores(forms: Forms) -> None:
-    forms.page.goto(f"{forms.address}/{forms.path}{TAB}&training=Trained+here")
+    forms.page.goto(f"{forms.address}/{forms.path}{TAB}&training=Train+in+this+session")
     forms.train("scaled dot")
     assert forms.marks_chosen_step()
     forms.slider.press("Home")

@@ -18,7 +18,7 @@ def test_an_upload_of_each_kind(explore: Explore) -> None:
     for file in SAMPLES:
         explore.upload(file)
         layer = Upload(File(file.name, file.read_bytes())).layers()[0]
-        explore.expect_weights(layer.mechanism(layer.inputs, heads=[0]).weights[0])
+        explore.expect_weights(layer.maps([0])[0])
         expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.locked else 0)
 
 

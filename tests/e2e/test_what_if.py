@@ -9,9 +9,10 @@ from playwright.sync_api import expect
 
 from attnviz.masks import Band, Full
 from attnviz.models.interventions import Intervention
+from attnviz.state.transformer import first_head
 from attnviz.translator import EXAMPLES, load
-from attnviz.translator.model import USE_LAYERS
-from attnviz.ui.transformer import maps
+from attnviz.translator.encoder_decoder import USE_LAYERS
+from attnviz.views.translator_maps import use_maps
 from tests.support.browser import AppPage, Browser, opened
 
 
@@ -45,10 +46,10 @@ def test_a_change_is_tried_and_its_maps_are_those_of_the_library(what_if: WhatIf
         what_if.expect_in_link("encoder-mask", "Band")
         what_if.expect_in_link("encoder-mask.width", "1")
         what_if.painted(rows=7)
-        head = maps.first_head("encoder", load())
+        head = first_head("encoder", load())
         for side, (key, translation) in enumerate(translations.items()):
             weights = np.array(what_if.weights(what_if.chart(key)), dtype=float)
-            np.testing.assert_allclose(weights, maps.use_maps(translation, "encoder").weights[head], atol=2e-6)
+            np.testing.assert_allclose(weights, use_maps(translation, "encoder").weights[head], atol=2e-6)
             assert [one.split()[0] for one in what_if.translation(side)] == [step.word for step in translation.steps]
         what_if.page.reload()
         what_if.painted()
@@ -58,7 +59,7 @@ def test_the_decoder_sees_the_future_and_a_cell_is_marked_on_both_sides(what_if:
     what_if.open("?tab=What+if&decoder-mask=Full&decoder-head=Layer+0%2C+head+3&word=8").painted(rows=8)
     weights = np.array(what_if.weights(), dtype=float)
     translation = load().translate(EXAMPLES[0], [Intervention(Full(), layers=USE_LAYERS["decoder"])])
-    np.testing.assert_allclose(weights, maps.use_maps(translation, "decoder").weights[3], atol=2e-6)
+    np.testing.assert_allclose(weights, use_maps(translation, "decoder").weights[3], atol=2e-6)
     assert not np.isnan(weights).any()
     what_if.heatmap.scroll_into_view_if_needed()
     what_if.page.mouse.move(*what_if.place(what_if.heatmap, 2, 5, 8, 8))

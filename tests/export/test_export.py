@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism, export
 from attnviz.biases import BIASES, KERPLE, ALiBi, Bias, Sandwich, SoftCap, SSMax, T5Buckets
-from attnviz.export import EXPORTS, checks
+from attnviz.export import EXPORTS, dense_check
 from attnviz.masks import (
     MASKS,
     Band,
@@ -356,7 +356,7 @@ TEXTS = {
     "weights",
     "the mean of weight × position agrees with attnviz in every head",
 }
-TEXTS |= {text.strip('"') for text in (export.OUTPUT, export.WEIGHTS, checks.SCORES)}
+TEXTS |= {text.strip('"') for text in (export.OUTPUT, export.WEIGHTS, dense_check.SCORES)}
 AGREEMENT = re.compile("weights of [0-9]+ queries and [0-9]+ keys agree with a dense softmax")
 
 

@@ -9,20 +9,28 @@ from attnviz.figures.bars import MOST, bars, row_bars
 from attnviz.figures.difference import difference_heatmap, outline
 
 TOKENS = ("a", "b", "c")
-NOTHING = np.zeros((3, 3), dtype=bool)
 
 
 def test_the_scale_of_changes_is_centered_at_zero() -> None:
-    change = np.array([[0.1, -0.4, np.nan], [0, 0, 0], [0.2, 0, 0]], dtype="f4")
-    chart = difference_heatmap(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+    before = np.array([[0.1, 0.5, np.nan], [0, 0, np.nan], [0.2, 0, 0]], dtype="f4")
+    after = np.array([[0.2, np.nan, np.nan], [0, 0, 0.25], [0.2, 0, 0]], dtype="f4")
+    chart = difference_heatmap(before, after, TOKENS, TOKENS, charts=("a", "b"))
+    expected = np.array([[0.1, -0.5, np.nan], [0, 0, 0.25], [0, 0, 0]], dtype="f4")
+    np.testing.assert_allclose(chart.figure.data[0].z, expected, rtol=1e-6)
+    only_before, only_after = (
+        {(float(y), float(x)) for x, y in zip(line.x, line.y, strict=True) if not np.isnan(x + y)}
+        for line in chart.figure.data[1:]
+    )
+    assert only_before == {(y, x) for y in (-0.5, 0.5) for x in (0.5, 1.5)}
+    assert only_after == {(y, x) for y in (0.5, 1.5) for x in (1.5, 2.5)}
     axis = chart.figure.layout[chart.figure.data[0].coloraxis]
-    assert axis.cmax == -axis.cmin == np.float32(0.4)
+    assert axis.cmax == -axis.cmin == np.float32(0.5)
     assert chart.spec.difference.charts == ("a", "b")
 
 
 def test_no_change_at_all_still_has_a_scale() -> None:
-    for change in (np.zeros((3, 3), dtype="f4"), np.full((3, 3), np.nan, dtype="f4")):
-        chart = difference_heatmap(change, NOTHING, NOTHING, TOKENS, TOKENS, charts=("a", "b"))
+    for weights in (np.zeros((3, 3), dtype="f4"), np.full((3, 3), np.nan, dtype="f4")):
+        chart = difference_heatmap(weights, weights, TOKENS, TOKENS, charts=("a", "b"))
         assert chart.figure.layout[chart.figure.data[0].coloraxis].cmax == 1
 
 

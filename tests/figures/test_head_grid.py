@@ -27,7 +27,7 @@ def test_colors_go_from_0_to_the_largest() -> None:
 
 
 def test_chosen_heads_are_framed() -> None:
-    [frame] = head_grid(VALUES, NAMES, chosen=[5]).figure.layout.shapes
+    [frame] = head_grid(VALUES, NAMES, chosen=[(1, 2)]).figure.layout.shapes
     assert ((frame.y0 + frame.y1) / 2, (frame.x0 + frame.x1) / 2) == (1, 2)
 
 
@@ -35,4 +35,6 @@ def test_axes_name_whole_rows_and_columns_and_as_many_as_fit() -> None:
     few, many = head_grid(VALUES, NAMES), head_grid(np.zeros((3, 100)), [""] * 300)
     assert list(few.figure.layout.xaxis.tickvals) == [0, 1, 2]
     assert list(few.figure.layout.yaxis.tickvals) == [0, 1]
+    named = head_grid(VALUES, NAMES, row_names=["encoder 0", "<b>"]).figure.layout.yaxis
+    assert list(named.ticktext) == ["encoder 0", "&lt;b&gt;"]
     assert list(many.figure.layout.xaxis.tickvals) == list(range(0, 100, 7))

@@ -47,7 +47,7 @@ def test_keys_have_the_tokens_of_the_queries_only_if_they_are_as_many() -> None:
 
 def test_lines_and_the_other_figures_take_tensors_too() -> None:
     assert figures.lines(Mechanism()(INPUTS, heads=0), row=2).spec == figures.lines(np.eye(3), row=2).spec
-    assert figures.head_grid(torch.ones(1, 2)).spec.names == ("layer 0 head 0", "layer 1 head 0")
+    assert figures.head_grid(torch.ones(1, 2)).spec.names == ("layer 0, head 0", "layer 0, head 1")
     two = torch.ones(2)
     assert figures.products(two, two).spec == figures.products(two.numpy(), two.numpy()).spec
     assert figures.scatter(two, two, ["a", "b"], torch.tensor([0, 1])).figure.data[0].x.tolist() == [1, 1]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from attnviz.figures.svg import ACCENT, MOST, svg_map, svg_row
-from attnviz.figures.themes import MASKED, WEIGHTS
+from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 
 TAG = "{http://www.w3.org/2000/svg}"
 SCALE = WEIGHTS["light"]
@@ -66,7 +66,15 @@ def test_the_bars_are_as_high_as_the_weights_and_boxes_have_none() -> None:
     assert [one.text for one in parts(svg_row(None, list("abcd"), largest=0.5), "text")] == list("abcd")
 
 
-@pytest.mark.parametrize("weights", [np.ones((1, MOST + 1)), np.ones((MOST + 1, 1)), np.array([[-0.1]])])
+@pytest.mark.parametrize("weights", [np.ones((1, MOST + 1)), np.ones((MOST + 1, 1))])
 def test_what_paper_does_not_hold_is_refused(weights: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="On paper a map has at most 48"):
+    with pytest.raises(ValueError, match="As SVG a map has at most 48"):
         svg_map(weights, ["a"] * len(weights), ["b"] * weights.shape[1], largest=1.0)
+
+
+def test_weights_below_0_have_the_scale_of_changes_and_bars_below_the_line() -> None:
+    colors = [cell.get("fill") for cell in cells(svg_map(np.array([[-0.5, 0.5]]), ["q"], ["a", "b"], largest=0.5), 2)]
+    assert colors == [CHANGES["light"][0], CHANGES["light"][-1]]
+    up, down, line = parts(svg_row(np.array([0.5, -0.25]), ["a", "b"], largest=0.5), "rect")
+    assert float(up.get("y")) + float(up.get("height")) == float(line.get("y")) == float(down.get("y"))
+    assert float(up.get("height")) == 2 * float(down.get("height"))

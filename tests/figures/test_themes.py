@@ -1,10 +1,16 @@
 """Colors that can be read as numbers."""
 
+import colorsys
+import re
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from attnviz.app_files import ASSETS, PACKAGE
 from attnviz.figures.themes import (
+    ACCENT,
+    CSS_PROPERTIES,
     FIRST_CODE,
     GAP_CODE,
     LAST_CODE,
@@ -44,6 +50,36 @@ def contrast(one: str, other: str) -> float:
     """WCAG's ratio of relative luminance."""
     light, dark = sorted((float(linear(color) @ [0.2126, 0.7152, 0.0722]) for color in (one, other)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+def is_orange(color: str) -> bool:
+    hue, saturation, value = colorsys.rgb_to_hsv(*(int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)))
+    return 10 <= 360 * hue <= 36 and saturation > 0.65 and value > 0.8
+
+
+def test_the_accent_is_written_in_one_place() -> None:
+    """The palettes of points and of weights apart; files of the icon cannot take it from elsewhere."""
+    files = {*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.css"), *PACKAGE.rglob("*.js")} - {PACKAGE / "figures/themes.py"}
+    palettes = {PACKAGE / "figures/scatter.py"}
+    oranges = {
+        (file.relative_to(PACKAGE).as_posix(), color)
+        for file in files - palettes
+        for color in re.findall(r"#[0-9a-fA-F]{6}\b", file.read_text(encoding="utf-8"))
+        if is_orange(color)
+    }
+    assert oranges == set()
+    for name in ("icon.svg", "logo.svg"):
+        assert {color for color in re.findall(r"#[0-9a-f]{6}", (ASSETS / name).read_text()) if is_orange(color)} == {
+            ACCENT
+        }
+    assert is_orange(ACCENT)
+    assert f"--attnviz-accent: {ACCENT};" in CSS_PROPERTIES
+
+
+@pytest.mark.parametrize("theme", WEIGHTS)
+def test_the_accent_is_seen_on_the_paper_and_on_what_a_mask_hides(theme: str) -> None:
+    assert contrast(ACCENT, PAPER[theme]) > 3
+    assert contrast(ACCENT, WEIGHTS[theme][-1]) > 3
 
 
 @pytest.mark.parametrize("theme", WEIGHTS)

@@ -19,8 +19,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 with atheris.instrument_imports(include=["attnviz.masks"]):
-    from attnviz.masks.language import FUNCTIONS, HINTS, POSITIONS, UNICODE, MaskError, names, parse
     from attnviz.masks.mask import rule
+    from attnviz.masks.mask_parameters import names
+    from attnviz.masks.parser import FUNCTIONS, POSITIONS, MaskError, parse
+    from attnviz.masks.token_reader import HINTS, UNICODE
 
 WORDS = [
     *(*names(), *POSITIONS, *FUNCTIONS, *HINTS, *UNICODE, "and", "or", "not", "keys_seen", "steps_back", "top_left"),

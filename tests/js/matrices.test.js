@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { symbolParts } from "../../attnviz/ui/matrices/dom.js";
+import { symbolParts } from "../../attnviz/ui/symbols.js";
 import { normalizedNumber } from "../../attnviz/ui/matrices/edit.js";
 import { hint } from "../../attnviz/ui/matrices/hint.js";
 

@@ -7,6 +7,10 @@ class View {
   closed = 0;
   /** @type {string[]} */
   shown = [];
+  /** @param {string} data */
+  show(data) {
+    this.shown.push(data);
+  }
   close() {
     this.closed += 1;
   }
@@ -22,7 +26,6 @@ const component = mounts(
       views.push(this);
     }
   },
-  (view, /** @type {{ parentElement: Element, data: string }} */ { data }) => view.shown.push(data),
 );
 
 function element() {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { between, isDark } from "../../attnviz/ui/path/colors.js";
+import { isDark } from "../../attnviz/chart/colors.js";
+import { between } from "../../attnviz/ui/path/colors.js";
 import { modelLayout, panelWidths, rowAt } from "../../attnviz/ui/path/layout.js";
 import { operands, sentence, written } from "../../attnviz/ui/path/numbers.js";
 import { Player } from "../../attnviz/ui/path/player.js";
@@ -120,8 +121,9 @@ test("the panels of a lane fill its width", () => {
 test("the player goes through all steps by frames, pauses anywhere, and goes by hand", () => {
   /** @type {((now: number) => void)[]} */
   const frames = [];
-  const clock = { request: (action) => frames.push(action), cancel: () => (frames.length = 0) };
-  const player = new Player(() => {}, clock);
+  const [requestAnimationFrame, cancelAnimationFrame] = [(action) => frames.push(action), () => (frames.length = 0)];
+  Object.assign(globalThis, { requestAnimationFrame, cancelAnimationFrame });
+  const player = new Player(() => {});
   let now = 0;
   const run = (milliseconds) => {
     for (const end = now + milliseconds; now < end; now += 50) frames.splice(0).forEach((frame) => frame(now));

@@ -14,22 +14,23 @@ from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
-from attnviz.lessons.lookup import LookupResult, look_up, lookup_gradient, lookup_mechanism
-from attnviz.lessons.scaling import KEYS, measure_scaling
-from attnviz.lessons.steps import SentenceExample, cell_number, compute_steps
-from attnviz.masks.language import parse
+from attnviz.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
+from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
 from attnviz.scores import Cosine, Dot, General, ScaledDot
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
+from attnviz.state.lookup import W
+from attnviz.state.transformer import first_head
+from attnviz.steps import SentenceExample, cell_number, compute_steps
+from attnviz.steps.scaling import KEYS, measure_scaling
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
+from attnviz.translator.encoder_decoder import D_MODEL, HEADS, LAYERS, USES
 from attnviz.translator.head_ablation import ablate_heads
-from attnviz.translator.model import D_MODEL, HEADS, LAYERS
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from attnviz.ui.lookup.controls import W
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
-from attnviz.ui.transformer import maps
+from attnviz.views.translator_maps import Maps, use_maps
 
 GOOD = """
 title = "A title"
@@ -216,11 +217,11 @@ def test_the_example_in_the_readme_is_a_lesson(tmp_path):
 
 def weights(text: str = EXAMPLE, mask: str = "full", **mechanism) -> torch.Tensor:
     """Of the head that the lessons are about."""
-    return head_map(Pretrained(text).layers()[3].inputs, Mechanism(mask=parse(mask), **mechanism), 1)
+    return head_map(Model(text).layers()[3].inputs, Mechanism(mask=parse(mask), **mechanism), 1)
 
 
 def at(token: str, text: str = EXAMPLE) -> int:
-    return Pretrained(text).layers()[3].inputs.key_tokens.index(token)
+    return Model(text).layers()[3].inputs.key_tokens.index(token)
 
 
 IT, ANIMAL, STREET, LAST = at("it"), at("animal"), at("street"), at("[SEP]")
@@ -292,7 +293,7 @@ def other_scores() -> list[str]:
     assert (
         nonzero[ReLU]
         == nonzero[Softpick]
-        == int((Mechanism()(Pretrained().layers()[3].inputs, heads=[1]).raw[0, IT] > 0).sum())
+        == int((Mechanism()(Model().layers()[3].inputs, heads=[1]).raw[0, IT] > 0).sum())
     )
     cosine = weights(score=Cosine())[IT]
     return [
@@ -404,10 +405,10 @@ def wide() -> list[str]:
 def three_uses() -> list[str]:
     translation = load().translate(linked("11-three-uses.toml", "english"))
     french = [step.word for step in translation.steps]
-    encoder, decoder, cross = (maps.use_maps(translation, use) for use in maps.USES)
-    heads = [maps.first_head(one.use, load()) for one in (encoder, decoder, cross)]
+    encoder, decoder, cross = (use_maps(translation, use) for use in USES)
+    heads = [first_head(one.use, load()) for one in (encoder, decoder, cross)]
 
-    def gives(shown: maps.Maps, head: int, query: str, key: str) -> float:
+    def gives(shown: Maps, head: int, query: str, key: str) -> float:
         row = next(i for i, name in enumerate(shown.queries) if query in (name, name.partition(" → ")[2]))
         weights = shown.weights[head][row]
         assert np.nanargmax(weights) == shown.keys.index(key)
@@ -437,7 +438,7 @@ def several_heads() -> list[str]:
     assert "pas" not in one.translation.french
     ne = plain.decoder_inputs.index("ne")
     head = one.layer * HEADS + one.head
-    assert np.nanargmax(maps.use_maps(plain, "decoder").weights[head][plain.french.index("pas")]) == ne
+    assert np.nanargmax(use_maps(plain, "decoder").weights[head][plain.french.index("pas")]) == ne
     total = LAYERS * HEADS
     return [
         *(str(number) for number in (found.inputs.heads, found.matrices["heads"].values.shape[1])),

@@ -12,12 +12,12 @@ from attnviz.lessons.lesson_tables import (
     NEW_LESSON,
     can_be_edited,
     lesson_steps,
-    page_address,
     parse_address,
     step_places,
     with_steps,
 )
 from attnviz.lessons.lesson_text import lesson_table, table_text
+from attnviz.link import page_address
 
 SHIPPED = read_lessons(FOLDER)[0]
 
@@ -75,7 +75,7 @@ def test_a_table_of_other_types_or_of_too_many_steps_is_not_for_the_form(text: s
 )  # fmt: skip
 def test_an_address_is_a_page_in_a_state(text: str, place) -> None:
     assert parse_address(text) == place
-    assert parse_address(page_address(place)) == place
+    assert parse_address(page_address(*place)) == place
 
 
 @pytest.mark.parametrize(

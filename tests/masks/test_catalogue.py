@@ -718,14 +718,14 @@ def test_what_a_person_may_set_has_limits_and_begins_within_them(mask):
         ),
         (lambda: DilatedWindow(4, 0), "DilatedWindow needs dilation ≥ 1; it got 0."),
         (lambda: Longformer(3), "Longformer needs an even window, half of it on each side; it got 3. Take 4."),
-        (lambda: Longformer(2, (0, -1)), "Longformer needs every global position ≥ 0; it got -1."),
+        (lambda: Longformer(2, (0, -1)), "Longformer needs global_positions ≥ 0; it got -1."),
         (lambda: Strided(0), "Strided needs stride ≥ 1; it got 0."),
         (
             lambda: Fixed(4, 5),
             "Fixed needs no more columns than a block has; it got 5 columns of 4. Take at most 4.",
         ),
         (lambda: BigBird(0), "BigBird needs block ≥ 1; it got 0."),
-        (lambda: Documents((2, 0)), "Documents needs every length ≥ 1; it got 0."),
+        (lambda: Documents((2, 0)), "Documents needs lengths ≥ 1; it got 0."),
         (
             lambda: Documents((2, 1), Causal("bottom right")),
             "documents differ in length; it got causal(bottom_right). Take one such as causal or sliding_window(4).",
@@ -743,9 +743,9 @@ def test_what_a_person_may_set_has_limits_and_begins_within_them(mask):
             "Neighborhood2D needs an odd kernel_width, so that it has a middle; it got 2. Take 3.",
         ),
         (lambda: ShiftedWindow2D(4, 2, 2), "needs a shift smaller than the window of 2; it got 2."),
-        (lambda: ImageAndText((1, -1)), "ImageAndText needs every span ≥ 0; it got -1."),
+        (lambda: ImageAndText((1, -1)), "ImageAndText needs spans ≥ 0; it got -1."),
         (lambda: CrossToImage((3, 3)), "positions from 0 that rise from image to image; it got 3 after 3."),
-        (lambda: CrossToImage((-1,)), "CrossToImage needs every position to be ≥ 0; it got -1."),
+        (lambda: CrossToImage((-1,)), "CrossToImage needs images_at ≥ 0; it got -1."),
         (lambda: Sinks(-1), "Sinks needs size ≥ 0; it got -1."),
         (lambda: SinksAndWindow(1, -1), "SinksAndWindow needs window ≥ 0; it got -1."),
         (

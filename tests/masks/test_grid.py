@@ -10,8 +10,8 @@ from torch.nn.attention.flex_attention import create_mask
 
 from attnviz.masks import Causal, Shifted
 from attnviz.masks.grid import LINE, LONGEST, Grid
-from attnviz.masks.language import parse
 from attnviz.masks.mask import rule
+from attnviz.masks.parser import parse
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

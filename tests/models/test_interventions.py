@@ -25,7 +25,7 @@ from attnviz.models.intervention_run import (
 )
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
-from attnviz.models.model import Model
+from attnviz.models.model import LoadedModel
 from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.tracing.changed_run import attended
@@ -78,7 +78,9 @@ def reads(make, outputs="next token"):
     words = Tokenizer(WordLevel({word: i + 3 for i, word in enumerate(WORDS)} | {"<unk>": 0}, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = hf.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")
-    return Model(model, tokenizer, "tiny", outputs=outputs, pooling="mean" if outputs == "sentence vector" else "")
+    return LoadedModel(
+        model, tokenizer, "tiny", outputs=outputs, pooling="mean" if outputs == "sentence vector" else ""
+    )
 
 
 def encoder():

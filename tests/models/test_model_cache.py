@@ -11,7 +11,7 @@ from attnviz.models import model as kept
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
 from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, available_models, model
-from attnviz.ui.models import download
+from attnviz.ui.models import model_download
 from tests.support.tiny_models import TEXT
 
 
@@ -149,13 +149,13 @@ def test_two_who_ask_for_a_download_start_one():
 
     def start(_):
         together.wait()
-        download._start(RemoteModel("org/slow", 1, 1, 1), Slow())
+        model_download._start(RemoteModel("org/slow", 1, 1, 1), Slow())
 
     try:
         with ThreadPoolExecutor(4) as many:
             list(many.map(start, range(4)))
         let.set()
-        download._under_way["org/slow"].thread.join()
+        model_download._under_way["org/slow"].thread.join()
         assert fetched == ["org/slow"]
     finally:
-        download._forget("org/slow")
+        model_download._forget("org/slow")

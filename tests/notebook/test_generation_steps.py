@@ -6,7 +6,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, LlamaConfig, LlamaForCausalLM, StaticCache
 
-from attnviz.notebook.layer_maps import LayerMaps, layer_maps
+from attnviz.layer import Layer
+from attnviz.notebook.layer_maps import layer_maps
 
 IDS = torch.tensor([[3, 4, 5]])
 
@@ -38,13 +39,13 @@ def generate(model: Any, **options: Any) -> Any:
     return model.generate(IDS, output_attentions=True, return_dict_in_generate=True, **options)
 
 
-def expect(layers: tuple[LayerMaps, ...], expected: list[torch.Tensor]) -> None:
+def expect(layers: tuple[Layer, ...], expected: list[torch.Tensor]) -> None:
     """Compares maps with weights (examples, heads, queries, keys); what came after a query is masked, or has 0."""
     assert len(layers) == len(expected)
     for layer, weights in zip(layers, expected, strict=True):
         assert (layer.inputs.queries, layer.inputs.keys) == weights.shape[2:]
         for head in range(layer.inputs.heads):
-            found = layer.compute(head, slice(None))
+            found = layer.maps(head)[0]
             torch.testing.assert_close(found.nan_to_num(0), weights[0, head], atol=1e-6, rtol=1e-5)
             assert not weights[0, head][found.isnan()].any()
 

@@ -1,13 +1,17 @@
 """Forward passes that continue one cache, as one map."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers as hf
 
 import attnviz
-from attnviz.layer import Kind
+from attnviz import Layer, Trace
+from attnviz.layer import Kind, LayerId
 from attnviz.notebook.layer_maps import layer_maps
 from attnviz.tracing import capturing
+from attnviz.weights_only import FixedWeights, WeightsOnly
 from tests.support.architectures import GROUPED, SLIDING, T5
 
 ALL = slice(None)
@@ -41,10 +45,10 @@ def test_a_text_that_is_written_is_one_map_of_the_models_own_weights(llama, wind
     for layer, weights in zip(layer_maps(traces), expected, strict=True):
         assert (layer.kind, layer.inputs.query_tokens, layer.inputs.key_tokens) == (Kind.CAUSAL, tokens, tokens)
         for head in (0, 3):
-            found = layer.compute(head, ALL)
+            found = layer.maps(head)[0]
             torch.testing.assert_close(found.nan_to_num(), weights[0, head], atol=1e-5, rtol=0)
             assert found.isnan().triu(1).sum() == 45
-            torch.testing.assert_close(layer.compute(head, slice(4, 8)), found[4:8], equal_nan=True)
+            torch.testing.assert_close(layer.maps(head, slice(4, 8))[0], found[4:8], equal_nan=True)
 
 
 def copy_with_own_weights(model):
@@ -68,12 +72,39 @@ def test_self_attention_and_cross_attention_of_a_decoder():
     own, cross, *_ = layer_maps(generated(model)[0])
     assert (own.inputs.queries, own.inputs.keys, own.kind) == (5, 5, Kind.CAUSAL)
     assert (cross.inputs.queries, cross.inputs.keys, cross.kind) == (5, 6, Kind.CROSS)
-    torch.testing.assert_close(cross.compute(0, ALL).sum(1), torch.ones(5))
+    torch.testing.assert_close(cross.maps(0)[0].sum(1), torch.ones(5))
 
 
 def evicted(cache):
     for layer in cache.layers:
         layer.keys, layer.values = layer.keys[:, :, [0, 4, 5]], layer.values[:, :, [0, 4, 5]]
+
+
+def of_weights_alone(ids, first):
+    """A pass over tokens of which the first are in a cache, by its weights alone."""
+    names = tuple(f"t{id}" for id in ids)
+    weights = torch.rand(2, len(ids) - first, len(ids), generator=torch.Generator().manual_seed(len(ids)))
+    held = WeightsOnly(weights, names[first:], names, query_ids=tuple(ids[first:]), key_ids=tuple(ids))
+    return Trace((Layer(LayerId(index=0), Kind.CAUSAL, held, FixedWeights()),))
+
+
+def test_passes_of_weights_alone_are_joined_by_the_ids_of_their_tokens():
+    traces = of_weights_alone([5, 6, 5], 0), of_weights_alone([5, 6, 5, 5], 3), of_weights_alone([5, 6, 5, 5, 7], 4)
+    [layer] = layer_maps(traces)
+    assert layer.inputs.key_tokens == layer.inputs.query_tokens == ("t5", "t6", "t5", "t5", "t7")
+    for row, (trace, own) in enumerate(
+        [(traces[0], 0), (traces[0], 1), (traces[0], 2), (traces[1], 0), (traces[2], 0)]
+    ):
+        expected = trace[0].weights[:, own]
+        assert torch.equal(layer.weights[:, row, : expected.shape[1]], expected)
+        assert layer.weights[:, row, expected.shape[1] :].isnan().all()
+    assert torch.equal(layer.maps([1], [4, 0, 3]).nan_to_num(9), layer.weights[[1]][:, [4, 0, 3]].nan_to_num(9))
+    with pytest.raises(ValueError, match=r"^Forward pass 1 does not continue the cache"):
+        layer_maps((traces[0], of_weights_alone([5, 5, 6, 7], 3)))
+    unknown = [replace(trace[0], inputs=trace[0].inputs.with_tokens(key_ids=())) for trace in traces]
+    with pytest.raises(ValueError, match=r"^Only the weights of layer 0 are known, and not of which tokens"):
+        layer_maps([Trace((one,)) for one in unknown])
+    assert layer_maps([Trace((unknown[0],))]) == (unknown[0],)
 
 
 def test_keys_that_are_evicted_end(llama):
@@ -84,10 +115,10 @@ def test_keys_that_are_evicted_end(llama):
             llama(torch.tensor([[id]]), past_key_values=cache)
     layer = layer_maps(traces)[0]
     assert layer.inputs.key_tokens == tuple("01234567")
-    gone = layer.compute(0, ALL)[6:, 1:4].isnan()
+    gone = layer.maps(0)[0][6:, 1:4].isnan()
     assert gone.all()
     assert torch.equal(
-        layer.compute(1, ALL)[7, [0, 4, 5, 6, 7]], traces[-1][0].mechanism(traces[-1][0].inputs).weights[1, 0]
+        layer.maps(1)[0][7, [0, 4, 5, 6, 7]], traces[-1][0].mechanism(traces[-1][0].inputs).weights[1, 0]
     )
 
 

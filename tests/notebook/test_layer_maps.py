@@ -21,7 +21,7 @@ from transformers import (
 
 import attnviz
 from attnviz.inputs import Inputs
-from attnviz.layer import Kind
+from attnviz.layer import Fidelity, Kind
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import apply, layer_maps
@@ -68,14 +68,23 @@ def test_weights_of_every_shape(source: Any, expected: torch.Tensor) -> None:
     assert len(layers) == len(expected)
     for layer, weights in zip(layers, expected, strict=True):
         for head, one in enumerate(weights):
-            torch.testing.assert_close(layer.compute(head, ALL), one, check_dtype=False)
-            torch.testing.assert_close(layer.compute(head, slice(1, 3)), one[1:3], check_dtype=False)
+            torch.testing.assert_close(layer.maps(head)[0], one, check_dtype=False)
+            torch.testing.assert_close(layer.maps(head, slice(-2, None))[0], one[-2:], check_dtype=False)
+
+
+def test_large_arrays_are_not_copied() -> None:
+    array = np.zeros((12, 1, 4, 4), "f4")
+    layers = layer_maps(array)
+    assert layer_maps(WEIGHTS)[2].inputs.weights.data_ptr() == WEIGHTS[2].data_ptr()
+    array[:] = 0.25
+    assert all(bool((layer.weights == 0.25).all()) for layer in layers)
+    assert {layer.fidelity for layer in layers} == {Fidelity.WEIGHTS_ONLY}
 
 
 def test_half_precision_and_masked_cells() -> None:
     weights = torch.tensor([[1.0, torch.nan], [0.5, 0.5]], dtype=torch.bfloat16)
     [layer] = layer_maps(weights, ["a", "b"])
-    torch.testing.assert_close(layer.compute(0, ALL), weights.float(), equal_nan=True)
+    torch.testing.assert_close(layer.maps(0)[0], weights.float(), equal_nan=True)
 
 
 def test_tokens_name_queries_and_keys() -> None:
@@ -94,7 +103,7 @@ def test_a_trace_a_layer_and_inputs_with_a_mechanism() -> None:
     expected = mechanism(inputs).maps
     for source in (layer, [layer], mechanism(inputs)):
         [maps] = layer_maps(source)
-        torch.testing.assert_close(maps.compute(1, ALL), expected[1], equal_nan=True)
+        torch.testing.assert_close(maps.maps(1)[0], expected[1], equal_nan=True)
         assert maps.inputs.key_tokens == tuple("abcd")
     assert len(layer_maps(Toy("a b"))) == 1
     [renamed] = layer_maps(layer, list("wxyz"))
@@ -109,7 +118,7 @@ def test_a_trace_of_a_model_and_the_same_models_own_output() -> None:
     with torch.no_grad():
         output = model(ids, output_attentions=True)
     for captured, own in zip(layer_maps(trace), layer_maps(output), strict=True):
-        torch.testing.assert_close(captured.compute(1, ALL), own.compute(1, ALL), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(captured.maps(1)[0], own.maps(1)[0], atol=1e-6, rtol=1e-5)
 
 
 def test_an_encoder_decoder_has_three_kinds() -> None:
@@ -128,7 +137,7 @@ def test_an_encoder_decoder_has_three_kinds() -> None:
         ("decoder 0 cross", 2, 3),
     ]
     assert layers[2].inputs.key_tokens == tuple("abc")
-    torch.testing.assert_close(layers[2].compute(1, ALL), output.cross_attentions[0][0, 1])
+    torch.testing.assert_close(layers[2].maps(1)[0], output.cross_attentions[0][0, 1])
 
 
 def q_former() -> Any:
@@ -157,7 +166,7 @@ def test_self_and_cross_attention_are_those_that_capture_finds(model: Any, token
         own = found[layer.id.index, layer.id.cross]
         assert (own.kind is Kind.CROSS) == layer.id.cross
         assert own.inputs.key_tokens == tuple("abcd"[:tokens] if layer.id.cross else "xyz")
-        own_weights, weights = own.compute(1, ALL), captured.compute(1, ALL)
+        own_weights, weights = own.maps(1)[0], captured.maps(1)[0]
         torch.testing.assert_close(own_weights, weights.nan_to_num(0), atol=1e-6, rtol=1e-5)
 
 
@@ -181,7 +190,7 @@ def test_maps_of_one_kind_may_differ_in_size() -> None:
 def test_layers_of_a_hybrid_model_keep_their_numbers() -> None:
     layers = layer_maps({"attentions": (None, WEIGHTS[:1], None, WEIGHTS[1:2])})
     assert [str(layer.id) for layer in layers] == ["layer 1", "layer 3"]
-    torch.testing.assert_close(layers[1].compute(1, ALL), WEIGHTS[1, 1])
+    torch.testing.assert_close(layers[1].maps(1)[0], WEIGHTS[1, 1])
 
 
 @pytest.mark.parametrize(

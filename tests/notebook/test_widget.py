@@ -67,7 +67,7 @@ def test_two_sources_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     _, buffers = answers(widget, monkeypatch, {"maps": [0, 0, None]})
     assert [unpacked(one)[0]["title"] for one in buffers] == ["full", "causal", "causal − full"]
     alone = attnviz.show(inputs, Mechanism(mask=Causal()))
-    assert torch.isnan(alone.pictures.layers[0].compute(0, slice(None))[0, 1])
+    assert torch.isnan(alone.pictures.layers[0].maps(0)[0][0, 1])
 
 
 def test_a_mechanism_needs_inputs() -> None:

@@ -11,15 +11,16 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import BIASES
 from attnviz.masks import MASKS
+from attnviz.models.minilm import minilm
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
+from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import SOURCES
 from attnviz.sources.trace_folder import TraceFolder
 from attnviz.sources.upload import Upload
 from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
-from attnviz.ui.upload_memory import UploadMemory
 from tests.support.app import contents, errors, healthy, open_page
 
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
@@ -112,7 +113,7 @@ def test_no_text(text: str) -> None:
     assert "The picture below is the last one" in errors(app)
 
 
-@pytest.mark.parametrize("source", ["Pretrained", "Toy"])
+@pytest.mark.parametrize("source", ["Model", "Toy"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -136,7 +137,7 @@ def test_strange_text_is_only_text(source: str, text: str) -> None:
     assert not app.error
 
 
-@pytest.mark.parametrize(("source", "tokens"), [("Pretrained", "10,002"), ("Toy", "10,000")])
+@pytest.mark.parametrize(("source", "tokens"), [("Model", "10,002"), ("Toy", "10,000")])
 def test_ten_thousand_words(source: str, tokens: str) -> None:
     app = page(source=source)
     with_charts(widget(app, "Text").set_value("word " * 10_000).run())
@@ -264,7 +265,7 @@ def test_under_a_source_no_other_source_is_shown(name: str) -> None:
     app = app.selectbox(key="source").select("Toy").run()
     app = healthy(app.number_input(key="toy.heads").set_value(5).run(), charts=1)
     assert "The picture below is the last one that could be made." in errors(app)
-    app = app.selectbox(key="source").select("Pretrained").run()
+    app = app.selectbox(key="source").select("Model").run()
     app = healthy(widget(app, "Text").set_value("").run(), charts=1)
     assert "The picture below is the" in errors(app)
     assert widget(app, "Layer").options[0] == "encoder 0"
@@ -330,3 +331,20 @@ def test_controls_for_experts_are_folded_until_one_is_used(link: dict[str, str],
     [more] = [one for one in healthy(open_page(**link)).sidebar.expander if one.label == "More"]
     assert more.proto.expanded is used
     assert {"score", "normalizer", "colors"} <= {box.key for box in more.selectbox}
+
+
+def test_a_text_of_one_page_is_not_captured_again_on_another() -> None:
+    passes: list[int] = []
+    hook = minilm().model.base_model.register_forward_pre_hook(lambda module, given: passes.append(1))
+    try:
+        for name in ("explore", "masks", "scores", "path", "models"):
+            healthy(open_page(name, text="a text that nobody has read", path_model="MiniLM"))
+    finally:
+        hook.remove()
+    assert len(passes) == 1
+
+
+@pytest.mark.parametrize("name", ["Pretrained", "Vortrainiert", "Modell"])
+def test_a_link_to_a_model_has_its_earlier_names_too(name: str) -> None:
+    app = with_charts(page(source=name, text="a cat"))
+    assert (widget(app, "Source").value, widget(app, "Text").value) == ("Model", "a cat")

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from streamlit.testing.v1 import AppTest
 
 from attnviz.language import language, option_name
-from docs.tools.catalogue import read
+from docs.tools.catalogue import all_strings, read
 from tests.support.app import contents, healthy, linked, open_page
 
 CODES = {
@@ -91,7 +91,7 @@ def elements(block: object) -> Iterator[Message]:
 def sentences() -> dict[str, str]:
     """The English messages of several words that are others in German, without the values that are put into them."""
     pieces = {}
-    for message in read("de"):
+    for message in filter(lambda message: all_strings(message.string), read("de")):
         for source in [message.id] if isinstance(message.id, str) else message.id:
             longest = max(re.split(r"\{[^}]*\}|#|\n", source), key=len, default="").strip()
             if longest.count(" ") >= 2 and longest not in str(message.string):

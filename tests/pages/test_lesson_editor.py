@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.lessons.checks import Choice, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, Lesson, parse_lesson, read_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, name_in_link
+from attnviz.ui import lesson_draft
 from attnviz.ui.lesson_draft import IN_SESSION, TEXT
 from tests.support.app import contents, errors, healthy, linked, open_page
 
@@ -77,6 +78,16 @@ def test_a_lesson_is_written_from_its_first_word() -> None:
     assert "A whole lesson, with 2 questions." in contents(app)
     assert "✓ All of this holds where the step opens." in contents(app)
     assert not app.warning
+
+
+def test_what_is_typed_before_the_browser_has_the_new_link_is_kept() -> None:
+    app = editor()
+    field(app, "Title", kind="text_input").input("One").run()
+    before = linked_name(app)
+    field(app, "In one sentence", kind="text_input").input("A sentence.").run()
+    app.text_input(key="write").set_value(before)  # as a browser sends it that has not drawn the last run yet
+    field(app, "Question").input("Where?").run()
+    assert [text in written(app) for text in ("One", "A sentence.", "Where?")] == [True, True, True]
 
 
 @pytest.mark.parametrize("each", read_lessons(FOLDER)[0], ids=lambda each: each.name)
@@ -239,12 +250,15 @@ def test_a_lesson_that_is_too_long_for_a_link_stays_in_the_session() -> None:
     assert LESSON.steps[0].ask in contents(app)
 
 
-def test_a_lesson_that_no_link_has_can_be_continued_when_another_was_opened() -> None:
+def test_a_lesson_that_no_link_has_can_be_continued_when_another_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     app = editor()
     long = lesson_text(LESSON).replace(LESSON.about, f"{random.Random(1).randbytes(20_000).hex()}")
     app.text_area(key=TEXT).input(long).run()
     app.query_params["write"] = app.session_state["write"] = "new"
-    assert written(healthy(app.run())) != long
+    with monkeypatch.context() as patch:
+        patch.setattr(lesson_draft, "opens_in_place", lambda: True)
+        healthy(app.run())
+    assert written(app) != long
     press(app, "Continue it")
     assert written(app) == long
     assert "Continue it" not in [button.label for button in app.button]

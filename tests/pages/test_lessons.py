@@ -21,12 +21,11 @@ from attnviz.inputs import Inputs
 from attnviz.lessons import lesson_files as library
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
-from attnviz.lessons.prediction import total_variation
+from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
-from attnviz.sources import Pretrained
+from attnviz.sources import Model
 from attnviz.ui import quantities
-from attnviz.ui.head_map import hide_thumbnail_rows
-from attnviz.ui.lookup import controls
+from attnviz.views.head_view import hide_thumbnail_rows
 
 ROOT = Path(__file__).parents[2]
 ROUTER = str(ROOT / "attnviz" / "ui" / "router.py")
@@ -57,7 +56,7 @@ def linked(app: AppTest, parameter: str) -> str:
 
 
 def weights(layer: int = 3, head: int = 1) -> torch.Tensor:
-    return head_map(Pretrained().layers()[layer].inputs, Mechanism(), head)
+    return head_map(Model().layers()[layer].inputs, Mechanism(), head)
 
 
 def lesson_links(app: AppTest) -> list[str]:
@@ -108,7 +107,7 @@ def test_without_a_lesson_no_quantities_are_computed_or_kept(monkeypatch: pytest
     def fail(*args: object) -> None:
         raise AssertionError("computed")
 
-    monkeypatch.setattr(controls, "row_quantities", fail)
+    monkeypatch.setattr("attnviz.views.lookup.row_quantities", fail)
     app = page("lookup")
     healthy(app.run())
     assert "quantities" not in app.session_state

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.figures.plane import plane, plane_background
-from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, look_up, look_up_grid, lookup_mechanism
+from attnviz.lookup.dictionary import EXACT, SOFTNESS, Dictionary, look_up, look_up_grid, lookup_mechanism
 from attnviz.scores import Cosine, Dot, ScaledDot
 from attnviz.ui import chart as charts
 from attnviz.ui.lookup import controls, labels, softness_table
@@ -170,7 +170,7 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     state: dict = {}
     dropped: list[tuple[float, float]] = []
     monkeypatch.setattr(charts.scripts, "mount", lambda component: lambda **given: sent.update(given))
-    monkeypatch.setattr(charts.st, "session_state", state)
+    monkeypatch.setattr("streamlit.session_state", state)
     every = look_up_grid(EXAMPLE, lookup_mechanism("T = 1", Dot()))
     stages = (stage.numpy() for stage in (every.axis, every.scores, every.weights, every.result, EXAMPLE.values))
     behind = plane_background(*stages)
@@ -178,10 +178,7 @@ def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(mo
     def shown(query: tuple[float, float], width: float = 2.0) -> int:
         picture = plane(behind, EXAMPLE.keys.numpy(), EXAMPLE.words, EXAMPLE.values.numpy(), np.ones(5) / 5, query)
         picture.figure.update_xaxes(range=[-width, width])
-        charts.chart(
-            picture, "plane", label="", name="", description="", height=9,
-            on_drag=lambda x, y: dropped.append((x, y)),
-        )  # fmt: skip
+        charts.chart(picture, "plane", height=9, on_drag=lambda x, y: dropped.append((x, y)))
         return int(re.search(rb'"dragStamp": (\d+)', sent["data"]).group(1))
 
     first, second, wider = shown((0.1, 0.2)), shown((0.3, 0.4)), shown((0.3, 0.4), 3.0)

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import MASKS, Strided
-from attnviz.masks.language import parse
+from attnviz.masks.parser import parse
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -53,11 +53,26 @@ def test_equal_masks_change_nothing() -> None:
     assert "Nothing changes for <b>it</b>" in contents(app)
 
 
+def test_maps_of_a_long_text_have_fewer_cells_and_the_tabs_that_need_no_map(monkeypatch) -> None:
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    app = with_charts(page(mask_b="sliding_window(3)"))
+    assert "kept as they were" not in contents(app)
+    assert [tab.label for tab in app.tabs] == ["Mass kept", "Cost", "Conventions", "Code", "Gallery"]
+    assert not app.error
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_opens_for_one_head_and_for_several(tab: str) -> None:
     with_charts(page(look=tab))
     app = with_charts(page(look=tab, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)"))
     assert not app.error
+
+
+def test_the_gallery_needs_no_file_of_the_server() -> None:
+    images = [image for element in page(look="Gallery").get("image") for image in element.proto.imgs]
+    assert len(images) == len(MASKS)
+    for image in images:  # a browser that asks for a file after the tab was left would be told that there is none
+        assert image.url.startswith("data:image/svg+xml;")
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: mask.__name__)
@@ -197,7 +212,7 @@ def test_biases_are_said_with_the_mask() -> None:
 def test_heads_together_are_not_explained_as_one() -> None:
     mean = contents(page(head="Mean of heads", mask_b="h < 2 & causal"))
     assert "These are means of several heads" in mean
-    assert "in heads where it may look at nothing" in mean
+    assert "went nowhere, in heads where" in mean
     assert "do not add up to 1" in contents(page(head="Maximum of heads"))
     empty = page(head="Mean of heads", mask_b="h < 2 & causal", look="Empty rows")
     assert "heads with empty rows: 10 of 12" in " ".join(one.value for one in empty.markdown).replace("\\", "")
@@ -292,3 +307,16 @@ def test_mass_kept_of_several_heads_and_of_negative_weights_says_why_not() -> No
     assert "Choose one head" in contents(healthy(app, charts=4))
     app = page(look="Mass kept", normalizer="Differential")
     assert "negative weights" in contents(app)
+
+
+def test_the_numbers_of_a_named_mask_are_in_the_link_and_follow_the_mask() -> None:
+    app = page(look="Conventions", idea="Sliding window", size="6", queries="5")
+    assert [app.number_input(key=key).value for key in ("size", "queries", "keys")] == [6, 5, 12]
+    app = page(look="Conventions")
+    assert app.number_input(key="queries").value == 8  # whose alignment is in question
+    app.selectbox(key="idea").set_value("Sliding window").run()
+    assert [app.number_input(key=key).value for key in ("size", "queries")] == [4, 12]
+    app.number_input(key="size").set_value(2).run()
+    app.selectbox(key="idea").set_value("Neighborhood on a grid").run()  # of 3 keys or more
+    assert app.number_input(key="size").value == 3
+    healthy(app)

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.text_inputs import MOST_TOKENS
+from attnviz.server import scheduling
 from attnviz.text import EXAMPLE
-from attnviz.ui import scheduling
 from attnviz.ui.models import model_picker
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
@@ -137,7 +137,7 @@ def asked_choices(app: AppTest) -> list[str]:
 
 
 def test_choices_are_those_that_are_here_and_those_of_this_session(monkeypatch) -> None:
-    monkeypatch.setattr(model_picker.st, "session_state", {model_picker.SESSION: ["/a/bert", MINILM]})
+    monkeypatch.setattr(model_picker.st, "session_state", {"models of this session": ["/a/bert", MINILM]})
     monkeypatch.setattr(model_cache, "available_models", lambda hub: [MINILM, "org/gpt2"])
     assert model_picker.model_choices() == [MINILM, "org/gpt2", "/a/bert"]
 
@@ -228,6 +228,17 @@ def test_each_model_keeps_what_was_chosen_of_it(saved) -> None:
     assert linked(app, "layer") == ["layer 1"]
 
 
+def test_models_with_equally_many_heads_keep_their_own(saved) -> None:
+    app = ok(page(model=saved / "gpt2", text=TEXT))
+    app.selectbox(key="head").select("Head 2").run()
+    ok(named(app, saved / "bert"))
+    app.selectbox(key="head").select("Head 3").run()
+    ok(app.selectbox(key="model").select(str(saved / "gpt2")).run())
+    assert chosen(app) == ["layer 0", "Head 2"]
+    ok(app.selectbox(key="model").select(str(saved / "bert")).run())
+    assert chosen(app) == ["encoder 0", "Head 3"]
+
+
 def test_a_link_keeps_its_layer_for_a_model_that_comes_later(saved, tmp_path) -> None:
     folder = tmp_path / "late"
     app = page(model=folder, text=TEXT, layer="layer 1", head="Head 2")
@@ -256,6 +267,36 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
     app = ok(page(model=saved / "bert", text=TEXT, **said))
     assert linked(app, "heads-together") == ["encoder 1, head 3"]
     assert set(said) & set(app.query_params) == {"heads-together", "special-tokens"}
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "left"),
+    [
+        ("color-by", ["Mass"], []),
+        ("across", ["Next token"], []),  # a decoder has none
+        ("up", ["Itself"], ["Itself"]),
+        ("rollout-to", ["encoder 1"], []),
+        ("right-head", ["Head 9"], []),
+        ("right-head", ["Kopf 2"], ["Kopf 2"]),
+        ("if-where", ["Diese Schicht"], ["Diese Schicht"]),
+        ("if-off", ["layer 1, head 2", "Schicht 1, Kopf 3", "layer 1, head 4"], ["layer 1, head 2", "layer 1, head 3"]),
+        ("find", ["fox"], []),
+        ("bookmarks", ["0-1.0-1..one"], []),
+    ],
+)
+@pytest.mark.parametrize("tab", ["Overview", "Needle"])
+def test_a_link_loses_only_what_the_model_does_not_have(saved, key, values, left, tab) -> None:
+    app = ok(page(model=saved / "gpt2", text=TEXT, inspect=tab, **{key: values}))
+    assert linked(app, key) == left
+
+
+def test_the_right_side_of_a_link_waits_until_its_model_is_shown(saved) -> None:
+    link = {"right_model": saved / "gpt2", "right_layer": "layer 1", "right_head": "Head 3", "right_text": TEXT}
+    app = ok(page(**link))
+    assert linked(app, "right-layer") == ["layer 1"]
+    app.query_params["inspect"] = "Side by side"
+    ok(app.run())
+    assert [app.selectbox(key=f"right-{what}").value for what in ("layer", "head")] == ["layer 1", "Head 3"]
 
 
 @pytest.mark.parametrize(

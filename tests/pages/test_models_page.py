@@ -28,10 +28,13 @@ from attnviz.layer import LayerId
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM, Hub
 from attnviz.models.minilm import minilm
+from attnviz.server import jobs
+from attnviz.sources import Model
+from attnviz.state.session_fields import text_note
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_charts, jobs, long_maps
-from attnviz.ui.models import grouped_query, layer_table, model_picker, model_source, overview, products, side_by_side
-from attnviz.ui.models.text_box import not_linked_note
+from attnviz.ui import head_charts, head_grid
+from attnviz.ui.models import grouped_query, layer_table, model_picker, overview, products, side_by_side
+from attnviz.views import long_maps
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_hub import Played
 from tests.support.tiny_models import TEXT, byte_level, png
@@ -66,7 +69,7 @@ def hub(saved, tmp_path, monkeypatch):
 def drawn(monkeypatch):
     """The charts that are drawn, by the keys of their charts."""
     charts = {}
-    for part in (head_charts, overview, products, side_by_side):
+    for part in (head_charts, head_grid, products, side_by_side):
 
         def chart(picture, key, _chart=part.chart, **how):
             charts[key] = picture
@@ -114,7 +117,7 @@ def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
     )
     assert "it gives 0.68 of its attention to animal." in contents(app)
     assert len(drawn["heads"].spec.names) == 72
-    assert drawn["heads"].spec.columns == 6
+    assert drawn["heads"].spec.columns == 12
     rows = re.findall(r"<tr[^>]*><th>(.*?)</th>(.*?)</tr>", next(h.body for h in app.get("html") if "<table" in h.body))
     cells = re.findall("<td>(.*?)</td>", rows[1][1] if rows[0][0] == "Layers" else rows[0][1])
     assert cells == ["12", "16", "Every query sees every key.", "verified"]
@@ -202,8 +205,8 @@ def test_a_pair_of_texts(saved, drawn) -> None:
 def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
     app = ok(page(color_by=measure))
     grid = drawn["heads"]
-    assert grid.figure.data[0].z.shape == (12, 6)
-    assert grid.spec.names[1].startswith("encoder 1, head 0: ")
+    assert grid.figure.data[0].z.shape == (6, 12)
+    assert grid.spec.names[1].startswith("encoder 0, head 1: ")
     assert (type(next(one for one in HEAD_METRICS if one.name == measure)).__doc__ or "")[:40] in app.selectbox(
         key="color-by"
     ).help.replace("\n", " ")
@@ -211,7 +214,7 @@ def test_heads_are_colored_by_any_measure(drawn, measure) -> None:
         attentions = own_minilm()
         for layer, head in ((2, 8), (3, 1)):
             weights = attentions[layer][0, head]
-            assert grid.figure.data[0].z[head, layer] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
+            assert grid.figure.data[0].z[layer, head] == pytest.approx(float(weights.diagonal(-1).mean()), abs=1e-5)
 
 
 def own_minilm():
@@ -263,17 +266,6 @@ def test_a_masked_pair_is_said_and_shared_keys_are_the_right_ones(saved, drawn) 
     ]
 
 
-def test_tokens_of_older_links_had_no_signs_of_spaces(saved) -> None:
-    tokens = model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens
-    place = next(i for i, token in enumerate(tokens) if token.startswith(" ") and token.strip())
-    old, new = f"{place} · {tokens[place].strip()}", f"{place} · ␣{tokens[place].strip()}"
-    app = ok(page(model=saved / "gpt2", text=TEXT, pinned=old, key=old))
-    assert app.selectbox(key="pinned").value == app.selectbox(key="key").value == new
-    assert "␣ is a space that is a part of its token." in contents(app)
-    app = ok(page(model=saved / "gpt2", text=TEXT, inspect="Together", **{"tokens-together": [old]}))
-    assert app.multiselect(key="tokens-together").value == [new]
-
-
 def test_together_there_are_no_queries_and_the_answer_is_not_given_away(drawn) -> None:
     app = ok(page(head="Mean of heads"))
     assert "Choose one head to see its queries, keys and values." in contents(app)
@@ -316,9 +308,10 @@ def test_kinds_of_one_stack_are_told_apart(tmp_path, drawn) -> None:
 
 
 def test_one_head_of_a_layer_that_is_too_long_as_a_whole_is_drawn(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
-    monkeypatch.setattr("attnviz.ui.head_map.THUMBNAIL_CELLS", 18)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
+    monkeypatch.setattr("attnviz.views.selected_maps.THUMBNAIL_CELLS", 18)
+    monkeypatch.setattr("attnviz.views.selected_maps.LEAST_THUMBNAIL", 3)
     count = len(own(saved / "gpt2", LONGER).attentions[0][0, 0])
     monkeypatch.setattr("attnviz.analysis.work.MOST_WORK", count**2 - 1)  # all heads of a layer take more
     link = {"model": saved / "gpt2", "text": LONGER, "layer": "layer 1", "head": "Head 1"}
@@ -331,8 +324,8 @@ def test_one_head_of_a_layer_that_is_too_long_as_a_whole_is_drawn(saved, drawn, 
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     app = ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1"))
     weights = own(saved / "gpt2", LONGER).attentions[1][0, 1].numpy()
     count = len(weights)
@@ -354,7 +347,7 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
     ok(page(model=saved / "gpt2", text=LONGER, layer="layer 1", head="Head 1", **colors))
     np.testing.assert_allclose(np.nan_to_num(drawn["heatmap"].figure.data[0].z), expected, atol=1e-5)
     # The small maps of a long layer have a range of colors of their own, also by head.
-    monkeypatch.setattr("attnviz.ui.head_map.THUMBNAIL_CELLS", 18)
+    monkeypatch.setattr("attnviz.views.selected_maps.THUMBNAIL_CELLS", 18)
     shown = {"quantity": "Mean weight", "colors": "Largest weight of this head", "layer": "layer 1", "head": "Head 1"}
     ok(page(model=saved / "gpt2", text=LONGER, **shown))
     assert drawn["heads"].figure.data[0].z.max() == LAST_CODE
@@ -368,13 +361,13 @@ def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
 
 
 def test_a_map_that_takes_long_is_drawn_from_a_sample_and_then_whole(saved, drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 50)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     link = {"model": saved / "gpt2", "text": LONGER, "layer": "layer 1", "head": "Head 1"}
     assert not ok(page(**link)).error
     expected = np.array(drawn["heatmap"].figure.data[0].z)
-    monkeypatch.setattr("attnviz.ui.long_maps.LONG_WORK", 0)
-    monkeypatch.setattr("attnviz.ui.long_maps.FIRST_SAMPLE", 1)
+    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
+    monkeypatch.setattr("attnviz.views.long_maps.FIRST_SAMPLE", 1)
     refined, downsample = threading.Event(), long_maps.downsample
 
     def slow(*head, sample=None, progress=None, **options):
@@ -589,7 +582,7 @@ def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -
 def test_a_hosted_instance_refuses_a_folder_that_was_forced_upon_it(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     with pytest.raises(ValueError, match="shows only the models that its owner lists"):
-        model_source.ModelSource(str(saved / "bert")).layers()
+        Model(name=str(saved / "bert")).layers()
 
 
 def test_notes_of_a_model_and_of_layers_that_are_missing_are_said(copied, monkeypatch) -> None:
@@ -645,13 +638,13 @@ def test_a_long_text_is_kept_in_the_session_and_not_in_the_link(saved) -> None:
     assert linked(app, "text") == [short]
     app.text_area(key="text").set_value(long).run()
     assert linked(app, "text") == []
-    assert not_linked_note("a" * 3000) in contents(app)
+    assert text_note("a" * 3000) in contents(app)
     app.switch_page("../../pages/steps.py").run()
     app.switch_page("../../pages/models.py").run()
     assert app.text_area(key="text").value == long
     app.text_area(key="text").set_value(short).run()
     assert linked(app, "text") == [short]
-    assert not_linked_note("a" * 3000) not in contents(app)
+    assert text_note("a" * 3000) not in contents(app)
     assert page(model=saved / "llama", text=long).text_area(key="text").value == long  # a link of before
 
 

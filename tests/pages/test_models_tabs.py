@@ -23,9 +23,11 @@ from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm, minilm_folder
 from attnviz.models.random_tokens import repeated_random_tokens
+from attnviz.server import jobs
+from attnviz.state.aggregation_methods import METHODS, head_choices, layer_head_names
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_charts, jobs
-from attnviz.ui.models import aggregation, head_aggregate, head_metrics, metrics_table, side_by_side
+from attnviz.ui import head_charts
+from attnviz.ui.models import aggregation, head_metrics, metrics_table, side_by_side
 from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -197,7 +199,7 @@ def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn)
 
 def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch) -> None:
     started, request = [], jobs.request
-    monkeypatch.setattr(metrics_table, "LONG_WORK", 0)
+    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
     monkeypatch.setattr(jobs, "request", lambda *job: started.append(request(*job)) or started[-1])
     app = ok(page("What heads do", leave_out="The first token"))
     started[0].thread.join()
@@ -208,8 +210,8 @@ def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch) ->
 
 def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     monkeypatch.setattr(metrics_table, "MOST_MAP_WORK", 12 * 16 * 16)
     app = ok(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
     assert set(table_of(app)["Layer"]) == {"encoder 4"}
@@ -247,14 +249,14 @@ def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
     app = ok(page("Together", together=name))
     near(cells(drawn["together-map"]), how(weights, (0, 1)))
     assert f"{name} of all 72 heads" in contents(app)
-    app.multiselect(key=aggregation.HEADS).set_value(["encoder 3", "encoder 1, head 4"]).run()
+    app.multiselect(key="heads-together").set_value(["encoder 3", "encoder 1, head 4"]).run()
     some = np.concatenate([weights[3], weights[1, 4:5]])
     near(cells(drawn["together-map"]), how(some, 0))
     assert f"{name} of encoder 1, head 4 and encoder 3" in contents(ok(app))
     # A frame around the head, and one around all of the layer.
     one, layer = drawn["together-heads"].figure.layout.shapes
-    assert one.x1 - one.x0 == layer.x1 - layer.x0
-    assert layer.y1 - layer.y0 > 12 * (one.y1 - one.y0)
+    assert layer.y1 - layer.y0 == one.y1 - one.y0
+    assert layer.x1 - layer.x0 > 12 * (one.x1 - one.x0)
     app.selectbox(key="special-tokens").select("Hidden").run()
     near(cells(drawn["together-map"]), how(some, 0)[1:-1, 1:-1])
 
@@ -311,13 +313,13 @@ def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), ran(WIDE)[0].mean((0, 1))[10])
 
 
-@pytest.mark.parametrize("name", [*head_aggregate.METHODS])
+@pytest.mark.parametrize("name", [*METHODS])
 def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, monkeypatch, name: str) -> None:
     asked = {"together": name, "layer": "encoder 1", "head": "Head 3", "special_tokens": "Hidden"}
     ok(page("Together", **asked))
     whole = cells(drawn["together-map"])
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     app = ok(page("Together", **asked, tokens_together=["10 · it", "13 · tired"]))
     near(cells(drawn["together-map"]), fewer(whole))
     near(np.nan_to_num(drawn["together-sum"].figure.data[0].y), whole[[9, 12]].sum(0))
@@ -330,8 +332,8 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
 
 
 def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 8 * 8)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 8 * 8)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
     app = ok(page("Side by side", **link))
     near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
@@ -366,8 +368,8 @@ def test_the_same_tokens_are_known_by_their_ids() -> None:
 def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
     layers = minilm().layers(EXAMPLE)
     heads |= {(2, head) for head in range(12)} if whole else set()
-    named = aggregation.head_choices(layers, range(6))
-    names = head_aggregate.layer_head_names(layers, heads)
+    named = head_choices(layers, range(6))
+    names = layer_head_names(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
 
@@ -459,7 +461,7 @@ def saved(tmp_path_factory) -> str:
 def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     link = {"model": bart, "text": "the animal was too tired", "second": "the street"}
     app = ok(page("Together", **link))
-    layers = {name for name in app.multiselect(key=aggregation.HEADS).options if "head" not in name}
+    layers = {name for name in app.multiselect(key="heads-together").options if "head" not in name}
     assert len(layers) == 2
     assert all(name.startswith("encoder") for name in layers)
     cross = next(name for name in app.selectbox(key="layer").options if "cross" in name)

@@ -72,6 +72,6 @@ def test_a_link_with_nonsense_opens(link: dict[str, object]) -> None:
 
 
 def test_a_model_that_reads_too_little_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.models.model.Model.limit", 48)
+    monkeypatch.setattr("attnviz.models.model.LoadedModel.limit", 48)
     page = open_page("models", inspect="Needle")
     assert "reads at most 48 tokens" in page.info[0].value

@@ -9,14 +9,13 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from attnviz.lessons.activations import NextWord, encoder_activations, translator_activations
-from attnviz.masks import Causal, Full
+from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
-from attnviz.models.minilm import minilm
-from attnviz.text import EXAMPLE
+from attnviz.path import NextWord, translator_activations
+from attnviz.state.path import PathState
 from attnviz.translator import EXAMPLES, load
-from attnviz.translator.model import USE_LAYERS, USES
-from attnviz.ui.path import pictures
+from attnviz.translator.encoder_decoder import USE_LAYERS, USES
+from attnviz.ui.path import depths
 from tests.support.app import contents, healthy, open_page
 
 page = partial(open_page, "path")
@@ -46,19 +45,12 @@ def test_the_whole_model_opens_with_the_next_word() -> None:
 
 @pytest.mark.parametrize("model", ["Translator", "MiniLM"])
 def test_every_layer_and_every_part_can_be_drawn(model: str) -> None:
-    if model == "Translator":
-        translation = load().translate(EXAMPLES[1])
-        record = translator_activations(load(), translation.english, translation.french)
-        logits = record["output logits"]
-        next_word = NextWord(logits.columns, logits.values[0])
-    else:
-        record, next_word = encoder_activations(minilm(), EXAMPLE), None
-    sizes = {"model": json.dumps(pictures.model_picture(record, next_word, Causal()), allow_nan=False)}
-    for name in record.layers:
-        sizes[name] = json.dumps(pictures.layer_picture(record, name, 1, next_word, Causal()), allow_nan=False)
-    for name in record:
-        if model == "Translator" or "5" in name or "embedding" in name:
-            drawn = pictures.part_picture(record, name, 1, next_word, Causal())
+    state = PathState(model=model, **({"english": EXAMPLES[1], "word": 11} if model == "Translator" else {}), head=1)
+    record = state.record
+    sizes = {"": json.dumps(depths.path_picture(state), allow_nan=False)}
+    for name in (*record.layers, *record):
+        if name in record.layers or model == "Translator" or "5" in name or "embedding" in name:
+            drawn = depths.path_picture(state.updated(open=name))
             sizes[name] = json.dumps(drawn, allow_nan=False)
             assert [crumb["open"] for crumb in drawn["trail"]][-1] == name
     assert max(map(len, sizes.values())) < MOST_BYTES
@@ -146,12 +138,15 @@ def test_an_unknown_word_is_named_and_the_last_picture_stays() -> None:
     assert picture(long)["bands"][0]["tokens"][1:3] == ["The", "animal"]
 
 
-def test_a_shorter_translation_has_its_last_word() -> None:
+def test_a_shorter_translation_opens_at_its_third_word() -> None:
     app = page(word="8", english=EXAMPLES[1])
     app.text_input(key="english").set_value("I sleep .").run()
     drawn = picture(app)
-    assert drawn["bands"][1]["tokens"] == ["<start>", "je", "dors", "."]
-    assert drawn["next"]["greedy"] == "<end>"
+    assert drawn["bands"][1]["tokens"] == ["<start>", "je", "dors"]
+    assert drawn["next"]["greedy"] == "."
+    assert "word" not in app.query_params
+    app.text_input(key="english").set_value(EXAMPLES[1]).run()
+    assert len(picture(app)["bands"][1]["tokens"]) == 8  # the last choice in this sentence
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 from attnviz.analysis.head_maps import row_summary
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
+from attnviz.state.parts import title
 from attnviz.ui.scores.normalizers import families, short_summary, summary_sentence
 from attnviz.ui.scores.similarities import change_sentences
-from attnviz.ui.widgets import title
 from tests.support.app import open_page
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def charts(app: AppTest) -> int:
     return len(app.get("bidi_component"))
 
 
-@pytest.mark.parametrize("source", ["Pretrained", "Toy"])
+@pytest.mark.parametrize("source", ["Model", "Toy"])
 def test_three_similarities_and_the_difference_of_two(source: str) -> None:
     app = page(source=source)
     assert charts(app) == 4

@@ -11,13 +11,13 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import BIASES, ALiBi
 from attnviz.formatting import number
-from attnviz.lessons.scaling import WIDTHS, measure_scaling
-from attnviz.lessons.steps import SentenceExample, Steps, TranslatorExample, compute_steps
 from attnviz.masks import Causal
+from attnviz.state.parts import title
+from attnviz.state.steps import SECOND
+from attnviz.steps import SentenceExample, Steps, TranslatorExample, compute_steps
+from attnviz.steps.scaling import WIDTHS, measure_scaling
 from attnviz.translator import load
-from attnviz.translator.model import USES
-from attnviz.ui.steps.controls import SECOND
-from attnviz.ui.widgets import title
+from attnviz.translator.encoder_decoder import USES
 from tests.support.app import contents, errors, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -202,7 +202,7 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
     link = {
         "english": english,
         "similarity": "General",
-        "translator-use": "cross",
+        "translator-use": USES["cross"],
         "translator-layer": "1",
         "translator-head": "2",
     }
@@ -217,7 +217,7 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
 
 def test_the_numbers_shown_are_those_that_ran() -> None:
     english = "some good apples are always red ."
-    link = {"translator-use": "decoder", "translator-layer": "0", "translator-head": "3"}
+    link = {"translator-use": USES["decoder"], "translator-layer": "0", "translator-head": "3"}
     app = page(attention="Translator", english=english, **link)
     layer = load().translate(english).layers()[2]
     weights = layer.mechanism(layer.inputs).weights[3]
@@ -251,7 +251,7 @@ def test_a_link_to_what_cannot_be_shown_begins_with_an_example_of_its_kind() -> 
 
 
 def test_also_the_weights_of_the_translator_are_predicted() -> None:
-    app = page(attention="Translator", part="Predict", **{"translator-use": "encoder"})
+    app = page(attention="Translator", part="Predict", **{"translator-use": USES["encoder"]})
     assert not app.exception
     found = compute_steps(TranslatorExample(use="encoder")).matrices
     told = " ".join(one.body for one in app.get("html"))
@@ -271,26 +271,12 @@ def test_from_a_sentence_to_the_translator_and_back() -> None:
     assert shows(app, compute_steps(SentenceExample()))
 
 
-@pytest.mark.parametrize(
-    ("use", "name", "query"),
-    [
-        ("cross", "Encoder–decoder attention", "2 · voiture"),
-        ("decoder", "Decoder self-attention", "2 · petite"),
-        ("Decoder self-attention", "Decoder self-attention", "2 · petite → voiture"),
-    ],
-)
-def test_an_older_link_to_a_row_of_the_translator_opens_it(use: str, name: str, query: str) -> None:
-    app = page(attention="Translator", query=query, **{"translator-use": use})
-    assert app.selectbox(key="translator-use").value == name
-    assert app.selectbox(key="query").value == "2 · petite → voiture"
-    assert shown(app)["row"] == 2
-    assert shown(app)["matrices"][0]["rows"][2] == "petite → voiture"
-
-
 def test_a_head_of_the_translator_says_where_all_heads_of_its_layer_are() -> None:
     assert "Several heads" not in contents(page())
-    shown = contents(page(attention="Translator", translator_use=USES["encoder"], english="I sleep ."))
+    head = {"translator_use": USES["encoder"], "english": "I sleep .", "similarity": "Dot"}
+    shown = contents(page(attention="Translator", **head))
     link = urlsplit(next(one for one in re.findall("href='(.*?)'", shown) if "heads-of" in one))
     several = healthy(open_page("transformer", **dict(parse_qsl(link.query))))
     assert several.segmented_control(key="heads-of").value == USES["encoder"]
     assert several.text_input(key="english").value == "I sleep ."
+    assert several.selectbox(key="similarity").value == "Dot"

@@ -16,14 +16,15 @@ from attnviz.masks import Band, Causal, Full
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
+from attnviz.state.parts import title
+from attnviz.state.transformer import SHORT, WHAT_IF, TransformerState
 from attnviz.translator import EXAMPLES, Step, Translation, load
+from attnviz.translator.encoder_decoder import USE_LAYERS, USES
 from attnviz.translator.head_ablation import ablate_heads
 from attnviz.translator.live_training import LiveTraining, Status
-from attnviz.translator.model import USE_LAYERS
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from attnviz.ui.transformer import maps, training_dynamics, what_if
+from attnviz.ui.transformer import training_dynamics, what_if
 from attnviz.ui.transformer.training import QUEUE, TRAINING
-from attnviz.ui.widgets import title
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +41,7 @@ def what_if_page(**link: str | list[str]) -> AppTest:
 
 def words(app: AppTest) -> list[list[tuple[str, str]]]:
     """The two translations, each a list of words and probabilities."""
-    lists = [one.body for one in app.get("html") if "<ol class='attnviz-compared'" in one.body]
+    lists = [one.body for one in app.get("html") if "<ol class='attnviz-row attnviz-compared'" in one.body]
     return [
         [(unescape(word), number) for word, number in re.findall(r"<li[^>]*>([^<]*)<small>([^<]*)</small>", one)]
         for one in lists
@@ -48,7 +49,7 @@ def words(app: AppTest) -> list[list[tuple[str, str]]]:
 
 
 def marked(app: AppTest) -> list[list[str]]:
-    lists = [one.body for one in app.get("html") if "<ol class='attnviz-compared'" in one.body]
+    lists = [one.body for one in app.get("html") if "<ol class='attnviz-row attnviz-compared'" in one.body]
     return [[unescape(word) for word in re.findall(r"<li class='attnviz-differs'[^>]*>([^<]*)<", one)] for one in lists]
 
 
@@ -112,18 +113,12 @@ def test_what_one_head_does_that_another_does_not() -> None:
     assert [(one.layer, one.head) for one in changing] == [(0, 2)]  # without it “pas” is missing
     assert changing[0].translation.text == "le vieux roi ne voit les jeunes oiseaux."
     said = contents(app)
-    assert "The translation changes without head 2 of layer 0." in said
+    assert "The translation changes without layer 0, head 2." in said
     assert said.count("<tr class='attnviz-changes'>") == 1
     assert f"<td>{percent(changing[0].exact, 2)}</td>" in said
     agreement = contents(page(tab="Several heads", heads_of="Encoder self-attention"))
     assert "<mark>les</mark> <mark>petits</mark> voiture rouge est belle." in agreement
-    assert "The translation changes without head 3 of layer 1." in agreement
-
-
-def test_an_older_link_to_a_training_of_ones_own_opens_it() -> None:
-    app = healthy(page(tab="How attention forms", training="Trained here"))
-    assert app.session_state["training"] == "Train in this session"
-    assert "random weights" in contents(app)
+    assert "The translation changes without layer 1, head 3." in agreement
 
 
 def french(app: AppTest) -> str:
@@ -199,9 +194,10 @@ def test_nothing_is_changed_until_somebody_changes_it() -> None:
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
 def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
     app, trained = what_if_page(similarity=variant.capitalize()), expected([], variant=variant)
-    for name, interventions in what_if.translator_presets(load(variant)).items():
+    for name, values in what_if.translator_presets(load(variant)).items():
         app.pills(key="try").select(name).run()
-        made = load(variant).translate(EXAMPLES[0], interventions)
+        state = TransformerState(similarity=variant, tab=WHAT_IF, **values)
+        made = load(variant).translate(EXAMPLES[0], state.interventions)
         shown = words(healthy(app))
         assert [word for word, _ in shown[0]] == trained
         assert [word for word, _ in shown[1]] == [step.word for step in made.steps]
@@ -209,16 +205,18 @@ def test_every_preset_gives_what_the_library_gives(variant: str) -> None:
             [step.probability for step in made.steps], abs=0.006
         )
         assert app.pills(key="try").value == name
-        looked_at = [use for use in ("encoder", "decoder", "cross") if not what_if.in_use(interventions, use).is_empty]
-        assert not looked_at or app.session_state["change"] == maps.SHORT[looked_at[0]]
+        looked_at = [use for use in USES if not state.intervention(use).is_empty]
+        assert not looked_at or app.session_state["change"] == SHORT[looked_at[0]]
 
 
 def test_presets_are_instructive() -> None:
     """Some break the translation of some examples, some leave them all right, as trained."""
     translator = load()
+    presets = what_if.translator_presets(translator)
+    interventions = {name: TransformerState(tab=WHAT_IF, **values).interventions for name, values in presets.items()}
     right = {
-        name: [translator.translate(text, interventions).alignment is not None for text in EXAMPLES]
-        for name, interventions in what_if.translator_presets(translator).items()
+        name: [translator.translate(text, changes).alignment is not None for text in EXAMPLES]
+        for name, changes in interventions.items()
     }
     assert all(right["Everything as trained"])
     assert all(right["Let the decoder see the future"])
@@ -296,7 +294,7 @@ def test_scores_with_weights_of_their_own_are_only_where_they_were_trained() -> 
         menus = {use: app.selectbox(key=f"{use}-score") for use in ("encoder", "cross")}
         assert not {title(General), title(Additive)} & {one for menu in menus.values() for one in menu.options}
         assert menus["cross"].value == "As in the model"
-        assert isinstance(what_if.trained(load(variant))["cross"].score, kind)
+        assert isinstance(load(variant).translate(EXAMPLES[0]).layers(use="cross")[0].mechanism.score, kind)
         assert "Nothing is changed." in contents(app)
         menus["cross"].select("Dot").run()
         app.pills(key="try").select("Everything as trained").run()
@@ -349,7 +347,7 @@ def ended(status: Status, problem: str = "") -> LiveTraining:
 )
 def test_who_trains_is_told_how_it_stands(make: Callable[[], LiveTraining], sentence: str) -> None:
     app = page(tab="How attention forms", training="Train in this session")
-    app.session_state[TRAINING] = training = make()
+    app.session_state[TRAINING.name] = training = make()
     assert sentence in contents(healthy(app.run()))
     assert [one.label for one in app.button if one.key == "train-stop"] == ["Leave the queue"] * (not training.is_over)
     QUEUE._queue.clear()
@@ -429,7 +427,9 @@ def test_the_changed_translation_is_at_its_end_with_the_other() -> None:
 def _current(app: AppTest) -> list[tuple[int, bool]]:
     """In each translation the word that is looked at, and whether it is the last."""
     lists = [
-        re.findall(r"<li[^>]*>", one.body) for one in app.get("html") if "<ol class='attnviz-compared'" in one.body
+        re.findall(r"<li[^>]*>", one.body)
+        for one in app.get("html")
+        if "<ol class='attnviz-row attnviz-compared'" in one.body
     ]
     at = [next(i for i, item in enumerate(items) if "aria-current" in item) for items in lists]
     return [(i, i == len(items) - 1) for i, items in zip(at, lists, strict=True)]
@@ -446,5 +446,6 @@ def test_what_a_head_does_is_said_under_its_map() -> None:
 
 
 def test_the_trained_masks_are_those_of_the_paper() -> None:
-    masks = {use: mechanism.mask for use, mechanism in what_if.trained(load()).items()}
+    translation = load().translate(EXAMPLES[0])
+    masks = {use: translation.layers(use=use)[0].mechanism.mask for use in USES}
     assert masks == {"encoder": Full(), "decoder": Causal(), "cross": Full()}

@@ -169,8 +169,7 @@ TOKENS = ["the", "cat", "sat"]
 
 def weights_of(name: str, data: bytes, **options: object) -> tuple[object, ...]:
     [layer] = Upload(File(name, data), **options).layers()
-    attention = layer.mechanism(layer.inputs)
-    np.testing.assert_allclose(attention.weights[0], WEIGHTS)
+    np.testing.assert_allclose(layer.weights[0], WEIGHTS)
     assert layer.fidelity == "weights_only"
     return layer.kind, layer.inputs.query_tokens, layer.inputs.key_tokens
 

@@ -12,6 +12,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import rotated
 from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
+from attnviz.weights_only import FixedWeights
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 RANDOM = np.random.default_rng(0)
@@ -96,7 +97,7 @@ def test_rotary_positions_turn_queries_and_keys_of_each_head_and_not_values(rota
     [layer] = Upload(npz(query=query, key=key), rotary=rotary).layers()
     assert torch.equal(layer.inputs.query[0], rotated(torch.from_numpy(query)[None], rotary)[0])
     weights = np.eye(3, dtype=np.float32)
-    assert torch.equal(from_arrays({"weights": weights}, rotary=rotary)[0].inputs.query[0], torch.from_numpy(weights))
+    assert torch.equal(from_arrays({"weights": weights}, rotary=rotary)[0].weights[0], torch.from_numpy(weights))
 
 
 def test_four_axes_are_layers():
@@ -116,10 +117,8 @@ def test_weights_come_back_exactly(shape):
     expected = weights.reshape(-1, *shape[-3:]) if len(shape) == 4 else weights.reshape(1, -1, *shape[-2:])
     assert len(layers) == len(expected)
     for layer, whole in zip(layers, expected, strict=True):
-        attention = layer.mechanism(layer.inputs)
-        assert torch.equal(attention.weights, torch.from_numpy(whole))
-        assert torch.equal(attention.output, torch.from_numpy(whole))
-        assert layer.inputs.key.shape[0] == 1
+        assert torch.equal(layer.weights, torch.from_numpy(whole))
+        assert layer.mechanism == FixedWeights()
         assert layer.kind == ("self" if shape[-1] == shape[-2] else "cross")
         assert layer.locked_reason.endswith("cannot be changed.")
 
@@ -203,7 +202,7 @@ def test_there_is_a_sample_of_every_format():
 @pytest.mark.parametrize("path", sample_files(), ids=lambda path: path.name)
 def test_samples_load_and_have_something_to_see(path):
     layers = Upload(File(path.name, path.read_bytes())).layers()
-    weights = layers[-1].mechanism(layers[-1].inputs).weights
+    weights = layers[-1].maps()
     assert 7 <= weights.shape[-1] <= 12
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), rtol=0, atol=1e-3)
     assert weights.amax(-1).mean() > 3 / weights.shape[-1]  # far from uniform
@@ -238,8 +237,9 @@ def test_numbers_of_at_most_two_bytes_are_held_as_they_came_until_a_head_is_comp
     held = from_arrays({role: array}, heads=1)
     wide = from_arrays({role: array.astype(np.float32)}, heads=1)
     for one, other in zip(held, wide, strict=True):
-        assert one.inputs.query.element_size() == array.dtype.itemsize
-        attention, expected = one.mechanism(one.inputs, heads=[1]), other.mechanism(other.inputs, heads=[1])
-        assert torch.equal(attention.weights, expected.weights)
-        assert torch.equal(attention.output, expected.output)
-        assert attention.weights.dtype == torch.float32
+        assert {tensor.element_size() for tensor in one.inputs.tensors.values()} == {array.dtype.itemsize}
+        maps, expected = one.maps([1]), other.maps([1])
+        assert torch.equal(maps, expected)
+        assert maps.dtype == torch.float32
+        if role == "vectors":
+            assert torch.equal(one.mechanism(one.inputs).output, other.mechanism(other.inputs).output)

@@ -17,6 +17,7 @@ from attnviz.patch_grid import PatchGrid
 from attnviz.trace import TraceWriter
 from attnviz.trace.mapped_inputs import MappedInputs
 from attnviz.trace.mechanism_parts import NotSaved
+from attnviz.weights_only import FixedWeights, WeightsOnly
 
 TOKENS = tuple("abcde")
 
@@ -117,8 +118,40 @@ def test_finished_weights_and_shared_tensors_are_written(tmp_path: Path) -> None
     first, second = Trace.load(tmp_path)
     assert first.locked
     assert first.fidelity is Fidelity.WEIGHTS_ONLY
-    assert torch.equal(first.mechanism(first.inputs).weights, weights[0].inputs.query)
+    assert torch.equal(first.weights, weights[0].weights)
     assert torch.equal(second.inputs.key, shared[0].inputs.key)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_weights_are_written_and_opened_as_weights(masked: bool, tmp_path: Path) -> None:
+    weights = torch.rand(2, 5, 5).masked_fill(torch.ones(5, 5).triu(1).bool() & masked, torch.nan)
+    before = Layer(
+        LayerId(), Kind.CAUSAL, WeightsOnly(weights, TOKENS, TOKENS, key_ids=(1, 2, 3, 4, 5)), FixedWeights()
+    )
+    Trace((before,)).save(tmp_path)
+    [after] = Trace.load(tmp_path)
+    assert torch.equal(after.weights.view(torch.int32), weights.view(torch.int32))
+    assert (after.mechanism, after.locked_reason) == (FixedWeights(), before.locked_reason)
+    assert after.inputs.key_ids == before.inputs.key_ids
+    [described] = json.loads((tmp_path / "trace.json").read_text())["layers"]
+    assert (described["mechanism"], [*described["tensors"]]) == (None, ["weights"])
+
+
+def test_weights_of_version_1_are_opened_as_weights(tmp_path: Path) -> None:
+    weights, identity = torch.rand(2, 5, 5), torch.eye(5)[None]
+    finished = Mechanism(scores.Dot(), normalizer=normalizers.Identity())
+    inputs = Inputs(weights, identity, identity, TOKENS, TOKENS, (0,))
+    kinds = (Fidelity.WEIGHTS_ONLY, "As they are."), (Fidelity.VERIFIED, "")
+    Trace(tuple(Layer(LayerId("layer", i), Kind.SELF, inputs, finished, *kind) for i, kind in enumerate(kinds))).save(
+        tmp_path
+    )
+    manifest = json.loads((tmp_path / "trace.json").read_text())
+    (tmp_path / "trace.json").write_text(json.dumps(manifest | {"version": 1}))
+    only_weights, vectors = Trace.load(tmp_path)
+    assert torch.equal(only_weights.weights, weights)
+    assert (only_weights.locked_reason, only_weights.inputs.special_queries) == ("As they are.", (0,))
+    assert (vectors.mechanism, vectors.weights) == (finished, None)
+    assert torch.equal(vectors.inputs.key, identity)
 
 
 def test_float32_is_written_in_16_bits_where_that_changes_nothing(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_function_of_examples_and_heads(example):
 def test_a_score_mod_of_ones_own_gives_the_weights():
     layer = captured(score_mod=lambda score, b, h, q, k: score - (q - k).abs(), block_mask=block_mask(Causal()))
     assert layer.fidelity is Fidelity.WEIGHTS_ONLY
-    weights = layer.mechanism(layer.inputs).weights
+    weights = layer.weights
     assert not weights.triu(1).any()
     torch.testing.assert_close(weights.sum(-1), torch.ones(H, L))
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attnviz.translator import EXAMPLES, load
+from attnviz.translator.encoder_decoder import HEADS, USES, ForwardPass
 from attnviz.translator.head_ablation import ablate_heads, head_ablation, head_contributions
-from attnviz.translator.model import HEADS, USES, ForwardPass
 
 
 @pytest.mark.parametrize("use", USES)

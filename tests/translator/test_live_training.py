@@ -15,6 +15,7 @@ import torch
 from attnviz import translator
 from attnviz.app_files import PACKAGE_PARENT
 from attnviz.translator import Evaluation, Translator, live_training, weights
+from attnviz.translator.encoder_decoder import MAX_POSITIONS, START, TARGET_VOCABULARY, ForwardPass
 from attnviz.translator.live_training import (
     CHECKPOINTS,
     EVALUATION_SENTENCES,
@@ -22,7 +23,6 @@ from attnviz.translator.live_training import (
     TrainingQueue,
     shipped_history,
 )
-from attnviz.translator.model import MAX_POSITIONS, START, TARGET_VOCABULARY, ForwardPass
 from attnviz.translator.train import LOG_EVERY, train
 from attnviz.translator.translation import source_ids
 

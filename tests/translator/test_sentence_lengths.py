@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.translator import EXAMPLES, load
-from attnviz.translator.model import D_MODEL, FIXED_VECTOR, ForwardPass, create_model
+from attnviz.translator.encoder_decoder import D_MODEL, FIXED_VECTOR, ForwardPass, create_model
 from attnviz.translator.sentence_lengths import (
     COMPARED,
     LENGTHS,

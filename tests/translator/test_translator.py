@@ -14,8 +14,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Additive, Dot, General
 from attnviz.translator import EXAMPLES, VARIANTS, generate_sentences, parse_sentence, weights
-from attnviz.translator.grammar import random_sentence
-from attnviz.translator.model import (
+from attnviz.translator.encoder_decoder import (
     D_MODEL,
     END,
     HEADS,
@@ -30,6 +29,7 @@ from attnviz.translator.model import (
     KeyValueCache,
     Transformer,
 )
+from attnviz.translator.grammar import random_sentence
 from attnviz.translator.train import CHECKPOINTS, DECAY, LOG_EVERY, SAMPLES, SEED, STEPS, TIMELINE, sample, train
 from attnviz.translator.translation import detokenize, source_ids, target_ids
 

@@ -25,7 +25,7 @@ from attnviz.export import flex_attention
 from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
 from attnviz.layer import Fidelity, LayerId
 from attnviz.masks import Causal, Mask, SlidingWindow, parse
-from attnviz.sources import Pretrained, Toy, from_arrays
+from attnviz.sources import Model, Toy, from_arrays
 from attnviz.trace import Trace
 from attnviz.translator import Translation, load
 
@@ -54,7 +54,7 @@ with attnviz.capturing(nn.Linear(2, 2)) as traces:
 warm = Intervention(normalizer=normalizers.Softmax(4.0), ablated=((0, 1),))
 assert_type(warm.mask, Mask | None)
 output: Tensor = attnviz.run(nn.Linear(2, 2), torch.zeros(1, 2), [warm])
-assert_type(Pretrained("a b").layers(), Trace)
+assert_type(Model("a b").layers(), Trace)
 [layer] = Toy("a b").layers()
 assert_type(layer, Layer)
 [other] = from_arrays({"query": np.zeros((2, 4)), "key": np.zeros((2, 4))}, tokens=["a", "b"])

@@ -52,9 +52,7 @@ def test_a_heatmap_costs_four_bytes_a_cell_and_a_little(monkeypatch: pytest.Monk
     sent: dict = {}
     monkeypatch.setattr(module.scripts, "mount", lambda component: lambda **given: sent.update(given))
     tokens = ["token"] * 128
-    module.chart(
-        heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", label="", name="", description="", height=9
-    )
+    module.chart(heatmap(np.zeros((128, 128), "f4"), tokens, tokens), "heatmap", height=9)
     assert len(sent["data"]) < 4 * 128 * 128 + 20_000
     header, [z] = unpacked(sent["data"])
     assert z.shape == (128, 128)
@@ -80,12 +78,12 @@ def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pyte
     clicks: list[tuple[int, int]] = []
     monkeypatch.setattr(module.scripts, "mount", lambda component: lambda **given: sent.update(given))
     state: dict = {}
-    monkeypatch.setattr(module.st, "session_state", state)
+    monkeypatch.setattr("streamlit.session_state", state)
 
     def shown(value: float) -> int:
         picture = heatmap(np.full((2, 2), value, "f4"), ["a", "b"], ["a", "b"])
         on_click = lambda row, column: clicks.append((row, column))  # noqa: E731
-        module.chart(picture, "heatmap", label="", name="", description="", height=9, on_click=on_click)
+        module.chart(picture, "heatmap", height=9, on_click=on_click)
         return unpacked(sent["data"])[0]["stamp"]
 
     old, new = shown(0.1), shown(0.2)

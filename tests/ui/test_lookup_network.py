@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnviz.lessons.lookup import EXACT, SOFTNESS
-from attnviz.lessons.lookup_gradients import lookup_gradients
+from attnviz.lookup.dictionary import EXACT, SOFTNESS
+from attnviz.lookup.gradients import lookup_gradients
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot
 from attnviz.ui.lookup import network
-from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
+from attnviz.views.lookup import LookupSelection
 
 CASES = Path(__file__).parents[1] / "cases" / "lookups.json"
 W = torch.tensor([[0.2, -1.0], [1.0, 0.2]], dtype=torch.float64)

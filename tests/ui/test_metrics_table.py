@@ -7,7 +7,8 @@ import pytest
 
 from attnviz.layer import Kind
 from attnviz.models.minilm import minilm
-from attnviz.ui.models.metrics_table import offered_metrics, positions_text
+from attnviz.state.models import offered_metrics
+from attnviz.ui.models.metrics_table import positions_text
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from attnviz import Inputs, Layer, Mechanism
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.layer import Kind, LayerId
 from attnviz.sources import Toy
-from attnviz.ui.head_map import positions
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import WHOLE, Viewport
 from attnviz.ui.minimap import LEAST, minimap
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import SLIDERS, WHOLE, Viewport
+from attnviz.ui.viewport_sliders import SLIDERS
+from attnviz.views.selected_maps import positions
 
 COUNT, HEIGHT, WIDTH = 1200, 30, 40
 SPEC = MosaicSpec(("Head 0", "Head 1", "Head 2"), 2, 2, HEIGHT, WIDTH, HEIGHT + 2, WIDTH + 2)
@@ -21,7 +22,7 @@ TOKENS = tuple(map(str, range(COUNT)))
 
 def selection(**more: object) -> Selection:
     layer = Layer(LayerId("decoder", 0), Kind.SELF, Inputs(*torch.zeros(3, 3, COUNT, 1), TOKENS, TOKENS), Mechanism())
-    one = Selection(source=Toy(), layers=[layer], mechanisms=[layer.mechanism], index=0, head=1, viewport=WHOLE)
+    one = Selection(source=Toy(), layers=[layer], index=0, head=1, viewport=WHOLE)
     return replace(one, **more)
 
 
@@ -46,7 +47,7 @@ def test_a_frame_of_one_token_can_be_seen_and_stays_in_its_tile(first: int) -> N
 
 def test_a_click_moves_the_part_and_keeps_its_size(monkeypatch) -> None:
     state: dict[str, object] = {}
-    monkeypatch.setattr("attnviz.ui.viewport.st.session_state", state)
+    monkeypatch.setattr("attnviz.ui.viewport_sliders.st.session_state", state)
     part = minimap(selection(viewport=Viewport((0, 100), (500, 540))), SPEC)
     assert part is not None
     top, left = SPEC.corner(1)

@@ -26,9 +26,10 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
+from attnviz.server import jobs
 from attnviz.text import EXAMPLE
-from attnviz.ui import jobs
-from attnviz.ui.interventions import SIDES
+from attnviz.ui import head_grid
+from attnviz.ui.intervention_widgets import SIDES
 from attnviz.ui.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
 from tests.models.test_interventions import GROUPED, SMALL, TEXT, bart, bert, bloom, llama, reads
@@ -64,7 +65,8 @@ def drawn(monkeypatch):
         charts[key] = picture
         return chart(picture, key, **how)
 
-    monkeypatch.setattr(what_if, "chart", kept)
+    for part in (what_if, head_grid):
+        monkeypatch.setattr(part, "chart", kept)
     return charts
 
 
@@ -105,7 +107,7 @@ def check(drawn, intervention, layer=3, head=1, text=EXAMPLE, pair=None):
     expected = np.stack([head_mass_shifts(*pair).numpy() for pair in zip(before, after, strict=True)])
     for place in intervention.ablated:
         expected[place] = np.nan
-    np.testing.assert_allclose(cells(drawn["if-moved"]), expected.T, atol=1e-5)
+    np.testing.assert_allclose(cells(drawn["if-moved"]), expected, atol=1e-5)
     return cosine(minilm().output(minilm().encode(text, pair)), result.output)
 
 
@@ -133,6 +135,7 @@ def test_the_work_is_that_of_what_changes(drawn, monkeypatch):
     that are too much work are refused with what can be done, and what is marked is what is shown."""
     one_layer = 12 * 16 * 16
     monkeypatch.setattr(work, "MOST_WORK", one_layer)
+    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", one_layer)
     app = ok(page())
     for name in ("Ablate this head", "Ablate this layer’s heads"):
         app.pills(key="if-try").select(name).run()
@@ -322,7 +325,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     app.text_area(key="second").set_value("").run()
     written = " ".join(model.encode(TEXT).target.tokens[1:])  # [1] and the like, which the tokenizer does not know
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
-    names = list(drawn["if-moved"].figure.layout.xaxis.ticktext)
+    names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
     model_cache.shared_cache.cache_clear()
 
@@ -381,8 +384,8 @@ def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(drawn, monkeypatch):
-    monkeypatch.setattr("attnviz.ui.viewport.MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr("attnviz.ui.head_map.CELLS", 5)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
     ok(page(**{"if-normalizer": "Softmax", "if-normalizer.temperature": "4.0"}))
     for key, layers in (("if-before", minilm().layers(EXAMPLE)), ("if-after", None)):
         layers = layers or run_with_interventions(minilm(), [TRIES["Temperature 4"]], EXAMPLE).layers

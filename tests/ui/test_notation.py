@@ -3,23 +3,24 @@
 import math
 import re
 from html import unescape
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import torch
 from torch.nn.functional import layer_norm
 
-from attnviz.lessons.steps import TranslatorExample, compute_steps
+from attnviz.formatting import dimensions
+from attnviz.state.steps import StepsState
+from attnviz.steps import TranslatorExample, compute_steps
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
-from attnviz.translator.model import LAYERS, ForwardPass, Use
-from attnviz.ui.transformer import maps, notation
+from attnviz.translator.encoder_decoder import LAYERS, ForwardPass, Use
+from attnviz.ui.transformer import notation
 from attnviz.ui.transformer.notation import (
     AttentionLayer,
     attention_layer,
     formulas,
     named_tensors,
     product_diagram,
-    size,
     steps_link,
     tensor_table,
 )
@@ -129,13 +130,9 @@ def test_the_link_opens_the_same_head_on_the_steps_page(variant: str, use: Use, 
         assert "<a" not in shown
         return
     link = urlsplit(unescape(re.findall("href='(.*?)'", shown)[0]))
-    asked = {name: value for name, [value] in parse_qs(link.query).items()}
     assert link.path == "./steps"
-    assert asked["attention"] == "Translator"
-    similarity = next(name for name in VARIANTS if name.capitalize() == asked["similarity"])
-    uses = {name: one for one, name in maps.USES.items()}
-    layer, head = (int(asked[f"translator-{name}"]) for name in ("layer", "head"))
-    example = TranslatorExample(asked["english"], similarity, uses[asked["translator-use"]], layer, head)
+    example = StepsState.read(parse_qsl(link.query)).example
+    assert example == TranslatorExample(" ".join(translation.english), variant, use, number, 1)
     weights = (
         attention_layer(translator, translation, use, number)
         .layer.mechanism(attention_layer(translator, translation, use, number).layer.inputs)
@@ -178,7 +175,7 @@ def test_the_table_holds_every_tensor_once_with_its_size() -> None:
     rows = tensor_table(tensors).splitlines()[2:]
     assert len(rows) == len(tensors) == len({one.symbol for one in tensors.values()})
     for row, one in zip(rows, tensors.values(), strict=True):
-        assert f"| {size(one)} |" in row
+        assert f"| {dimensions(one.shape)} |" in row
         assert f"`{one.code}`" in row
 
 

@@ -12,6 +12,8 @@ from math import isqrt
 import numpy as np
 import torch
 
+from attnviz.formatting import grouped
+from attnviz.language import _, plural
 from attnviz.masks.cost.counting import Counts, cache_sizes
 from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule
@@ -27,6 +29,7 @@ MOST_BLOCKS = 2**24
 STEPS_OF_A_PLACE = 400  # for each query, each key and, as they take less, each 8 blocks, in each rule
 # For each pair that is counted: to count it, and what its rule computes; a comparison has two terms, a step each.
 STEPS_OF_A_PAIR, STEPS_OF_A_DIVISION, STEPS_OF_ARITHMETIC = 8, 5, 2
+SUMMED = ("kept", "empty", "blocks", "blocks_kept", "blocks_full")  # over the heads of a layer
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,14 @@ class Cost:
     blocks_full: int  # blocks of which all pairs are allowed
 
     @property
-    def density(self) -> float:
-        """The share of pairs that are allowed."""
-        return self.kept / (self.queries * self.keys)
+    def blocks_partial(self) -> int:
+        """The blocks of which some pairs are allowed, in which a kernel evaluates the mask."""
+        return self.blocks_kept - self.blocks_full
 
     @property
-    def blocks_density(self) -> float:
-        """The share of blocks with a pair that is allowed."""
-        return self.blocks_kept / self.blocks
+    def pairs_computed(self) -> int:
+        """The pairs in the blocks that a block-sparse kernel computes."""
+        return self.blocks_kept * self.block**2
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class RuleCost:
 
 
 @dataclass(frozen=True)
-class LayerCost:
+class LayerCost(Cost):
     """The cost of all heads of a layer, which may follow several rules. All numbers are sums over heads, but `most`.
 
     `cached` is the largest number of keys that a decoder holds at once in all kv heads together. A kv head holds a key
@@ -80,8 +83,6 @@ class LayerCost:
     """
 
     rules: tuple[RuleCost, ...]
-    kv_heads: int
-    cached: int | None
 
     @property
     def heads(self) -> int:
@@ -91,51 +92,7 @@ class LayerCost:
     @property
     def pairs(self) -> int:
         """All pairs of queries and keys."""
-        first = self.rules[0].cost
-        return self.heads * first.queries * first.keys
-
-    @property
-    def kept(self) -> int:
-        """The pairs that are allowed."""
-        return self._sum("kept")
-
-    @property
-    def empty(self) -> int:
-        """The queries that see nothing, each counted in every head in which it does."""
-        return self._sum("empty")
-
-    @property
-    def most(self) -> int:
-        """The keys that one query sees in one head, at most."""
-        return max(rule.cost.most for rule in self.rules)
-
-    @property
-    def blocks(self) -> int:
-        """All blocks."""
-        return self._sum("blocks")
-
-    @property
-    def blocks_kept(self) -> int:
-        """The blocks with a pair that is allowed, which are those that a block-sparse kernel computes."""
-        return self._sum("blocks_kept")
-
-    @property
-    def blocks_full(self) -> int:
-        """The blocks of which all pairs are allowed."""
-        return self._sum("blocks_full")
-
-    @property
-    def blocks_partial(self) -> int:
-        """The blocks of which some pairs are allowed, in which a kernel evaluates the mask."""
-        return self.blocks_kept - self.blocks_full
-
-    @property
-    def pairs_computed(self) -> int:
-        """The pairs in the blocks that a block-sparse kernel computes."""
-        return self.blocks_kept * self.rules[0].cost.block ** 2
-
-    def _sum(self, name: str) -> int:
-        return sum(len(rule.heads) * int(getattr(rule.cost, name)) for rule in self.rules)
+        return self.heads * self.queries * self.keys
 
 
 def attention_flops(pairs: int, d_k: int, d_v: int) -> int:
@@ -186,8 +143,12 @@ def layer_cost(
     kv_heads = heads if kv_heads is None else kv_heads
     if heads < 1 or kv_heads < 1 or heads % kv_heads:
         raise ValueError(
-            f"The cost of a layer needs at least 1 head, and kv heads that divide the heads evenly; it got {heads} "
-            f"heads and {kv_heads} kv heads."
+            _(
+                "The cost of a layer needs at least 1 head, and kv heads that divide the heads evenly; it got {heads} "
+                "heads and {kv_heads} kv heads.",
+                heads=heads,
+                kv_heads=kv_heads,
+            )
         )
     _check_sizes(queries, keys, block)
     groups = heads_by_rule(mask, queries, keys, heads)
@@ -203,17 +164,31 @@ def layer_cost(
         shared = [range(first, first + heads // kv_heads) for first in range(0, heads, heads // kv_heads)]
         sizes = [cache_sizes(reduce(np.maximum, (last[head] for head in each))) for each in shared]
         cached = int(np.sum(sizes, axis=0).max())
-    return LayerCost(tuple(rules), kv_heads, cached)
+    summed = {name: sum(len(one.heads) * getattr(one.cost, name) for one in rules) for name in SUMMED}
+    most = max(one.cost.most for one in rules)
+    return LayerCost(queries, keys, most=most, cached=cached, block=block, rules=tuple(rules), **summed)
 
 
 def _check_sizes(queries: int, keys: int, block: int, head: int = 0) -> None:
     if min(queries, keys, block) < 1 or head < 0:
         raise ValueError(
-            "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got "
-            f"{queries} queries, {keys} keys, blocks of {block} and head {head}."
+            _(
+                "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got {queries} "
+                "queries, {keys} keys, blocks of {block} and head {head}.",
+                queries=queries,
+                keys=keys,
+                block=block,
+                head=head,
+            )
         )
     if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
-        raise ValueError(f"{blocks:,} blocks are too many to count. Take larger ones than {block} × {block}.")
+        raise ValueError(
+            _(
+                "{blocks} blocks are too many to count. Take larger ones than {block} × {block}.",
+                blocks=grouped(blocks),
+                block=block,
+            )
+        )
 
 
 class _Counter:
@@ -227,8 +202,14 @@ class _Counter:
         self.patience = MOST_STEPS - rules * (places + self.blocks // 8 * STEPS_OF_A_PLACE)
         if rules > 1 and self.patience < 0:
             raise ValueError(
-                f"The heads of this mask follow {rules} rules. {queries:,} × {keys:,} in blocks of {block} × {block} "
-                "are too many to count for each of them. Take fewer tokens, or larger blocks."
+                _(
+                    "The heads of this mask follow {rules} rules. {queries} × {keys} in blocks of {block} × {block} "
+                    "are too many to count for each of them. Take fewer tokens, or larger blocks.",
+                    rules=rules,
+                    queries=grouped(queries),
+                    keys=grouped(keys),
+                    block=block,
+                )
             )
         pairs, self.pair_steps = queries * keys, _pair_steps(terms)
         steps = pairs * self.pair_steps
@@ -248,12 +229,24 @@ class _Counter:
             if not self.can_count_pairs:
                 steps = self.pair_steps * self.rules
                 most = isqrt(min(MOST_PAIRS, MOST_PAIR_STEPS // steps))
-                raise ValueError(
-                    f"The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps:,} "
-                    f"steps each{f', in {self.rules} rules of heads' * (self.rules > 1)}. "
-                    f"{self.queries:,} × {self.keys:,} are too many for that. "
-                    f"Take at most {most:,} × {most:,}."
-                ) from None
+                values = {
+                    "reason": reason,
+                    "steps": grouped(steps),
+                    "queries": grouped(self.queries),
+                    "keys": grouped(self.keys),
+                    "most": grouped(most),
+                }
+                sentence = plural(
+                    "The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps} steps "
+                    "each. {queries} × {keys} are too many for that. Take at most {most} × {most}.",
+                    "The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps} steps "
+                    "each, in {rules} rules of heads. {queries} × {keys} are too many for that. Take at most {most} × "
+                    "{most}.",
+                    self.rules,
+                    rules=self.rules,
+                    **values,
+                )
+                raise ValueError(sentence) from None
             return _count_pairs(self.mask, self.queries, self.keys, head, self.block)
         finally:
             self.patience -= budget.spent

@@ -66,15 +66,18 @@ class IntervalCounter:
         query, start, stop, low, high = pieces
         first, begin = np.divmod(start, self.period)
         last, end = np.divmod(stop - 1, self.period)
-        one = first == last
-        parts = (
-            (first, first + 1, np.maximum(low, begin), np.where(one, np.minimum(high, end + 1), high)),
-            (first + 1, last, low, high),
-            (last, last + ~one, low, np.minimum(high, end + 1)),
-        )
+        several = np.flatnonzero(first < last)  # of the intervals: those over several lines
+        high_of_first = np.minimum(high, end + 1)
+        high_of_first[several] = high[several]
+        parts = [np.stack([first, first + 1, np.maximum(low, begin), high_of_first])]
+        if several.size:
+            query = np.concatenate([query, query[several], query[several]])
+            first, last, end, low, high = (each[several] for each in (first, last, end, low, high))
+            parts.append(np.stack([first + 1, last, low, high]))
+            parts.append(np.stack([last, last + 1, low, np.minimum(high, end + 1)]))
         rectangles = np.concatenate(parts, axis=1)
         is_filled = (rectangles[0] < rectangles[1]) & (rectangles[2] < rectangles[3])
-        return np.tile(query, 3).compress(is_filled), rectangles.compress(is_filled, axis=1)
+        return query.compress(is_filled), rectangles.compress(is_filled, axis=1)
 
     def paint(self, rectangles: np.ndarray, query: np.ndarray) -> None:
         """Records the last query that attends to these keys: each rectangle is covered by four whose sides are powers

@@ -8,6 +8,7 @@ start ≤ k < stop and low ≤ k % period < high.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +18,14 @@ from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ra
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value
 from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows, common_period, comparisons, normal_form
 from attnviz.masks.mask import Compare, Mask
-from attnviz.masks.terms import Arithmetic, Function, Number, Term, count_operations
+from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
 MAX_PIECES = 2**17  # so many pieces are in memory at once
 OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
 STEPS_OF_A_PLACE = 80  # of a term without operations, at one place
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
+ArrayFunction = Callable[[np.ndarray], Any]  # a whole number for each of an array
 
 
 class TooManyPieces(Exception):
@@ -134,10 +136,10 @@ class RowIntervals:
                     pieces = self.cut(part, pieces, along, np.sign, lambda mark: mark)
                 self.check_monotone(term, Function("abs", (left,)), Function("abs", (right,)), pieces, along)
             case Arithmetic("//", _, right) if "k" in right.names:
-                raise UnstructuredRule(_("divides by {right}").format(right=right))
+                raise UnstructuredRule(_("divides by {right}", right=right))
             case Arithmetic("%", left, right):
                 if not isinstance(right, Number) or right.number < 1:
-                    raise UnstructuredRule(_("takes the remainder of {right}").format(right=right))
+                    raise UnstructuredRule(_("takes the remainder of {right}", right=right))
                 size = right.number
                 pieces = self.cut(left, pieces, along, lambda number: number // size, lambda mark: mark * size)
             case ArrayLookup(_, turns, turned, index):
@@ -150,16 +152,9 @@ class RowIntervals:
         ends = [(value(part, pieces[QUERY], start), value(part, pieces[QUERY], end)) for part in (left, right)]
         (rises, falls), (rises_too, falls_too) = ((last > first, last < first) for first, last in ends)
         if np.any((rises & falls_too) | (falls & rises_too)):
-            raise UnstructuredRule(_("holds {term}, which rises and falls").format(term=term))
+            raise UnstructuredRule(_("holds {term}, which rises and falls", term=term))
 
-    def cut(
-        self,
-        term: Term,
-        pieces: np.ndarray,
-        along: int,
-        mark: Callable[[np.ndarray], np.ndarray],
-        least: Callable[[np.ndarray], np.ndarray],
-    ) -> np.ndarray:
+    def cut(self, term: Term, pieces: np.ndarray, along: int, mark: ArrayFunction, least: ArrayFunction) -> np.ndarray:
         """Splits intervals wherever the mark of a term changes, which must be monotonic along each.
 
         A mark is an integer that does not decrease where the term rises; `least` returns the smallest term of a mark.
@@ -191,7 +186,8 @@ class RowIntervals:
 
     def spend(self, term: Term, places: int) -> None:
         """Spends the steps of computing a term at so many places."""
-        self.budget.spend(places, count_operations(term.subterms()))
+        operations = sum("k" in part.names for part in term.subterms() if part.parts())
+        self.budget.spend(places, operations)
 
     def crossings(
         self,

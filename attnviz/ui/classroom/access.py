@@ -12,7 +12,7 @@ from attnviz import settings
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.store import StoreError, UnknownClass
 from attnviz.language import _
-from attnviz.ui import hosting
+from attnviz.server import hosting
 from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.rate_limit import RateLimit
 
@@ -34,7 +34,7 @@ class Refusal(Exception):
         self.status = status
 
 
-def problem_response(problem: Exception) -> Response:
+def problem_response(request: Request, problem: Exception) -> Response:
     """Returns the answer to a request that went wrong: a sentence for the person at the screen."""
     match problem:
         case Refusal(status=status):
@@ -52,11 +52,11 @@ def open_class(request: Request, code: str | None = None) -> LiveClass:
     Raises Refusal if too many wrong codes have come from the address of somebody who is not in the class: right and
     wrong codes get the same answer then.
     """
-    client = _client(request)
+    client = client_address(request)
     try:
         live = server_classes.classes().open(request.path_params["code"] if code is None else code)
     except UnknownClass:
-        _check_rate(WRONG_CODES, client)
+        check_rate(WRONG_CODES, client)
         raise
     if WRONG_CODES.is_spent(client) and not _is_in(live, request):
         raise _too_often()
@@ -65,14 +65,10 @@ def open_class(request: Request, code: str | None = None) -> LiveClass:
 
 def check_post(request: Request) -> None:
     """Raises Refusal for what another site's page has sent, and for too many posts."""
-    _check_rate(POSTS_OF_ADDRESS, _client(request))
-    _check_rate(POSTS, cookie_of_participant(request) or _cookie_of_teacher(request) or _client(request))
+    check_rate(POSTS_OF_ADDRESS, client_address(request))
+    teacher = request.cookies.get(TEACHER, "")[:64]  # no longer than one is; it may be of no class
+    check_rate(POSTS, cookie_of_participant(request) or teacher or client_address(request))
     check_origin(request)
-
-
-def check_start(request: Request) -> None:
-    """Raises Refusal for too many classes from one address."""
-    _check_rate(STARTS, _client(request))
 
 
 def check_origin(request: Request) -> None:
@@ -87,7 +83,7 @@ async def read_body(request: Request) -> bytes:
     async for part in request.stream():
         body += part
         if len(body) > LARGEST:
-            raise Refusal(413, _("At most {size} KB may be sent.").format(size=LARGEST >> 10))
+            raise Refusal(413, _("At most {size} KB may be sent.", size=LARGEST >> 10))
     return body
 
 
@@ -118,7 +114,7 @@ def participant(live: LiveClass, request: Request) -> str:
     if not name:
         raise Refusal(403, _("Open the page of the class first; your browser must keep its cookie."))
     if not live.has_joined(name):
-        _check_rate(JOINS, f"{_client(request)} {live.code}")
+        check_rate(JOINS, f"{client_address(request)} {live.code}")
         live.join(name)
     return name
 
@@ -163,13 +159,8 @@ def _key(cookie: str, code: str) -> str:
     return key if owner == code else ""
 
 
-def _cookie_of_teacher(request: Request) -> str:
-    """A teacher's cookie, no longer than one is; it may be of no class."""
-    return request.cookies.get(TEACHER, "")[:64]
-
-
-def _client(request: Request) -> str:
-    """The address that a request came from; of IPv6 its network."""
+def client_address(request: Request) -> str:
+    """Returns the address that a request came from; of IPv6 its network."""
     name = request.client.host if request.client else ""
     try:
         parsed = ip_address(name)
@@ -180,7 +171,8 @@ def _client(request: Request) -> str:
     return str(parsed)
 
 
-def _check_rate(limit: RateLimit, name: str) -> None:
+def check_rate(limit: RateLimit, name: str) -> None:
+    """Raises Refusal if somebody does something too often."""
     if not limit.take(name):
         raise _too_often()
 

@@ -1,7 +1,7 @@
 // The question of a poll, and what a person answers it with: tokens to tap, points to spread, a grid, texts, a number.
 
+import { button, element, header } from "../../chart/elements.js";
 import { _ } from "../../chart/words.js";
-import { element } from "../elements.js";
 
 /** @typedef {import("./types").Question} Question */
 /** @typedef {import("./types").Value} Value */
@@ -43,25 +43,22 @@ export class Ballot {
   constructor(question, mine, send) {
     this.question = question;
     this.send = send;
-    this.root = element("section", "class-ballot");
     this.status = element("p", "class-status");
     this.status.setAttribute("role", "status");
     if (mine && !question.numeric) this.chosen = { .../** @type {any} */ (mine) };
     if (mine !== null) this.message = SENT;
     /** @type {Map<number, HTMLElement>} */
     this.options = new Map();
-    this.root.append(element("h2", "", question.ask));
     const help = this.#help();
-    if (help) this.root.append(element("p", "class-note", help));
-    this.root.append(question.numeric ? this.#number(mine) : question.rows.length > 1 ? this.#grid() : this.#list());
+    const answers = question.numeric ? this.#number(mine) : question.rows.length > 1 ? this.#grid() : this.#list();
+    let bar;
     if (!question.numeric && (question.points || question.picks > 1)) {
-      const bar = element("div", "class-bar", "");
       this.again = button(_("Begin again"), "", () => this.#choose({}));
       this.submit = button(_("Send"), "class-main", () => this.#submit({ ...this.chosen }));
-      bar.append(this.submit, this.again);
-      this.root.append(bar);
+      bar = element("div", "class-bar attnviz-row", this.submit, this.again);
     }
-    this.root.append(this.status);
+    const ask = element("h2", "", question.ask);
+    this.root = element("section", "class-ballot", ask, help && element("p", "class-note", help), answers, bar, this.status);
     this.#show();
   }
 
@@ -74,34 +71,25 @@ export class Ballot {
 
   #list() {
     const { columns, points } = this.question;
-    const list = element("div", columns.some((text) => text.length > 24) ? "class-options class-texts" : "class-options");
-    columns.forEach((text, option) => list.append(this.#option(text, option)));
-    if (points) list.classList.add("class-points");
+    const list = element("div", "class-options attnviz-row", ...columns.map((text, option) => this.#option(text, option)));
+    list.classList.toggle("class-texts", columns.some((text) => text.length > 24));
+    list.classList.toggle("class-points", points > 0);
     return list;
   }
 
   #grid() {
     const { rows, columns } = this.question;
-    const place = element("div", "class-grid");
-    const table = element("table");
-    const head = element("tr");
     const word = commonWord(columns);
-    head.append(element("td", "", word), ...columns.map((text) => heading("col", text.slice(word.length))));
-    table.append(head);
-    rows.forEach((name, row) => {
-      const line = element("tr");
-      line.append(heading("row", name));
-      columns.forEach((text, column) => {
-        const cell = element("td");
+    const names = columns.map((text) => header("col", text.slice(word.length), "attnviz-one-line"));
+    const lines = rows.map((name, row) => {
+      const cells = columns.map((text, column) => {
         const made = this.#option("", row * columns.length + column);
         made.setAttribute("aria-label", `${name}, ${text}`);
-        cell.append(made);
-        line.append(cell);
+        return element("td", "", made);
       });
-      table.append(line);
+      return element("tr", "", header("row", name, "attnviz-one-line"), ...cells);
     });
-    place.append(table);
-    return place;
+    return element("div", "class-grid", element("table", "", element("tr", "", element("td", "", word), ...names), ...lines));
   }
 
   /** @param {string} text @param {number} option */
@@ -113,18 +101,17 @@ export class Ballot {
 
   /** @param {Value | null} mine */
   #number(mine) {
-    const form = element("form", "class-bar");
     const field = element("input");
     Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", value: mine === null ? "" : String(mine) });
     field.setAttribute("aria-label", _("Your number"));
     this.submit = element("button", "class-main", _("Send"));
-    form.append(field, this.submit);
-    form.addEventListener("submit", (event) => {
+    const form = element("form", "class-bar attnviz-row", field, this.submit);
+    form.onsubmit = (event) => {
       event.preventDefault();
       const value = Number(field.value.trim().replace(",", "."));
       if (field.value.trim() === "" || !Number.isFinite(value)) this.#say(_("Write a number, such as 0.25."), true);
       else this.#submit(value);
-    });
+    };
     return form;
   }
 
@@ -191,23 +178,8 @@ export class Ballot {
 
 const SENT = _("Sent. You can change it until the vote ends.");
 
-/** @param {string} text @param {string} className @param {() => void} press */
-export function button(text, className, press) {
-  const made = element("button", className, text);
-  made.type = "button";
-  made.addEventListener("click", press);
-  return made;
-}
-
 /** The first word of all names, such as “Head ”, which a narrow table says once. @param {string[]} names */
 export function commonWord(names) {
   const word = names[0].slice(0, names[0].indexOf(" ") + 1);
   return names.every((name) => name.startsWith(word)) ? word : "";
-}
-
-/** @param {string} scope @param {string} text */
-function heading(scope, text) {
-  const made = element("th", "", text);
-  made.scope = scope;
-  return made;
 }

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import parse_qs, quote
 
-import streamlit as st
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.requests import Request
@@ -15,13 +14,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from attnviz import settings
 from attnviz.app_files import ASSETS
-from attnviz.classroom.live_class import check_link
-from attnviz.classroom.store import StoreError, UnknownClass
+from attnviz.classroom.page_link import check_link
+from attnviz.classroom.store import UnknownClass
 from attnviz.language import current_language
-from attnviz.ui import scripts, styles
-from attnviz.ui.addresses import address
+from attnviz.server import scripts, styles
+from attnviz.server.addresses import address
+from attnviz.server.streamlit_internals import CLIENT_FILES
 from attnviz.ui.classroom import access, server_classes
-from attnviz.ui.classroom.states import class_address
+from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.html import translated
 
 _FOLDER = Path(__file__).parent
@@ -50,16 +50,13 @@ def entrance_page(request: Request) -> Response:
 async def start_class(request: Request) -> Response:
     """Starts a class, unless this browser teaches one already, and leads back to the page where it was started, whose
     run then belongs to the teacher."""
-    try:
-        access.check_origin(request)
-        form = parse_qs((await access.read_body(request)).decode("utf-8", "replace"))
-        response = RedirectResponse(address(f"/{_page_or_start(form.get('back', [''])[0])}"), 303)
-        if await to_thread.run_sync(access.class_of_teacher, request.cookies.get(access.TEACHER, "")):
-            return response
-        access.check_start(request)
-        teaching = await to_thread.run_sync(server_classes.classes().start)
-    except (access.Refusal, ValueError, StoreError) as problem:
-        return access.problem_response(problem)
+    access.check_origin(request)
+    form = parse_qs((await access.read_body(request)).decode("utf-8", "replace"))
+    response = RedirectResponse(address(f"/{_page_or_start(form.get('back', [''])[0])}"), 303)
+    if await to_thread.run_sync(access.class_of_teacher, request.cookies.get(access.TEACHER, "")):
+        return response
+    access.check_rate(access.STARTS, access.client_address(request))
+    teaching = await to_thread.run_sync(server_classes.classes().start)
     access.set_cookie(response, access.TEACHER, f"{teaching.code}.{teaching.key}", address("/"))
     return response
 
@@ -95,9 +92,9 @@ def _page_or_start(link: str) -> str:
 
 
 def _page(name: str, **values: object) -> str:
-    text = (_FOLDER / name).read_text(encoding="utf-8")
+    page, body = (translated((_FOLDER / each).read_text(encoding="utf-8")) for each in ("page.html", name))
     head = _head() + scripts.words_element()
-    return translated(text).format(lang=current_language(), head=head, icon=_icon(), **values)
+    return page.format(lang=current_language(), head=head, icon=_icon(), body=body.format(**values))
 
 
 @cache
@@ -115,5 +112,5 @@ def _head() -> Markup:
 
 def _font() -> Markup:
     """The font of the app, from Streamlit's own files; nothing if they have another one."""
-    files = (Path(st.__file__).parent / "static" / "static" / "media").glob("SourceSansVF-Upright*.woff2")
+    files = (CLIENT_FILES / "media").glob("SourceSansVF-Upright*.woff2")
     return Markup("").join(Markup(_FONT).format(address(f"/static/media/{file.name}")) for file in files)  # noqa: S704

@@ -9,7 +9,7 @@ from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.question import Question
 from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.access import check_teacher, participant
-from attnviz.ui.classroom.states import Json
+from attnviz.ui.classroom.class_json import Json
 
 Action = Callable[[LiveClass, Request, Json], Json | None]
 
@@ -28,14 +28,6 @@ def _message(live: LiveClass, request: Request, content: Json) -> None:
 
 def _ask(live: LiveClass, request: Request, content: Json) -> Json:
     return {"poll": live.ask(Question.from_json(json.dumps(content.get("question"))))}
-
-
-def _read(live: LiveClass, request: Request, content: Json) -> None:
-    live.mark_read(str(content.get("id")))
-
-
-def _clear(live: LiveClass, request: Request, content: Json) -> None:
-    live.remove_silent()
 
 
 def _end(live: LiveClass, request: Request, content: Json) -> None:
@@ -57,9 +49,9 @@ OF_TEACHER: dict[str, Action] = {
     "vote-again": lambda live, *_: live.vote_again(),
     "reveal": lambda live, *_: live.reveal(),
     "dismiss": lambda live, *_: live.dismiss(),
-    "read": _read,
+    "read": lambda live, _request, content: live.mark_read(str(content.get("id"))),
     "names": lambda live, _request, content: live.show_names(content.get("show") is True),
-    "clear": _clear,
+    "clear": lambda live, *_: live.remove_silent(),
     "end": _end,
 }
 ACTIONS: dict[str, Action] = {

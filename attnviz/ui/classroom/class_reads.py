@@ -7,11 +7,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from attnviz.classroom.report import answers_csv, class_lesson
-from attnviz.classroom.store import StoreError, Versions
-from attnviz.language import _, current_language
+from attnviz.classroom.store import Versions
+from attnviz.language import _
 from attnviz.ui.classroom import access, server_classes
 from attnviz.ui.classroom.access import Refusal, open_class
-from attnviz.ui.classroom.states import Json, own_state, teacher_state
+from attnviz.ui.classroom.class_json import Json, own_state, teacher_state
 
 MOST_LISTENERS = 1_000  # of a class
 KEEP = "private, max-age=86400, immutable"
@@ -21,12 +21,9 @@ async def events(request: Request) -> Response:
     """News of a class as server-sent events: the versions of what everybody sees, or of what the teacher sees."""
     part = "panel" if request.query_params.get("part") == "panel" else "state"
     watcher = server_classes.watcher()
-    try:
-        live = await to_thread.run_sync(open_class, request)
-        if watcher.count(live.code) >= MOST_LISTENERS:
-            raise Refusal(503, _("Too many people listen to this class."))
-    except (Refusal, ValueError, StoreError) as problem:
-        return access.problem_response(problem)
+    live = await to_thread.run_sync(open_class, request)
+    if watcher.count(live.code) >= MOST_LISTENERS:
+        raise Refusal(503, _("Too many people listen to this class."))
 
     async def news() -> AsyncIterator[str]:
         async for version in watcher.listen(live.code):
@@ -43,7 +40,7 @@ def state(request: Request) -> Response:
     live = open_class(request)
     participant = access.participant(live, request)
     version = _version(live.version, "state")
-    shared = server_classes.state_for_all(live.code, version, current_language())
+    shared = server_classes.state_for_all(live.code, version)
     return _fresh({"version": version, **shared, **own_state(live, participant)})
 
 
@@ -80,7 +77,7 @@ def result_chart(request: Request) -> Response:
     """A chart of the results of a vote."""
     code, stamp, number = open_class(request).code, request.path_params["stamp"], request.path_params["number"]
     try:
-        charts = server_classes.charts_for_all(code, stamp, current_language())
+        charts = server_classes.charts_for_all(code, stamp)
     except LookupError:
         raise Refusal(404, _("This vote is over.")) from None
     if number >= len(charts):

@@ -55,7 +55,7 @@ export class Connection {
     try {
       do {
         this.waits = false;
-        const state = await this.get(this.part);
+        const state = await this.get();
         if (!state) return;
         this.seen = String(state.version);
         this.tell("live");
@@ -76,12 +76,9 @@ export class Connection {
     setTimeout(() => this.ended || this.read(), AGAIN);
   }
 
-  /**
-   * @param {string} part
-   * @returns {Promise<any>} null if the class has ended
-   */
-  async get(part) {
-    const response = await fetch(`${this.address}/${part}`, { cache: "no-store", headers: language() });
+  /** @returns {Promise<any>} what is read; null if the class has ended */
+  async get() {
+    const response = await fetch(`${this.address}/${this.part}`, { cache: "no-store", headers: language() });
     if (response.status === 404) return this.end();
     if (!response.ok) throw new Error(await response.text());
     return response.json();

@@ -1,12 +1,13 @@
 // The page of a follower: the teacher's pictures as they change, the question of a poll, and the ways out and back.
 
+import { element } from "../../chart/elements.js";
 import { _ } from "../../chart/words.js";
-import { element } from "../elements.js";
-import { Ballot, button } from "./ballot.js";
+import { Ballot } from "./ballot.js";
 import { Connection } from "./connection.js";
-import { askTeacher, overPage } from "./question_form.js";
+import { askForText } from "./dialogs.js";
 import { remember } from "./guest.js";
 import { PageView, ResultView } from "./pictures.js";
+import { askTeacher } from "./question_form.js";
 
 /** @typedef {import("./types").State} State */
 
@@ -41,7 +42,7 @@ class Follower {
     this.mine = /** @type {HTMLAnchorElement} */ (part("mine"));
     this.names = part("names");
     this.connection = new Connection(page.address, "state", (state) => this.show(state), (status) => this.tell(status));
-    part("ask").addEventListener("click", () => askTeacher(this.connection, this.state?.link ?? "", this.#cell()));
+    part("ask").addEventListener("click", () => askTeacher(this.connection, this.state?.link ?? "", this.view.root));
     part("name").addEventListener("click", () => this.#name());
     const kept = remember(page.code, page.address);
     this.mine.hidden = !kept;
@@ -95,40 +96,15 @@ class Follower {
     window.scrollTo(0, 0);
   }
 
-  /** The sentence of the cell that was tapped last. */
-  #cell() {
-    const sentences = [...this.view.root.querySelectorAll(".attnviz-sentence:not(.attnviz-hint)")];
-    return sentences.find((one) => one.textContent)?.textContent ?? "";
-  }
-
   #name() {
-    const dialog = element("dialog", "class-dialog");
-    const form = element("form");
-    form.method = "dialog";
     const field = element("input");
     Object.assign(field, { maxLength: 40, value: this.state?.nickname ?? "", autocomplete: "off" });
-    field.setAttribute("aria-label", _("Nickname"));
-    const problem = element("p", "class-error");
-    const bar = element("div", "class-bar");
-    const save = button(_("Save"), "class-main", async () => {
-      try {
-        await this.connection.send("nickname", { text: field.value });
-        if (this.state) this.state.nickname = field.value.trim();
-        dialog.close();
-      } catch (error) {
-        problem.textContent = /** @type {Error} */ (error).message;
-      }
+    const note = _("Nobody but the teacher sees it, unless the teacher shows it to all.");
+    const texts = { title: _("A nickname, if you want one"), note, label: _("Nickname"), action: _("Save") };
+    askForText(texts, field, async (text) => {
+      await this.connection.send("nickname", { text });
+      if (this.state) this.state.nickname = text;
     });
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      save.click();
-    });
-    bar.append(save, button(_("Cancel"), "", () => dialog.close()));
-    form.append(element("h2", "", _("A nickname, if you want one")), element("p", "class-note", _("Nobody but the teacher sees it, unless the teacher shows it to all.")), field, problem, bar);
-    dialog.append(form);
-    dialog.addEventListener("close", () => dialog.remove());
-    overPage(dialog);
-    dialog.showModal();
   }
 }
 

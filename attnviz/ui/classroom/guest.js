@@ -1,10 +1,10 @@
 // A follower who has left to explore: the way back to the class, and a question to the teacher about the own state.
 
+import { button, element } from "../../chart/elements.js";
 import { _ } from "../../chart/words.js";
-import { element } from "../elements.js";
-import { button } from "./ballot.js";
 import { Connection } from "./connection.js";
-import { askTeacher, overPage } from "./question_form.js";
+import { putOverPage } from "./dialogs.js";
+import { askTeacher } from "./question_form.js";
 
 const CLASS = "attnviz-class"; // the address of the class that this tab takes part in
 const MINE = "attnviz-class-mine"; // what was explored last
@@ -22,7 +22,7 @@ export function remember(code, address) {
   return sessionStorage.getItem(MINE);
 }
 
-/** The page of the app and its parameters, below the folder of the first page, which leads to Explore. @param {Location} location */
+/** The page of the app and its parameters, below the folder of the first page; Explore in place of the first. @param {Location} location */
 export function pageLink(location) {
   return (location.pathname.split("/").at(-1) || "explore") + location.search;
 }
@@ -45,7 +45,6 @@ export function showWayBack(window) {
   window.addEventListener("pagehide", keep);
   window.addEventListener("visibilitychange", keep);
   const connection = { send: (/** @type {string} */ what, /** @type {object} */ content) => Connection.prototype.send.call({ address }, what, content) };
-  const bar = element("div", "class-guest");
   const back = element("a", "class-main", _("Back to the class"));
   back.href = address;
   back.target = "_self";
@@ -54,7 +53,7 @@ export function showWayBack(window) {
     bar.remove();
   });
   leave.setAttribute("aria-label", _("Leave the class"));
-  const sentence = () => document.querySelector(".attnviz-sentence:not(.attnviz-hint):not(:empty)")?.textContent ?? "";
-  bar.append(back, button(_("Ask the teacher"), "", () => askTeacher(connection, pageLink(location), sentence())), leave);
-  window.addEventListener("load", () => overPage(bar));
+  const ask = button(_("Ask the teacher"), "", () => askTeacher(connection, pageLink(location), document));
+  const bar = element("div", "class-guest attnviz-row", back, ask, leave);
+  window.addEventListener("load", () => putOverPage(bar));
 }

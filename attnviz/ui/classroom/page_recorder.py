@@ -4,14 +4,10 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from streamlit.proto.Block_pb2 import Block
-from streamlit.proto.Element_pb2 import Element
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.runtime.scriptrunner import get_script_run_ctx
+from attnviz.server.streamlit_internals import Block, Element, ForwardMsg, messages_to
 
 MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
 CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold controls or what is folded
@@ -91,21 +87,6 @@ def _plain(markdown: str) -> str:
     return MARKS.sub(lambda match: match[1] or "", markdown)
 
 
-@contextmanager
-def recording(recorder: PageRecorder | None) -> Iterator[None]:
+def recording(recorder: PageRecorder | None) -> AbstractContextManager[None]:
     """Adds what is drawn within the block to a recorder, if there is one."""
-    context = get_script_run_ctx(suppress_warning=True)
-    if recorder is None or context is None:
-        yield
-        return
-    send = context.enqueue
-
-    def enqueue(message: ForwardMsg) -> None:
-        recorder.add(message)
-        send(message)
-
-    context.enqueue = enqueue  # type: ignore[method-assign,assignment]
-    try:
-        yield
-    finally:
-        del context.enqueue
+    return messages_to(recorder.add) if recorder else nullcontext()

@@ -1,8 +1,8 @@
 // Pictures outside of Streamlit: what the teacher's page has drawn, and the charts of results.
 
 import { Chart } from "../../chart/chart.js";
-import { unpack } from "../../chart/payload.js";
-import { element } from "../elements.js";
+import { element } from "../../chart/elements.js";
+import { fromBase64, unpack } from "../../chart/payload.js";
 
 /**
  * @typedef {object} Node
@@ -25,6 +25,10 @@ const BASE = new URL("../../", import.meta.url);
 export class PageView {
   /** @type {Map<string, { root: HTMLElement, remove: () => void }>} */
   mounted = new Map();
+  /** @type {typeof this.mounted} */
+  before = new Map(); // of which those that stay are taken
+  /** @type {Promise<void>[]} */
+  drawings = [];
 
   /**
    * @param {HTMLElement} root
@@ -37,57 +41,48 @@ export class PageView {
 
   /** @param {Node[]} nodes */
   async show(nodes) {
-    /** @type {Promise<void>[]} */
-    const waiting = [];
-    const before = this.mounted;
-    this.mounted = new Map();
-    this.root.replaceChildren(...nodes.map((node) => this.#node(node, before, waiting)));
-    for (const { remove } of before.values()) remove();
-    await Promise.all(waiting);
+    [this.before, this.mounted, this.drawings] = [this.mounted, new Map(), []];
+    this.root.replaceChildren(...nodes.map((node) => this.#node(node)));
+    for (const { remove } of this.before.values()) remove();
+    await Promise.all(this.drawings);
   }
 
   /**
    * @param {Node} node
-   * @param {Map<string, { root: HTMLElement, remove: () => void }>} before
-   * @param {Promise<void>[]} waiting
    * @returns {HTMLElement}
    */
-  #node(node, before, waiting) {
+  #node(node) {
     switch (node.kind) {
       case "heading":
-        return element("h2", "class-heading", node.text);
+        return element("h2", "", node.text);
       case "text":
         return element("p", "class-caption", node.text);
       case "html":
         return clean(node.body ?? "");
       case "component":
-        return this.#component(node, before, waiting);
+        return this.#component(node);
       default: {
-        const made = element("div", node.kind === "column" ? "class-column" : "class-block");
+        const children = (node.children ?? []).map((child) => this.#node(child));
+        const made = element("div", `class-${node.kind} attnviz-stack`, ...children);
         if (node.weight) made.style.setProperty("--weight", String(Math.round(node.weight * 100)));
         if (node.key) made.classList.add(`st-key-${node.key}`);
-        made.append(...(node.children ?? []).map((child) => this.#node(child, before, waiting)));
         return made;
       }
     }
   }
 
-  /**
-   * @param {Node} node
-   * @param {Map<string, { root: HTMLElement, remove: () => void }>} before
-   * @param {Promise<void>[]} waiting
-   */
-  #component({ name = "", key = "", bytes, json }, before, waiting) {
+  /** @param {Node} node */
+  #component({ name = "", key = "", bytes, json }) {
     const id = `${name} ${key}`;
-    const kept = before.get(id);
-    before.delete(id);
-    const root = kept?.root ?? element("div", `class-picture st-key-${key}`);
+    const kept = this.before.get(id);
+    this.before.delete(id);
+    const root = kept?.root ?? element("div", `st-key-${key}`);
     const { module, html } = this.components[name];
     if (!kept) root.innerHTML = html; // ours
     const data = bytes === undefined ? JSON.parse(json ?? "null") : fromBase64(bytes);
     const entry = { root, remove: kept?.remove ?? (() => {}) };
     this.mounted.set(id, entry);
-    waiting.push(
+    this.drawings.push(
       import(new URL(module, BASE).href).then(({ default: show }) => {
         entry.remove = show({ data, parentElement: root, setTriggerValue: () => {}, setStateValue: () => {} }) ?? entry.remove;
       }),
@@ -106,7 +101,7 @@ export class ResultView {
   /** @param {number} share of the window's height that charts have at least */
   constructor(share = 0) {
     this.share = share;
-    this.root = element("div", "class-result");
+    this.root = element("div", "class-result attnviz-stack");
   }
 
   /** @param {import("./types").Result | null} result */
@@ -123,9 +118,8 @@ export class ResultView {
       return place;
     });
     for (const { chart } of before.values()) chart.close();
-    const charts = element("div", "class-charts");
-    charts.append(...places.map(({ holder }) => holder));
-    this.root.replaceChildren(...sentences, charts);
+    const holders = places.map(({ holder }) => holder);
+    this.root.replaceChildren(...sentences, ...(holders.length ? [element("div", "class-charts", ...holders)] : []));
     await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address, this.share * window.innerHeight)));
   }
 
@@ -159,22 +153,15 @@ async function load(chart, address, least) {
  * @param {string} body
  */
 function clean(body) {
-  const made = element("div", "class-html stHtml");
   const parsed = new DOMParser().parseFromString(body, "text/html").body;
   for (const unwanted of parsed.querySelectorAll(UNWANTED)) unwanted.remove();
   for (const one of parsed.querySelectorAll("*"))
     for (const { name, value } of [...one.attributes])
       if (name.startsWith("on") || (["href", "src"].includes(name) && !isWeb(value))) one.removeAttribute(name);
-  made.append(...parsed.childNodes);
-  return made;
+  return element("div", "class-html stHtml", ...parsed.childNodes);
 }
 
 /** @param {string} address */
 function isWeb(address) {
   return URL.canParse(address, location.href) && /^https?:$/.test(new URL(address, location.href).protocol);
-}
-
-/** @param {string} text */
-function fromBase64(text) {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }

@@ -12,7 +12,7 @@ from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.language import N_, _
-from attnviz.ui import scripts
+from attnviz.server import scripts
 
 VOTE, FIRST, SECOND, TRUTH = N_("the room"), N_("first vote"), N_("second vote"), N_("the truth")
 HEIGHT = 300  # pixels
@@ -43,17 +43,16 @@ def _grid(results: Results, shares: np.ndarray) -> Chart[ChartSpec]:
     question = results.question
     picture = heatmap(shares, question.rows, question.columns, largest=largest, fan=False, sentences=CELL)
     picture.figure.update_layout(yaxis_title_text="", xaxis_title_text="")
-    return picture
+    return picture.with_about(
+        label=_("Answers of the room"), description=_("The share of the answers that each option has."), hint=""
+    )
 
 
 def _bins(edges: np.ndarray) -> list[str]:
-    return [_("{low} to {high}").format(low=f"{low:.3g}", high=f"{high:.3g}") for low, high in pairwise(edges)]
+    return [_("{low} to {high}", low=f"{low:.3g}", high=f"{high:.3g}") for low, high in pairwise(edges)]
 
 
 def packed_chart(picture: Chart[ChartSpec], number: int) -> bytes:
     """Returns what the browser draws a chart from."""
-    sent = header(
-        picture, f"result-{number}", label=_("Answers of the room"), name="answers of the room", grows=False,
-        description=_("The share of the answers that each option has."), height=HEIGHT,
-    )  # fmt: skip
+    sent = header(picture, f"result-{number}", height=HEIGHT, grows=False)
     return pack(sent | {"plotly": scripts.plotly_address()})

@@ -1,16 +1,18 @@
 """The classes of this server, who listens to their news, and what is computed of them once for all who follow."""
 
-from functools import cache, lru_cache
+from functools import cache
 from threading import Lock
 
 from attnviz import settings
 from attnviz.classroom.live_class import Classes
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
+from attnviz.result_cache import ResultCache
+from attnviz.ui.classroom.class_json import Json, closed_results, shared_state
 from attnviz.ui.classroom.result_charts import packed_chart, result_charts
-from attnviz.ui.classroom.states import Json, closed_results, shared_state
 from attnviz.ui.classroom.watcher import Watcher
 
 _COMPUTING = Lock()  # a whole class asks at once for what is computed for the first
+_RESULTS = ResultCache(128)  # in the languages of the requests
 
 
 @cache
@@ -30,17 +32,24 @@ def end_streams() -> None:
     watcher().stop()
 
 
-def state_for_all(code: str, version: str, in_language: str) -> Json:
-    """Returns what everybody sees of a class at a version, in the language of the request."""
+def state_for_all(code: str, version: str) -> Json:
+    """Returns what everybody sees of a class at a version."""
     with _COMPUTING:
-        return _state(code, version, in_language)
+        return _RESULTS.once(lambda: shared_state(classes().open(code)), "state", code, version)
 
 
-def charts_for_all(code: str, stamp: str, in_language: str) -> tuple[bytes, ...]:
-    """Returns the charts of the results with a stamp, in the language of the request. Raises LookupError if the class
-    does not show them now."""
+def charts_for_all(code: str, stamp: str) -> tuple[bytes, ...]:
+    """Returns the charts of the results with a stamp. Raises LookupError if the class does not show them now."""
+
+    def compute() -> tuple[bytes, ...]:
+        results = closed_results(classes().open(code), stamp)
+        if results is None:
+            raise LookupError(stamp)
+        charts = result_charts(results[0], revealed=results[1])
+        return tuple(packed_chart(chart, number) for number, (_title, chart) in enumerate(charts))
+
     with _COMPUTING:
-        return _charts(code, stamp, in_language)
+        return _RESULTS.once(compute, "charts", code, stamp)
 
 
 def delete_expired_classes() -> None:
@@ -51,19 +60,4 @@ def delete_expired_classes() -> None:
 
 def forget_results() -> None:
     """Forgets what this process computed of classes; it is computed again when it is read."""
-    _state.cache_clear()
-    _charts.cache_clear()
-
-
-@lru_cache(maxsize=64)
-def _state(code: str, version: str, in_language: str) -> Json:
-    return shared_state(classes().open(code))
-
-
-@lru_cache(maxsize=64)
-def _charts(code: str, stamp: str, in_language: str) -> tuple[bytes, ...]:
-    results = closed_results(classes().open(code), stamp)
-    if results is None:
-        raise LookupError(stamp)
-    charts = result_charts(results[0], revealed=results[1])
-    return tuple(packed_chart(chart, number) for number, (_title, chart) in enumerate(charts))
+    _RESULTS.drop()

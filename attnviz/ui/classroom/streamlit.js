@@ -1,8 +1,6 @@
-// The teacher's panel as a Streamlit component: the only module here that knows Streamlit.
+// The teacher's panel as a Streamlit component.
 
 import { mounts } from "../../chart/mounts.js";
 import { TeacherPanel } from "./teacher.js";
 
-/** @typedef {{ data: import("./types").Panel, parentElement: Element }} Component */
-
-export default mounts(".attnviz-classroom", TeacherPanel, (view, /** @type {Component} */ { data }) => view.show(data));
+export default mounts(".attnviz-classroom", TeacherPanel);

@@ -1,12 +1,11 @@
 // The teacher's panel at the foot of each page: the code, who is here, the poll and its result, questions of the room.
 
+import { button, element } from "../../chart/elements.js";
 import { _, plural } from "../../chart/words.js";
-import { element } from "../elements.js";
 import { openPage } from "../navigation/links.js";
-import { button } from "./ballot.js";
 import { Connection } from "./connection.js";
+import { openDialog } from "./dialogs.js";
 import { ResultView } from "./pictures.js";
-import { overPage } from "./question_form.js";
 
 /** @typedef {import("./types").Panel} Panel */
 /** @typedef {import("./types").Room} Room */
@@ -29,22 +28,21 @@ export class TeacherPanel {
   constructor(root) {
     this.root = root;
     this.results = new ResultView(0.42);
-    this.poll = element("section", "class-poll");
+    this.poll = element("section", "class-poll attnviz-stack");
     this.count = element("p", "class-count");
     this.meter = element("progress");
-    this.list = element("section", "class-list");
+    this.list = element("section", "class-list attnviz-stack");
     this.problem = element("p", "class-error");
     this.problem.setAttribute("role", "alert");
     this.names = element("p", "class-names");
-    this.bar = element("div", "class-bar");
     this.code = button("", "class-code", () => this.#showCode());
     this.code.title = _("Show the code to the room");
     this.here = element("span", "class-here");
     this.status = element("span", "class-status");
     this.status.setAttribute("role", "status");
     this.menus = new Map([["ask", _("Ask")], ["messages", _("Questions")], ["more", _("More")]].map(([name, text]) => [name, button(text, "", () => this.#toggle(name))]));
-    this.bar.append(this.code, this.here, ...this.menus.values(), this.status);
-    root.append(this.poll, this.list, this.problem, this.names, this.bar);
+    const bar = element("div", "class-bar attnviz-row", this.code, this.here, ...this.menus.values(), this.status);
+    root.append(this.poll, this.list, this.problem, this.names, bar);
     this.keys = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && this.open && (event.stopPropagation(), this.#toggle(""));
     window.addEventListener("keydown", this.keys, true);
   }
@@ -62,15 +60,9 @@ export class TeacherPanel {
     this.results.html = panel.chart;
     if (this.connection?.address !== panel.address) {
       this.connection?.close();
-      this.connection = new Connection(panel.address, "panel", (room) => this.#receive(room), (status) => this.#tell(status));
+      this.connection = new Connection(panel.address, "panel", (room) => this.#draw(room), (status) => this.#tell(status));
       if (sessionStorage.getItem(SEEN) !== panel.code) this.#showCode();
     }
-    this.#draw();
-  }
-
-  /** @param {Room} room */
-  #receive(room) {
-    this.room = room;
     this.#draw();
   }
 
@@ -81,12 +73,13 @@ export class TeacherPanel {
     this.status.textContent = status === "lost" ? _("Connection lost. Trying again …") : "";
   }
 
-  /** Sends what the teacher does, and closes the list once it is done. @param {string} what @param {object} [content] */
+  /** Sends what the teacher does, and closes its list once it is done. @param {string} what @param {object} [content] */
   async #send(what, content) {
+    const { open } = this; // another list may be opened before the answer comes
     try {
       await this.connection?.send(what, content);
       this.problem.textContent = "";
-      this.#toggle("");
+      if (this.open === open) this.#toggle("");
     } catch (error) {
       this.problem.textContent = /** @type {Error} */ (error).message;
     }
@@ -99,8 +92,9 @@ export class TeacherPanel {
   }
 
   /** Shows what is new. Elements that stay are not made anew: a press or a text of the teacher may be under way. */
-  #draw() {
-    const { panel, room } = this;
+  #draw(room = this.room) {
+    this.room = room;
+    const { panel } = this;
     if (!panel) return;
     const unread = room?.messages.filter((one) => !one.read).length ?? 0;
     this.code.textContent = panel.code;
@@ -141,14 +135,14 @@ export class TeacherPanel {
   }
 
   #write() {
-    const form = element("form", "class-own");
     const ask = field(_("Question"), _("What do you expect?"), 200);
     const options = [1, 2, 3, 4].map((number) => field(_("Answer {number}", { number }), number > 2 ? _("Answer {number}, or nothing", { number }) : _("Answer {number}", { number }), 80));
-    const right = element("select");
+    const answers = [1, 2, 3, 4].map((number) => new Option(_("Answer {number} is right", { number }), String(number - 1)));
+    const right = element("select", "", new Option(_("No answer is right or wrong"), ""), ...answers);
     right.setAttribute("aria-label", _("The right answer"));
-    right.append(new Option(_("No answer is right or wrong"), ""), ...[1, 2, 3, 4].map((number) => new Option(_("Answer {number} is right", { number }), String(number - 1))));
     const problem = element("p", "class-error");
-    form.addEventListener("submit", async (event) => {
+    const form = element("form", "class-own attnviz-stack", ask, ...options, right, problem, element("button", "class-main", _("Ask")));
+    form.onsubmit = async (event) => {
       event.preventDefault();
       const columns = options.map(({ value }) => value.trim());
       const chosen = right.value === "" ? "" : columns[Number(right.value)];
@@ -157,9 +151,7 @@ export class TeacherPanel {
       if (right.value !== "" && !chosen) return void (problem.textContent = _("The right answer is empty."));
       const truth = chosen ? texts.map((text) => (text === chosen ? 1 : 0)) : [];
       await this.#send("ask", { question: { ask: ask.value.trim(), rows: [""], columns: texts, picks: 1, truth } });
-    });
-    const send = element("button", "class-main", _("Ask"));
-    form.append(ask, ...options, right, problem, send);
+    };
     return form;
   }
 
@@ -167,13 +159,12 @@ export class TeacherPanel {
     const messages = this.room?.messages ?? [];
     if (!messages.length) return [element("p", "class-note", _("Nobody has asked anything yet."))];
     return messages.map(({ id, text, link, name, read }) => {
-      const item = element("div", read ? "class-item class-read" : "class-item");
       const open = button(_("Open"), "class-main", () => {
         this.#send("read", { id });
         openPage(window, `${link}${location.search.includes("present=1") ? `${link.includes("?") ? "&" : "?"}present=1` : ""}`);
       });
-      item.append(element("p", "", text), element("span", "class-note", [name, link.split("?")[0]].filter(Boolean).join(" · ")), open);
-      return item;
+      const source = element("span", "class-note", [name, link.split("?")[0]].filter(Boolean).join(" · "));
+      return element("div", `class-item class-bar attnviz-row${read ? " class-read" : ""}`, element("p", "", text), source, open);
     });
   }
 
@@ -211,21 +202,19 @@ export class TeacherPanel {
     this.root.toggleAttribute("data-folded", this.folded);
     if (!poll) return;
     const { phase, round, question } = poll;
-    const head = element("div", "class-head");
     const fold = button(this.folded ? _("Unfold") : _("Fold"), "class-fold", () => {
       this.folded = !this.folded;
       this.#draw();
     });
-    head.append(element("h2", "", question.ask), fold);
-    const bar = element("div", "class-bar");
+    const head = element("div", "class-head", element("h2", "", question.ask), fold);
+    const bar = element("div", "class-bar attnviz-row");
     /** @param {string} text @param {string} what @param {string} [look] */
     const act = (text, what, look = "") => bar.append(button(text, look, () => this.#send(what)));
     if (phase === "open") act(_("Show what the room thinks"), "close", "class-main");
     if (phase !== "revealed") act(_("Reveal"), "reveal", phase === "closed" ? "class-main" : "");
     if (phase === "closed" && round === 1) act(_("Vote again"), "vote-again");
     act(_("Done"), "dismiss", phase === "revealed" ? "class-main" : "");
-    const vote = element("div", "class-vote");
-    vote.append(this.count, this.meter, bar);
+    const vote = element("div", "class-bar attnviz-row", this.count, this.meter, bar);
     // Who has no phone reads the options here.
     const isList = phase === "open" && !question.numeric && question.rows.length === 1;
     const options = element("p", "class-choices", isList ? question.columns.join(" · ") : "");
@@ -239,18 +228,13 @@ export class TeacherPanel {
     const { panel } = this;
     if (!panel) return;
     sessionStorage.setItem(SEEN, panel.code);
-    const dialog = element("dialog", "class-screen");
     const picture = element("div", "class-qr");
     picture.innerHTML = panel.qr; // ours
     const link = element("p", "class-join", panel.join.replace(/^https?:\/\//, ""));
     const close = button(_("Begin"), "class-main", () => dialog.close());
-    const text = element("div");
-    text.append(element("p", "class-note", _("Join the class: scan, or open")), link, element("p", "class-code", panel.code), close);
-    if (panel.warning) text.append(element("p", "class-error", panel.warning));
-    dialog.append(picture, text);
-    dialog.addEventListener("close", () => dialog.remove());
-    overPage(dialog);
-    dialog.showModal();
+    const [note, code] = [element("p", "class-note", _("Join the class: scan, or open")), element("p", "class-code", panel.code)];
+    const text = element("div", "", note, link, code, close, panel.warning && element("p", "class-error", panel.warning));
+    const dialog = openDialog("class-screen", picture, text);
   }
 }
 

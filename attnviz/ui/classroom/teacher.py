@@ -6,29 +6,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import NamedTuple
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import segno
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attnviz.classroom.live_class import LiveClass, View
+from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
+from attnviz.classroom.teacher_view import View
 from attnviz.language import _, current_language
-from attnviz.ui import hosting, presentation, quantities, scripts
-from attnviz.ui.addresses import FIRST_PAGE, address
-from attnviz.ui.classroom import questions
+from attnviz.link import page_address
+from attnviz.server import hosting, scripts
+from attnviz.server.addresses import FIRST_PAGE, address
+from attnviz.server.page_runs import PageEnd
+from attnviz.server.request_language import KEY
+from attnviz.server.streamlit_internals import is_fragment_run
+from attnviz.ui import presentation, quantities
+from attnviz.ui.classroom import class_questions
 from attnviz.ui.classroom.access import TEACHER, class_of_teacher
+from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
-from attnviz.ui.classroom.states import class_address
 from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
-from attnviz.ui.page_runs import PageEnd
-from attnviz.ui.request_language import KEY
+from attnviz.ui.session_values import SessionValue
 
 _LOGGER = logging.getLogger(__name__)
-_DRAWN = "page of the class"  # in the session of a teacher
 
 
 class _Drawn(NamedTuple):
@@ -37,6 +40,9 @@ class _Drawn(NamedTuple):
     recorder: PageRecorder
     page: str
     title: str
+
+
+_DRAWN = SessionValue[_Drawn | None]("page of the class", lambda: None)  # in the session of a teacher
 
 
 def taught_class() -> LiveClass | None:
@@ -53,7 +59,8 @@ def taught_class() -> LiveClass | None:
 def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
     live = taught_class()
-    drawn = st.session_state[_DRAWN] = _Drawn(PageRecorder(), page, title) if live else None
+    drawn = _Drawn(PageRecorder(), page, title) if live else None
+    _DRAWN.set(drawn)
     end: PageEnd | None = None
     try:
         with recording(drawn and drawn.recorder):
@@ -65,7 +72,7 @@ def lesson_run(page: str, title: str) -> Iterator[None]:
             _publish(live, drawn)
             _show_panel(live)
     finally:
-        questions.discard_questions()
+        class_questions.discard_questions()
         quantities.discard()
     if end:
         raise end
@@ -74,8 +81,7 @@ def lesson_run(page: str, title: str) -> Iterator[None]:
 @contextmanager
 def lesson_fragment() -> Iterator[None]:
     """Sends what the block draws in a run of a fragment, in its place on the page, to the class that is taught here."""
-    context = get_script_run_ctx(suppress_warning=True)
-    drawn: _Drawn | None = st.session_state.get(_DRAWN) if context and context.fragment_ids_this_run else None
+    drawn = _DRAWN.get() if is_fragment_run() else None
     live = taught_class() if drawn else None
     with recording(drawn.recorder if drawn and live else None), st.container():
         yield
@@ -114,8 +120,7 @@ def _link(page: str, keep_presenting: bool = False) -> str:
     """Returns the page and its parameters, as a reader opens it, in a language of their own."""
     of_teacher = (presentation.PRESENTING, (KEY, current_language()))
     page = "explore" if page in ("", FIRST_PAGE) else page  # the first page has no controls and no parameters
-    parameters = [one for one in link_parameters() if keep_presenting or one not in of_teacher]
-    return f"{page}{'?' if parameters else ''}{urlencode(parameters)}"
+    return page_address(page, [one for one in link_parameters() if keep_presenting or one not in of_teacher])
 
 
 def _show_panel(live: LiveClass) -> None:
@@ -134,7 +139,7 @@ def _show_panel(live: LiveClass) -> None:
                 "chart": scripts.components()["attnviz_chart"]["html"],
                 "questions": [
                     {"label": label, "question": json.loads(question.to_json())}
-                    for label, question in questions.page_questions().items()
+                    for label, question in class_questions.page_questions().items()
                 ],
             },
         )

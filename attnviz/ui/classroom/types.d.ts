@@ -1,4 +1,4 @@
-// What the server says of a class: attnviz/ui/classroom/states.py.
+// What the server says of a class: attnviz/ui/classroom/class_json.py.
 
 export interface Question {
   ask: string;

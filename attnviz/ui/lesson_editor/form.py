@@ -13,6 +13,7 @@ from attnviz.lessons.lesson_text import Table, table_text
 from attnviz.ui.lesson_draft import TEXT, Draft, take_typed_text
 from attnviz.ui.lesson_editor.step_form import Fields, edit_step
 from attnviz.ui.markdown import plain
+from attnviz.ui.session_values import write_widget
 
 StepEntry = tuple[Table, Place | None, int]  # a step, its place, and the number of its widgets
 LONGEST_TITLE = 90  # characters of a question above its form
@@ -79,7 +80,7 @@ def _change_steps(draft: Draft, change: Callable[[list[StepEntry], Draft], None]
     draft.text = table_text(
         with_steps(table, [step for step, _place, _key in every], [place for _step, place, _key in every])
     )
-    st.session_state[TEXT] = draft.text
+    write_widget(TEXT, draft.text)
 
 
 def _add(steps: list[StepEntry], draft: Draft) -> None:

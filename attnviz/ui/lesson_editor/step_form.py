@@ -8,12 +8,13 @@ import streamlit as st
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import CHECKS, LARGEST, MOST_TAPS
-from attnviz.lessons.lesson_tables import Place, page_address, parse_address
+from attnviz.lessons.lesson_tables import Place, parse_address
 from attnviz.lessons.lesson_text import Table
-from attnviz.ui.addresses import address
+from attnviz.link import page_address
+from attnviz.server.addresses import address
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
-from attnviz.ui.page_pictures import page_content
+from attnviz.views.pages import step_view
 
 NO_CHECK = "none"
 KINDS = {
@@ -76,8 +77,8 @@ def edit_step(prefix: str, step: Table, place: Place | None, opened: Place | Non
     fields.text("answer", _("Answer, which is shown when it is found or revealed"))
     place = _edit_place(prefix, place, opened)
     begins = place or opened
-    content = page_content(*begins) if begins else None
-    numbers = content.quantities if content else None
+    view = step_view(*begins) if begins else None
+    numbers = view.quantities if view else None
     _edit_check(fields, prefix, numbers)
     fields.lines("holds", _("The answer relies on"), help=_(HOLDS_HELP), placeholder="weight of animal = 0.68")
     problems = mistakes(fields.table, numbers, stays=place is None)
@@ -97,7 +98,7 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
         return None
     shown = place or opened
     assert shown
-    written = page_address(shown)
+    written = page_address(*shown)
     typed = st.text_input(
         _("Address of the page"), written, LARGEST, key=f"{prefix}-address", help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
@@ -106,15 +107,11 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
         try:
             shown = parse_address(typed)
         except ValueError as problem:
-            st.error(
-                plain(
-                    _("{problem} The step still opens {page}.").format(problem=problem, page=_(shown[0].capitalize()))
-                )
-            )
+            st.error(plain(_("{problem} The step still opens {page}.", problem=problem, page=_(shown[0].capitalize()))))
     link = element(
         "a",
-        _("Open {page} ↗").format(page=_(shown[0].capitalize())),
-        href=address(f"/{page_address(shown)}"),
+        _("Open {page} ↗", page=_(shown[0].capitalize())),
+        href=address(f"/{page_address(*shown)}"),
         target="_blank",
     )
     st.html(
@@ -125,7 +122,7 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
 
 def _count(place: Place) -> str:
     count = len({name for name, _value in place[1]})
-    own = plural("with {count} setting of its own", "with {count} settings of its own", count).format(count=count)
+    own = plural("with {count} setting of its own", "with {count} settings of its own", count, count=count)
     return own if count else _("as it begins")
 
 
@@ -212,7 +209,7 @@ def mistakes(step: Table, numbers: Quantities | None, *, stays: bool) -> list[st
                 count = len(token_weights(numbers))
                 if count < Tap(int(step["tap"])).count:  # type: ignore[call-overload]
                     problems.append(
-                        _("This page has {count} words with a weight to tap. Pin a query there.").format(count=count)
+                        _("This page has {count} words with a weight to tap. Pin a query there.", count=count)
                     )
             case "number":
                 find_quantity(NumberCheck(str(step["number"])).quantity, numbers)
@@ -227,8 +224,11 @@ def mistakes(step: Table, numbers: Quantities | None, *, stays: bool) -> list[st
             condition = Condition.parse(str(text))
             if not condition.is_right(None, numbers) and not stays:
                 problems.append(
-                    _("“{text}” does not hold: {quantity} is {number}.").format(
-                        text=text, quantity=condition.quantity, number=f"{numbers[condition.quantity]:.2f}"
+                    _(
+                        "“{text}” does not hold: {quantity} is {number}.",
+                        text=text,
+                        quantity=condition.quantity,
+                        number=f"{numbers[condition.quantity]:.2f}",
                     )
                 )
         except ValueError as problem:

@@ -7,20 +7,11 @@ import pandas as pd
 import streamlit as st
 
 from attnviz.language import _
-from attnviz.lessons.lookup import LARGEST_VALUE, SIDE, Dictionary, Entry
+from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
+from attnviz.state.lookup import EXAMPLE, LookupState
+from attnviz.ui.field_widgets import draw_text, field_text, set_field_value
 from attnviz.ui.markdown import plain
-
-EXAMPLE = Dictionary(
-    (
-        Entry("cat", 1.5, 0.5, 5.0),
-        Entry("hen", 0.4, 1.5, 2.0),
-        Entry("snake", -1.4, 0.7, 0.0),
-        Entry("ant", -0.8, -1.1, 6.0),
-        Entry("spider", 0.9, -1.2, 8.0),
-    )
-)
-KEY = "table"  # of the text, in the session and in the link
-STATE = "dictionary table"  # in the session
+from attnviz.ui.session_values import SessionValue
 
 
 @dataclass
@@ -54,10 +45,8 @@ def _columns() -> dict[str, Any]:
 
 def edit_rows() -> Dictionary:
     """Draws the table; returns its rows, or the last valid ones after a mistake, which is shown."""
-    state = st.session_state
-    table = state.setdefault(STATE, _Table())
-    # On the first run of a link the widget has no state yet.
-    text = str(state.get(KEY, st.query_params.get(KEY, str(EXAMPLE))))
+    table = SessionValue("dictionary table", _Table).get()
+    text = field_text(LookupState.table)
     good, problem = table.good, ""
     try:
         good = Dictionary.parse(text)
@@ -78,14 +67,15 @@ def edit_rows() -> Dictionary:
         rows = Dictionary(tuple(_entry(row) for row in edited.to_dict("records")))
         if rows != table.rows:
             good, problem = rows, ""
-            table.rows, state[KEY] = rows, str(rows)
+            table.rows = rows
+            set_field_value(LookupState.table, rows)
     except ValueError as mistake:
         problem = str(mistake)
-    table.text, table.good = str(state.get(KEY, text)), good
+    table.text, table.good = field_text(LookupState.table), good
     with st.container():
         if problem:
             st.error(
-                plain(_("{problem} What is shown is the last table that could be read.").format(problem=problem)),
+                plain(_("{problem} What is shown is the last table that could be read.", problem=problem)),
                 icon=":material/error:",
             )
     return good
@@ -93,18 +83,13 @@ def edit_rows() -> Dictionary:
 
 def edit_as_text() -> None:
     """Draws the table as one line of text."""
-    st.text_input(
-        _("The table as text"), str(EXAMPLE), key=KEY, bind="query-params",
-        help=_("One entry after the other, as x,y,value,word with semicolons between them."),
-    )  # fmt: skip
+    draw_text(LookupState.table)
 
 
 def _entry(row: dict) -> Entry:
     missing = [name for name, value in row.items() if pd.isna(value)]
     if missing:
         raise ValueError(
-            _("Every row needs a word, a key and a value; one has no {missing}. Fill it in.").format(
-                missing=_(missing[0])
-            )
+            _("Every row needs a word, a key and a value; one has no {missing}. Fill it in.", missing=_(missing[0]))
         )
     return Entry(str(row["word"]).strip(), *(round(float(row[name]), 4) for name in ("x", "y", "value")))

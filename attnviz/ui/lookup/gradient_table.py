@@ -3,10 +3,10 @@
 import streamlit as st
 
 from attnviz.language import _, option_name
-from attnviz.lessons.lookup import EXACT, lookup_gradient, lookup_mechanism
+from attnviz.lookup.dictionary import EXACT, lookup_gradient, lookup_mechanism
 from attnviz.ui.html import table
-from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import exact
+from attnviz.views.lookup import LookupSelection
 
 SOFT = "T = 1"  # compared where the chosen softness is not a softmax
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from attnviz.figures.plane import COLORS
 from attnviz.formatting import fixed, number
 from attnviz.language import N_, _
-from attnviz.lessons.lookup import Dictionary
+from attnviz.lookup.dictionary import Dictionary
 from attnviz.ui.html import Markup, element, join, token
 
 NOTHING = N_("nothing")

@@ -6,14 +6,15 @@ from typing import Any
 from attnviz.figures.plane import COLORS
 from attnviz.formatting import enumeration, number, visible
 from attnviz.language import N_, _
-from attnviz.lessons.lookup import EXACT, Exact, lookup_gradient
-from attnviz.lessons.lookup_gradients import lookup_gradients
+from attnviz.lookup.dictionary import EXACT, Exact, lookup_gradient
+from attnviz.lookup.gradients import lookup_gradients
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Softmax, Uniform
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.ui import scripts
-from attnviz.ui.lookup.controls import FORMULAS, LookupSelection
+from attnviz.server import scripts
+from attnviz.ui.lookup.controls import FORMULAS
 from attnviz.ui.lookup.labels import result
+from attnviz.views.lookup import LookupSelection
 
 HOW_TO_READ = N_(
     "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
@@ -60,15 +61,17 @@ def show(selection: LookupSelection) -> None:
             },
             "sentence": sentence(selection, at_rest=True),
             "movingSentence": sentence(selection, at_rest=False),
-            "description": _("A network from the query and the keys over similarities and weights to the result, ")
-            + _("{result}. The weights are ").format(result=result(lookup.result))
-            + enumeration(
-                [
-                    _("{w} for {word}").format(w=number(w), word=word)
-                    for w, word in zip(lookup.weights, dictionary.words, strict=True)
-                ]
-            )
-            + ".",
+            "description": _(
+                "A network from the query and the keys over similarities and weights to the result, {result}. "
+                "The weights are {weights}.",
+                result=result(lookup.result),
+                weights=enumeration(
+                    [
+                        _("{weight} for {word}", weight=number(weight), word=word)
+                        for weight, word in zip(lookup.weights, dictionary.words, strict=True)
+                    ]
+                ),
+            ),
         },
     )
 
@@ -115,12 +118,12 @@ def _score_parameters(score: Score) -> dict[str, Any]:
             factor = 1.0 if isinstance(score, Dot) else 2**-0.5 if score.scale is None else score.scale
             return {"kind": "bilinear", "matrix": [[factor, 0.0], [0.0, factor]]}
         case _:
-            raise TypeError(_("The network cannot compute {name}.").format(name=type(score).__name__))
+            raise TypeError(_("The network cannot compute {name}.", name=type(score).__name__))
 
 
 def _weight_formula(softness: str) -> str:
     if softness == EXACT:
         return _("= similarity")
     if softness.startswith("T"):
-        return _("softmax, {softness}").format(softness=softness)
+        return _("softmax, {softness}", softness=softness)
     return {"hard": _("1 for the highest"), "uniform": _("all equal")}[softness]

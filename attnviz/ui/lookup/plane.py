@@ -4,14 +4,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from attnviz.figures.plane import plane, plane_background
-from attnviz.formatting import significant
-from attnviz.language import _
-from attnviz.lessons.lookup import SOFTNESS, look_up_grid, lookup_gradient
+from attnviz.lookup.dictionary import SOFTNESS, look_up_grid, lookup_gradient
 from attnviz.normalizers import Softmax
 from attnviz.scores import General
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
-from attnviz.ui.lookup.controls import LookupSelection, move_query
+from attnviz.ui.lookup.controls import move_query
+from attnviz.views.lookup import LookupSelection
 
 HEIGHT = 520
 
@@ -25,28 +24,17 @@ def show(selection: LookupSelection) -> None:
         projection = mechanism.score.matrix(2, 2).numpy()
     is_smooth = isinstance(SOFTNESS[selection.softness], Softmax)
     slope = lookup_gradient(dictionary, query, mechanism) if is_smooth else None
-    points = [(_("The query"), *query), *((entry.word, entry.x, entry.y) for entry in dictionary.entries)]
-    chart(
-        plane(
-            background,
-            dictionary.keys.numpy(),
-            dictionary.words,
-            dictionary.values.numpy(),
-            np.array(selection.result.weights),
-            query,
-            projection=projection,
-            slope=slope or (0.0, 0.0),
-        ),
-        "plane",
-        label=_("Keys and query in the plane. Arrow keys move the query."),
-        name=_("lookup"),
-        description=" ".join(
-            _("{name} is at ({x}, {y}).").format(name=name, x=significant(x), y=significant(y)) for name, x, y in points
-        ),
-        height=HEIGHT,
-        hint=_("Drag the query, or move it with the arrow keys."),
-        on_drag=move_query,
+    picture = plane(
+        background,
+        dictionary.keys.numpy(),
+        dictionary.words,
+        dictionary.values.numpy(),
+        np.array(selection.result.weights),
+        query,
+        projection=projection,
+        slope=slope or (0.0, 0.0),
     )
+    chart(picture, "plane", height=HEIGHT, on_drag=move_query)
 
 
 def _background(selection: LookupSelection) -> go.Figure:

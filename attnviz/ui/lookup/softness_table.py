@@ -3,10 +3,10 @@
 import streamlit as st
 
 from attnviz.language import _, option_name
-from attnviz.lessons.lookup import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
+from attnviz.lookup.dictionary import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
 from attnviz.ui.html import Markup, element, table
-from attnviz.ui.lookup.controls import LookupSelection
 from attnviz.ui.lookup.labels import entries, entry, result, weight
+from attnviz.views.lookup import LookupSelection
 
 
 def show(selection: LookupSelection) -> None:
@@ -28,12 +28,18 @@ def show(selection: LookupSelection) -> None:
 def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResult) -> Markup:
     """Returns a sentence that compares hard attention and the dictionary."""
     best = [i for i, weight in enumerate(hard.weights) if weight]
-    limit = Markup(_("As T goes to 0, all the weight goes to {}")).format(entries(dictionary, best))
-    if exact.result is None:
-        return limit + _(". A dictionary wants an equal key, and there is none: attention still answers.")
-    equal = exact.weights.index(1.0)
-    if best == [equal]:
-        return limit + _(", whose key the query is: the limit is the dictionary.")
-    return limit + Markup(
-        _(", yet the query is the key of {}: under this similarity a key need not be the most similar one to itself.")
-    ).format(entry(dictionary, equal))
+    equal = None if exact.result is None else exact.weights.index(1.0)
+    if equal is None:
+        text = _(
+            "As T goes to 0, all the weight goes to {keys}. A dictionary wants an equal key, and there is none: "
+            "attention still answers."
+        )
+    elif best == [equal]:
+        text = _("As T goes to 0, all the weight goes to {keys}, whose key the query is: the limit is the dictionary.")
+    else:
+        text = _(
+            "As T goes to 0, all the weight goes to {keys}, yet the query is the key of {equal}: under this similarity "
+            "a key need not be the most similar one to itself."
+        )
+    equal_entry = "" if equal is None else entry(dictionary, equal)
+    return Markup(text).format(keys=entries(dictionary, best), equal=equal_entry)

@@ -8,36 +8,28 @@ from attnviz.formatting import byte_size, flop_count, grouped, percent
 from attnviz.inputs import Inputs
 from attnviz.language import N_, _, plural
 from attnviz.masks import Full
-from attnviz.masks.cost import LayerCost, attention_flops, layer_cost
+from attnviz.masks.cost import LayerCost, RuleCost, attention_flops, layer_cost
+from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui import cache
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.comparison import SIDES, MaskPair
-from attnviz.ui.masks.length import choose_length
-from attnviz.ui.menus import names_of
+from attnviz.views.mask_pair import MaskPair
 
-BLOCKS = ("64", "128", "256")
-NUMBER_BYTES = {"fp32": 4, N_("fp16 or bf16"): 2, N_("fp8 or int8"): 1}  # of a number in the cache
 FULL = N_("Full")
 MOST_LISTED = 6  # heads of a rule, and rules
 
 
-def show(comparison: MaskPair) -> None:
+def show(pair: MaskPair) -> None:
     """Draws what each mask computes in all heads, and what a decoder has to cache."""
-    inputs = comparison.inputs
-    queries, keys = choose_length(inputs)
+    inputs = pair.inputs
+    queries, keys = draw(MasksState.tokens, pair, st.select_slider)
     with st.container(horizontal=True):
-        block = st.segmented_control(
-            _("Block of a kernel"), BLOCKS, default="128", required=True, key="block", bind="query-params"
-        )
-        number = st.segmented_control(
-            _("Numbers in the cache"), list(NUMBER_BYTES), default="fp16 or bf16", required=True, key="cache-type",
-            format_func=names_of("cache-type", NUMBER_BYTES),
-            bind="query-params",
-        )  # fmt: skip
+        block = draw(MasksState.block, widget=st.segmented_control)
+        number_bytes = draw(MasksState.cache_type, widget=st.segmented_control)
     costs: dict[str, LayerCost] = {}
-    masks = dict(zip((*SIDES, FULL), (*(each.mask for each in comparison.mechanisms), Full()), strict=True))
-    sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "block": int(block)}
+    masks = dict(zip((*SIDES, FULL), (*(each.mask for each in pair.mechanisms), Full()), strict=True))
+    sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "block": block}
     for side, mask in masks.items():
         try:
             costs[side] = cache.once(
@@ -49,7 +41,7 @@ def show(comparison: MaskPair) -> None:
             st.info(plain(f"{side}: {problem}"))
     if not costs:
         return
-    st.html(_cost_table(costs, inputs, NUMBER_BYTES[number]))
+    st.html(_cost_table(costs, inputs, number_bytes))
     st.caption(plain(" ".join(_sum_sentence(side, cost) for side, cost in costs.items() if side != FULL)))
     width = inputs.key.shape[-1] + inputs.value.shape[-1]
     st.caption(
@@ -58,10 +50,9 @@ def show(comparison: MaskPair) -> None:
             "ones allow every cell, in partial ones the mask is computed, and all others are left out. "
             "The cache is what a decoder must hold of this layer's keys and values at its fullest: "
             "{width} bytes a key, in each key head that a query still looks at. FLOPs are 2 × (d_k + "
-            "d_v) = {attention_flops} for each pair: query · key, and weight · value."
-        ).format(
+            "d_v) = {attention_flops} for each pair: query · key, and weight · value.",
             block=block,
-            width=grouped(width * NUMBER_BYTES[number]),
+            width=grouped(width * number_bytes),
             attention_flops=grouped(attention_flops(1, width, 0)),
         )
     )
@@ -69,7 +60,7 @@ def show(comparison: MaskPair) -> None:
 
 def _cost_table(costs: dict[str, LayerCost], inputs: Inputs, number_bytes: int) -> Markup:
     columns = [_entries(each, inputs.key.shape[-1], inputs.value.shape[-1], number_bytes) for each in costs.values()]
-    heading = plural("{count} head", "{count} heads", inputs.heads).format(count=inputs.heads)
+    heading = plural("{count} head", "{count} heads", inputs.heads, count=inputs.heads)
     return table([heading, *map(_, costs)], ([name, *(column[name] for column in columns)] for name in columns[0]))
 
 
@@ -77,13 +68,16 @@ def _entries(cost: LayerCost, d_k: int, d_v: int, number_bytes: int) -> dict[str
     size = byte_size((cost.cached or 0) * (d_k + d_v) * number_bytes)
     return {
         _("kept pairs"): f"{grouped(cost.kept)} ({percent(cost.kept / cost.pairs)})",
-        _("blocks computed"): _("{blocks_kept} of {blocks} ({blocks_kept_2})").format(
-            blocks_kept=grouped(cost.blocks_kept),
+        _("blocks computed"): _(
+            "{kept} of {blocks} ({share})",
+            kept=grouped(cost.blocks_kept),
             blocks=grouped(cost.blocks),
-            blocks_kept_2=percent(cost.blocks_kept / cost.blocks),
+            share=percent(cost.blocks_kept / cost.blocks),
         ),
-        _("full and partial blocks"): _("{blocks_full} and {blocks_partial}").format(
-            blocks_full=grouped(cost.blocks_full), blocks_partial=grouped(cost.blocks_partial)
+        _("full and partial blocks"): _(
+            "{blocks_full} and {blocks_partial}",
+            blocks_full=grouped(cost.blocks_full),
+            blocks_partial=grouped(cost.blocks_partial),
         ),
         _("FLOPs of kept pairs"): flop_count(attention_flops(cost.kept, d_k, d_v)),
         _("FLOPs of blocks computed"): flop_count(attention_flops(cost.pairs_computed, d_k, d_v)),
@@ -91,34 +85,44 @@ def _entries(cost: LayerCost, d_k: int, d_v: int, number_bytes: int) -> dict[str
         _("queries that see nothing"): grouped(cost.empty),
         _("cache of a decoder"): "–"
         if cost.cached is None
-        else _("{cached} keys, {size}").format(cached=grouped(cost.cached), size=size),
+        else _("{cached} keys, {size}", cached=grouped(cost.cached), size=size),
     }
 
 
 def _sum_sentence(side: str, cost: LayerCost) -> str:
     """Returns over which heads a cost is summed, and what each rule of them takes."""
     if len(cost.rules) == 1:
-        return _("{side}: the mask is the same in all heads ({heads}); the numbers are their sum.").format(
-            side=side, heads=cost.heads
+        return _(
+            "{side}: the mask is the same in all heads ({heads}); the numbers are their sum.",
+            side=side,
+            heads=cost.heads,
         )
-    parts = [
-        plural("{heads} keeps {kept} pairs", "{heads} keep {kept} pairs", len(rule.heads)).format(
-            heads=_heads(rule.heads), kept=grouped(rule.cost.kept)
-        )
-        + (_(" and {cached} keys").format(cached=grouped(rule.cost.cached)) if rule.cost.cached is not None else "")
-        + _(" each") * (len(rule.heads) > 1)
-        for rule in cost.rules[:MOST_LISTED]
-    ]
-    more = _("; and {count} more").format(count=len(cost.rules) - MOST_LISTED) if len(cost.rules) > MOST_LISTED else ""
-    return _("{side}: the mask differs by head; the numbers are the sum of {heads} heads: {join}{more}.").format(
-        side=side, heads=cost.heads, join="; ".join(parts), more=more
+    listed = [_kept_by(rule) for rule in cost.rules[:MOST_LISTED]]
+    if len(cost.rules) > MOST_LISTED:
+        listed.append(_("and {count} more", count=len(cost.rules) - MOST_LISTED))
+    return _(
+        "{side}: the mask differs by head; the numbers are the sum of {heads} heads: {listed}.",
+        side=side,
+        heads=cost.heads,
+        listed="; ".join(listed),
     )
+
+
+def _kept_by(rule: RuleCost) -> str:
+    count, heads, kept = len(rule.heads), _heads(rule.heads), grouped(rule.cost.kept)
+    if rule.cost.cached is None:
+        return plural("{heads} keeps {kept} pairs", "{heads} keep {kept} pairs each", count, heads=heads, kept=kept)
+    return plural(
+        "{heads} keeps {kept} pairs and {cached} keys",
+        "{heads} keep {kept} pairs and {cached} keys each",
+        count, heads=heads, kept=kept, cached=grouped(rule.cost.cached),
+    )  # fmt: skip
 
 
 def _heads(heads: tuple[int, ...]) -> str:
     listed = ", ".join(map(str, heads[:MOST_LISTED])) + ", …" * (len(heads) > MOST_LISTED)
     return (
-        _("head {listed}").format(listed=listed)
+        _("head {listed}", listed=listed)
         if len(heads) == 1
-        else _("{count} heads ({listed})").format(count=len(heads), listed=listed)
+        else _("{count} heads ({listed})", count=len(heads), listed=listed)
     )

@@ -7,26 +7,23 @@ import streamlit as st
 from attnviz.export import EXPORTS
 from attnviz.formatting import byte_size
 from attnviz.language import _
+from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui import cache
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.comparison import SIDES, MaskPair
-from attnviz.ui.masks.length import choose_length
+from attnviz.views.mask_pair import MaskPair
 
 LONGEST = 100_000  # characters that are shown
 
 
-def show(comparison: MaskPair) -> None:
+def show(pair: MaskPair) -> None:
     """Draws a script for one of the two mechanisms, in one of three libraries, at the length that is chosen."""
-    inputs = comparison.inputs
-    queries, keys = choose_length(inputs)
+    inputs = pair.inputs
+    queries, keys = draw(MasksState.tokens, pair, st.select_slider)
     with st.container(horizontal=True):
-        side = st.segmented_control(
-            _("Mechanism"), SIDES, default="B", required=True, key="code-of", bind="query-params"
-        )
-        kind = st.segmented_control(
-            _("Library"), list(EXPORTS), default=next(iter(EXPORTS)), required=True, key="code-in", bind="query-params"
-        )
-    mechanism = comparison.mechanisms[SIDES.index(side)]
+        side = draw(MasksState.code_of, widget=st.segmented_control)
+        kind = draw(MasksState.code_in, widget=st.segmented_control)
+    mechanism = pair.mechanisms[SIDES.index(side)]
     sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "width": inputs.query.shape[-1]}
     try:
         script = cache.once(
@@ -39,8 +36,9 @@ def show(comparison: MaskPair) -> None:
         return
     if len(script) > LONGEST:
         st.info(
-            _("This script is long: it holds the numbers of the mask ({count}). Download it.").format(
-                count=byte_size(len(script))
+            _(
+                "This script is long: it holds the numbers of the mask ({count}). Download it.",
+                count=byte_size(len(script)),
             )
         )
     else:

@@ -6,6 +6,7 @@ The text of the mask is the state, and in the link; the menu, parameters, painti
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -14,15 +15,18 @@ from attnviz.formatting import enumeration
 from attnviz.language import N_, _
 from attnviz.masks import Grid, Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
+from attnviz.state.masks import SIDE_BY_SIDE, MasksState
+from attnviz.state.parts import GROUP, MASK_MENU, help_text, title
 from attnviz.ui import mechanism_controls
+from attnviz.ui.field_widgets import draw, draw_text, field_text, set_field_value
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.arrangement import show_side_by_side
-from attnviz.ui.masks.comparison import SIDES
-from attnviz.ui.widgets import GROUP, help_text, title
+from attnviz.ui.session_values import SessionValue, read_widget, write_widget
 
-BIASES = {"A": N_("Biases A"), "B": N_("Biases B")}
-START = dict(zip(SIDES, ("full", "causal"), strict=True))
+MASKS = {"A": MasksState.mask_a, "B": MasksState.mask_b}
+BIASES = {"A": MasksState.biases_a, "B": MasksState.biases_b}
+REFUSALS = {side: SessionValue(f"{field.parameter} refused", str) for side, field in MASKS.items()}  # of the last grid
+LAST_GOOD = {side: SessionValue(f"{one.parameter} good", partial(one.opening, None)) for side, one in MASKS.items()}
 MOST_UNDONE = 50
 GRID_MEGABYTES = 1
 LANGUAGE = N_(
@@ -36,25 +40,25 @@ LANGUAGE = N_(
 
 def choose_side(side: str, shared: Mechanism) -> Mechanism:
     """Draws the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
-    key, text = _key(side), _text(side)
+    key, text = _key(side), field_text(MASKS[side])
     good, problem = _read(side, text)
     name = title(type(good)) if mechanism_controls.is_in_menu(good) else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"side-{side.lower()}"):
         st.html(element("span", side, class_="attnviz-side"), width="content")
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
-            _(name) if name else _("Custom rule"), list(mechanism_controls.MASK_MENU), key=f"{key}-menu",
+            _(name) if name else _("Custom rule"), list(MASK_MENU), key=f"{key}-menu",
             help=_("Masks of the catalogue"), format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
         )  # fmt: skip
         undo = st.container(width="content")
         with st.popover(
-            "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}").format(side=side)
+            "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}", side=side)
         ):
             if name:
                 st.markdown(f"**{_(name)}**", help=help_text(type(good)))
             chosen = mechanism_controls.choose_unlinked_parameters(key, text, good)
             st.toggle(_("Paint cells in the map"), key=_paint_key(side), on_change=_switch_painting, args=(side,))
-            biases = mechanism_controls.choose_biases(BIASES[side], shared.biases, side)
+            biases = draw(BIASES[side], opening=shared.biases)
             _choose_grid(side)
             with st.expander(_("How to write a mask")):
                 st.markdown(_(LANGUAGE))
@@ -63,39 +67,37 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         set_mask(side, str(chosen))
     if not problem:
         _remember(side)
-    written.text_input(
-        _("Mask {side} in words").format(side=side),
-        START[side],
-        key=key,
-        bind="query-params",
-        label_visibility="collapsed",
-    )
+    draw_text(MASKS[side], written.text_input, label=_("Mask {side} in words", side=side), label_visibility="collapsed")
     undo.button(
         "", key=f"undo-{side}", icon=":material/undo:", help=_("Undo"),
         disabled=len(_history(side)) < 2 and not problem, on_click=_undo, args=(side,),
     )  # fmt: skip
     if problem:
         sentence = _(
-            "{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}."
-        ).format(problem=problem, good=good)
+            "{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}.",
+            problem=problem,
+            good=good,
+        )
         st.html(element("div", element("pre", problem.pointer), sentence, class_="attnviz-mistake", role="alert"))
-    st.session_state[f"{key} good"] = good
+    LAST_GOOD[side].set(good)
     return replace(shared, mask=good, biases=biases)
 
 
 def describe_mask(mechanism: Mechanism) -> str:
     """Returns the mask and the biases as a sentence."""
-    biases = enumeration([_(title(type(bias))) for bias in mechanism.biases] or [""])
-    return mechanism.mask.describe() + _(" With {biases}.").format(biases=biases) * bool(biases)
+    if not mechanism.biases:
+        return mechanism.mask.describe()
+    biases = enumeration([_(title(type(bias))) for bias in mechanism.biases])
+    return f"{mechanism.mask.describe()} {_('With {biases}.', biases=biases)}"
 
 
 def set_mask(side: str, text: str) -> None:
     """Sets the text of a side's mask."""
-    st.session_state[_key(side)] = text
+    write_widget(_key(side), text)
 
 
 def is_painting(side: str) -> bool:
-    return bool(st.session_state[_paint_key(side)])
+    return bool(read_widget(_paint_key(side)))
 
 
 def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> None:
@@ -106,7 +108,7 @@ def paint(side: str, allowed: np.ndarray, cells: np.ndarray, value: bool) -> Non
 
 
 def _key(side: str) -> str:
-    return f"mask-{side.lower()}"
+    return MASKS[side].parameter
 
 
 def _paint_key(side: str) -> str:
@@ -115,7 +117,7 @@ def _paint_key(side: str) -> str:
 
 def _switch_painting(side: str) -> None:
     if is_painting(side):
-        show_side_by_side()
+        set_field_value(MasksState.maps, SIDE_BY_SIDE)  # cells are painted there
 
 
 def _menu_line(name: str) -> str:
@@ -124,13 +126,7 @@ def _menu_line(name: str) -> str:
 
 
 def _choose_from_menu(side: str) -> None:
-    name = st.session_state[f"{_key(side)}-menu"]
-    set_mask(side, str(mechanism_controls.MASK_MENU[name]()))
-
-
-def _text(side: str) -> str:
-    # On the first run of a link the widget has no state yet.
-    return str(st.session_state.get(_key(side), st.query_params.get(_key(side), START[side])))
+    set_mask(side, str(MASK_MENU[read_widget(f"{_key(side)}-menu")]()))
 
 
 def _read(side: str, text: str) -> tuple[Mask, MaskError | None]:
@@ -138,15 +134,15 @@ def _read(side: str, text: str) -> tuple[Mask, MaskError | None]:
     try:
         return parse(text), None
     except MaskError as problem:
-        return st.session_state.get(f"{_key(side)} good") or parse(START[side]), problem
+        return LAST_GOOD[side].get(), problem
 
 
 def _history(side: str) -> list[str]:
-    return st.session_state.setdefault(f"{_key(side)} history", [])
+    return SessionValue[list[str]](f"{_key(side)} history", list).get()
 
 
 def _remember(side: str) -> None:
-    history, text = _history(side), _text(side)
+    history, text = _history(side), field_text(MASKS[side])
     if history[-1:] != [text]:
         history.append(text)
         del history[:-MOST_UNDONE]
@@ -154,7 +150,7 @@ def _remember(side: str) -> None:
 
 def _undo(side: str) -> None:
     history = _history(side)
-    if history[-1] == _text(side):  # otherwise a mistake was written since, and is what is undone
+    if history[-1] == field_text(MASKS[side]):  # otherwise a mistake was written since, and is what is undone
         history.pop()
     set_mask(side, history[-1])
 
@@ -164,16 +160,16 @@ def _choose_grid(side: str) -> None:
     pasted, uploaded = f"pasted-{side}", f"grid-{side}"
 
     def paste() -> None:
-        if text := st.session_state[pasted].strip():
+        if text := read_widget(pasted).strip():
             _set_grid(side, lambda: Grid.read(None, text))
 
     def upload() -> None:
-        if (file := st.session_state[uploaded]) is not None:
+        if (file := read_widget(uploaded)) is not None:
             _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
 
     st.text_area(_("A grid of 0 and 1, a query a line"), key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1")
     st.file_uploader(_("Or a file: .csv or .npy"), key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
-    if refusal := st.session_state.pop(f"{_key(side)} refused", None):
+    if refusal := REFUSALS[side].pop():
         st.error(plain(refusal))
 
 
@@ -182,5 +178,5 @@ def _set_grid(side: str, make: Callable[[], Grid]) -> None:
     try:
         set_mask(side, str(make()))
     except ValueError as problem:
-        st.session_state[f"{_key(side)} refused"] = str(problem)
+        REFUSALS[side].set(str(problem))
         st.toast(plain(str(problem)), icon=":material/error:")

@@ -1,9 +1,8 @@
 """What each head keeps of its attention under A when B is laid over it, and patterns at equal cost to take as B."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from urllib.parse import urlencode
 
 import numpy as np
 import streamlit as st
@@ -12,29 +11,26 @@ from jaxtyping import Float
 from attnviz.analysis.mass_kept import DenseHead, MassKept, dense_head, mass_kept_by_head
 from attnviz.analysis.sparse_presets import BLOCKS, LONG, SparseCost, SparsePreset, sparse_presets
 from attnviz.analysis.work import MOST_MAP_WORK, MOST_WORK
-from attnviz.figures.head_grid import MOST, head_grid
 from attnviz.formatting import grouped, number, percent, visible
 from attnviz.language import N_, _
-from attnviz.layer import Layer
+from attnviz.layer import Layer, head_name
+from attnviz.link import page_address
 from attnviz.masks import Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
-from attnviz.ui import cache, html, jobs
-from attnviz.ui.addresses import address
-from attnviz.ui.chart import chart
-from attnviz.ui.head_controls import open_head
-from attnviz.ui.jobs import OnResult
-from attnviz.ui.long_maps import LONG_WORK
+from attnviz.server.addresses import address
+from attnviz.state.masks import MasksState
+from attnviz.state.selection import Selection, similar_layers
+from attnviz.ui import cache, head_grid, html
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
-from attnviz.ui.masks.comparison import MaskPair
 from attnviz.ui.masks.mask_editor import set_mask
 from attnviz.ui.mechanism_sentences import STREAMING_LLM
-from attnviz.ui.selection import Selection, similar_layers
+from attnviz.views.mask_pair import MaskPair
 
 MOST_QUERIES = 512  # of each head; of more, so many that are evenly spread
 LISTED = 8  # queries that lose most
 LONGEST_LINK = 4000  # characters of a mask
 TEXT = 48  # characters of a mask in the table
-BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the pairs that A allows
 CAPTION = N_(
     "**What you are seeing.** The weights under A are taken as they are, and those on keys that B "
     "hides are crossed out: mass kept is what is left, as a share, on average over the queries. A "
@@ -45,15 +41,6 @@ LEFT_OUT = N_(
     "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks "
     "are chosen from the weights under A; of more than {long} tokens only where A is causal."
 )
-
-
-@dataclass(frozen=True, eq=False)
-class LayerGroup:
-    """The layers whose heads are shown, each with its mechanism under A."""
-
-    indices: Sequence[int]
-    layers: Sequence[Layer]
-    mechanisms: Sequence[Mechanism]
 
 
 def show(pair: MaskPair) -> None:
@@ -77,11 +64,11 @@ def show(pair: MaskPair) -> None:
     except ValueError as problem:
         notes.info(plain(str(problem)))
         return
-    own = selection.layer.mechanism.mask
+    own = selection.mechanism.mask
     if before.mask != own and _is_in_language(own):
         with notes:
             st.button(
-                _("Take this layer’s own mask as A: {short}").format(short=_short(str(own))),
+                _("Take this layer’s own mask as A: {short}", short=_short(str(own))),
                 key="own-mask",
                 type="tertiary",
                 on_click=set_mask,
@@ -97,15 +84,16 @@ def _show_models_link(mask: str) -> None:
     """Draws the link to a model that runs with this mask laid over its own ones."""
     if len(mask) > LONGEST_LINK:
         return
-    query = urlencode({"inspect": "What if", "if-own": "true", "if-sparse": mask})
+    page = page_address("models", [("inspect", "What if"), ("if-own", "true"), ("if-sparse", mask)])
     link = html.element(
         "a",
         _("What does a model say then?"),
         class_="attnviz-link",
-        href=f"{address('/models')}?{query}",
+        href=address(f"/{page}"),
         target="_blank",
     )
-    st.html(html.element("p", link, _(" Models runs one with B laid over its masks: next token, KL, maps.")))
+    sentence = _("{link} Models runs one with B laid over its masks: next token, KL, maps.")
+    st.html(html.element("p", html.Markup(sentence).format(link=link)))
 
 
 # One head
@@ -116,7 +104,7 @@ def _head_key(selection: Selection, before: Mechanism, sample: int | None) -> tu
 
 
 def _dense(selection: Selection, before: Mechanism, sample: int | None) -> DenseHead:
-    inputs, head = selection.layer.inputs, selection.head
+    inputs, head = selection.layer.inputs.vectors, selection.head
     assert isinstance(head, int)
     return cache.once(
         partial(dense_head, inputs, before, head, sample=sample),
@@ -142,13 +130,18 @@ def _work(layer: Layer, mechanism: Mechanism, sample: int | None) -> int:
 def _sentence(selection: Selection, kept: MassKept) -> str:
     name = selection.title[0].upper() + selection.title[1:]
     if np.isnan(kept.mean):
-        return _("{name}: under A no query may look at anything, so there is nothing to keep.").format(name=name)
+        return _("{name}: under A no query may look at anything, so there is nothing to keep.", name=name)
     many = len(kept.queries) < selection.layer.inputs.queries
-    queries = _("{count} of its {queries} queries, evenly spread").format(
-        count=grouped(len(kept.queries)), queries=grouped(selection.layer.inputs.queries)
+    queries = _(
+        "{count} of its {queries} queries, evenly spread",
+        count=grouped(len(kept.queries)),
+        queries=grouped(selection.layer.inputs.queries),
     )
-    return _("{name} keeps {share} of its attention under B, on average over {queries}.").format(
-        name=name, share=percent(kept.mean), queries=queries if many else _("its queries")
+    return _(
+        "{name} keeps {share} of its attention under B, on average over {queries}.",
+        name=name,
+        share=percent(kept.mean),
+        queries=queries if many else _("its queries"),
     )
 
 
@@ -170,85 +163,48 @@ def _show_queries(pair: MaskPair, kept: MassKept) -> None:
 def _show_heads(selection: Selection, pair: tuple[Mechanism, Mechanism], sample: int | None) -> None:
     """Draws the mean mass that each head of each layer keeps, as colors and numbers."""
     st.markdown(_("**Mass kept by each head**"))
-    group = _layer_group(selection, pair[0], sample)
+    indices, layers = _measured_layers(selection, pair[0], sample)
     with st.container():  # the progress comes and goes here, and the chart stays where it is
-        kept = _heads_kept(selection, group, pair[1], sample)
-    layers, heads = kept.shape
+        kept = _heads_kept(selection, indices, layers, pair[1], sample)
     names = [
-        ""
-        if head >= layer.inputs.heads
-        else _("{name}, head {head} {share}").format(name=layer.name, head=head, share=_share(kept[i, head]))
-        for head in range(heads)
-        for i, layer in enumerate(group.layers)
+        "" if head >= layer.inputs.heads else f"{head_name(layer.id, head)} {_share(kept[i, head])}"
+        for i, layer in enumerate(layers)
+        for head in range(kept.shape[1])
     ]
-    is_shown = selection.index in group.indices and isinstance(selection.head, int)
-    chosen = [selection.head * layers + group.indices.index(selection.index)] if is_shown else []
-    picture = head_grid(kept.T, names, largest=1.0, chosen=chosen)
-    labels = [str(html.Markup.escape(layer.name)) for layer in group.layers]
-    picture.figure.update_xaxes(tickvals=list(range(layers)), ticktext=labels, title=None)
-    if layers <= MOST:
-        picture.figure.update_traces(texttemplate="%{z:.2f}", textfont={"size": 11})
-
-    def open_at(row: int, column: int) -> None:
-        place = picture.spec.head_at(row, column)
-        if place is not None and names[place]:
-            head, layer = divmod(place, layers)
-            open_head(selection.layers, group.indices[layer], head)
-
-    chart(
-        picture,
-        "kept",
-        label=_("Mass kept by each head"),
-        name=_("mass kept"),
-        description=". ".join(filter(None, names)),
-        height=150 + 30 * min(heads, 12),
-        grows=False,
-        hint=_("1: nothing is lost. Click a head to open it."),
-        on_click=open_at,
-    )
+    head_grid.show(
+        selection, indices, kept, names, "kept", _("Mass kept by each head"), largest=1.0,
+        description=". ".join(filter(None, names)), hint=N_("1: nothing is lost. Click a head to open it."),
+        numbers=True,
+    )  # fmt: skip
 
 
 def _share(kept: float) -> str:
-    return (
-        _("is still to come") if np.isnan(kept) else _("keeps {kept} of its attention").format(kept=number(float(kept)))
-    )
+    return _("is still to come") if np.isnan(kept) else _("keeps {kept} of its attention", kept=number(float(kept)))
 
 
-def _layer_group(selection: Selection, before: Mechanism, sample: int | None) -> LayerGroup:
-    """Returns the layers like the selected one, or this one alone if all take too much work."""
+def _measured_layers(selection: Selection, before: Mechanism, sample: int | None) -> tuple[list[int], list[Layer]]:
+    """Returns the indices of the layers like the selected one, or of this one alone if all take too much work, and the
+    layers with their mechanisms under A."""
     indices = [i for i in similar_layers(selection.layers, selection.index) if not selection.layers[i].locked]
     layers = [selection.layers[i] for i in indices]
     if sum(2 * layer.inputs.heads * _work(layer, before, sample) for layer in layers) > MOST_MAP_WORK:
         indices, layers = [selection.index], [selection.layer]
-    changed = (layer.mechanism.updated(selection.layer.mechanism, before) for layer in layers)
+    changed = [layer.updated(selection.mechanism, before).known_mechanism for layer in layers]
     mechanisms = [replace(mechanism, mask=before.mask) for mechanism in changed]
-    return LayerGroup(indices, layers, mechanisms)
+    return indices, [replace(layer, mechanism=one) for layer, one in zip(layers, mechanisms, strict=True)]
 
 
 def _heads_kept(
-    selection: Selection, group: LayerGroup, after: Mechanism, sample: int | None
+    selection: Selection, indices: Sequence[int], layers: Sequence[Layer], after: Mechanism, sample: int | None
 ) -> Float[np.ndarray, "layers heads"]:
     """Returns the mean mass that each head keeps; NaN where a job has not come yet."""
-
-    def compute(on_result: OnResult | None = None) -> Float[np.ndarray, "layers heads"]:
-        progress = (lambda share, means: on_result(share, means.numpy())) if on_result else None
-        means = mass_kept_by_head(group.layers, group.mechanisms, after.mask, sample=sample, progress=progress)
-        return means.numpy()
-
-    steps = (
-        2 * layer.inputs.heads * _work(layer, mechanism, sample)
-        for layer, mechanism in zip(group.layers, group.mechanisms, strict=True)
-    )
-    work, key = (
-        sum(steps),
-        ("heads' mass kept", selection.source, group.indices, group.mechanisms, after.mask, sample),
-    )
-    if work <= LONG_WORK:
-        return cache.once(compute, *key, work=work)
-    job = jobs.request(compute, *key)
-    kept = job.first()
-    jobs.show_progress(job, _("{sum} of {size} heads so far.").format(sum=int(np.isfinite(kept).sum()), size=kept.size))
-    return kept
+    mechanisms = [layer.mechanism for layer in layers]
+    return cache.once_or_so_far(
+        partial(mass_kept_by_head, layers, after.mask, sample=sample),
+        *("heads' mass kept", selection.source, indices, mechanisms, after.mask, sample),
+        work=sum(2 * layer.inputs.heads * _work(layer, layer.known_mechanism, sample) for layer in layers),
+        describe=lambda kept: _("{done} of {heads} heads so far.", done=int(kept.isfinite().sum()), heads=kept.numel()),
+    ).numpy()
 
 
 # Patterns at equal cost
@@ -258,10 +214,7 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
     """Draws the cost of A and B, and the patterns that a budget pays for, with a button that takes one as B."""
     before, after = pair.mechanisms
     st.markdown(_("**At equal cost: patterns by the mass that this head keeps**"))
-    budget = st.segmented_control(
-        _("Pairs computed, of those that A allows"), BUDGETS, default=0.2, required=True, key="budget",
-        bind="query-params", format_func=lambda share: percent(share),
-    )  # fmt: skip
+    budget = draw(MasksState.budget, widget=st.segmented_control)
     try:
         costs = [_counted(pair, mechanism) for mechanism in (before, replace(after, mask=before.mask & after.mask))]
         with st.container():
@@ -276,14 +229,14 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
         "",
         _("mass kept"),
         _("pairs"),
-        *(_("blocks of {block}").format(block=block) for block in BLOCKS),
+        *(_("blocks of {block}", block=block) for block in BLOCKS),
         _("mask"),
     ]
     st.html(html.table(headings, (_row(*row, own, pair) for row in rows), marked=1))
     with st.container(horizontal=True, vertical_alignment="center"):
         for i, preset in enumerate(presets):
             st.button(
-                _("{name} as B").format(name=_(preset.name)),
+                _("{name} as B", name=_(preset.name)),
                 key=f"take-{i}",
                 help=_short(str(preset.mask)),
                 on_click=set_mask,
@@ -291,7 +244,7 @@ def _show_presets(pair: MaskPair, dense: DenseHead, kept: MassKept) -> None:
             )
     if not presets:
         st.info(_("No pattern has so few pairs. Choose a larger share."))
-    st.caption(_(LEFT_OUT).format(long=grouped(LONG)))
+    st.caption(_(LEFT_OUT, long=grouped(LONG)))
     if any(preset.name == "StreamingLLM" for preset in presets):
         st.caption(_(STREAMING_LLM))
 
@@ -332,16 +285,9 @@ def _counted(pair: MaskPair, mechanism: Mechanism) -> SparseCost:
 def _presets(pair: MaskPair, dense: DenseHead, budget: float) -> list[SparsePreset]:
     """Returns the patterns; of long inputs those that a job has computed so far."""
     sample = None if len(dense.queries) == pair.inputs.queries else len(dense.queries)
-    key = "sparse presets", *_head_key(pair.selection, dense.mechanism, sample), budget
-    work = 12 * _work(pair.selection.layer, dense.mechanism, sample)
-    if work <= LONG_WORK:
-        return cache.once(partial(sparse_presets, dense, budget), *key, work=work)
-
-    def compute(on_result: OnResult) -> list[SparsePreset]:
-        on_result(0.0, [])
-        return sparse_presets(dense, budget, on_result)
-
-    job = jobs.request(compute, *key)
-    presets = job.first()
-    jobs.show_progress(job, _("{count} patterns so far.").format(count=len(presets)))
-    return presets
+    return cache.once_or_so_far(
+        partial(sparse_presets, dense, budget),
+        *("sparse presets", *_head_key(pair.selection, dense.mechanism, sample), budget),
+        work=12 * _work(pair.selection.layer, dense.mechanism, sample),
+        describe=lambda presets: _("{count} patterns so far.", count=len(presets)),
+    )

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import streamlit as st
-
 from attnviz.formatting import fixed, visible
-from attnviz.lessons.steps import Matrix
-from attnviz.ui import scripts
+from attnviz.server import scripts
+from attnviz.steps import Matrix
+from attnviz.ui.session_values import read_widget
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def matrices(
     """
 
     def event(name: str) -> Any:
-        return st.session_state[key][name]
+        return read_widget(key)[name]
 
     def edit() -> None:
         one = event("edit")

@@ -2,9 +2,10 @@
 // it was computed from lights up, and the line above writes its sum out. All texts, sums and links between numbers come
 // from Python; here they are only shown. Texts go in as textContent only.
 
+import { button, element, header } from "../../chart/elements.js";
+import { isPlain, STEPS } from "../../chart/keys.js";
 import { _ } from "../../chart/words.js";
-import { header, symbol } from "./dom.js";
-import { element } from "../elements.js";
+import { setSymbol, symbolText } from "../symbols.js";
 import { normalizedNumber } from "./edit.js";
 import { hint } from "./hint.js";
 
@@ -67,7 +68,7 @@ export class Matrices {
     }
     listen(document, "keydown", (event) => {
       const idle = event.target === document.body || this.bar.contains(event.target);
-      if (idle && !event.altKey && !event.ctrlKey && !event.metaKey) this.stepKey(event);
+      if (idle && isPlain(event)) this.stepKey(event);
     });
     listen(this.flow, "keydown", (event) => this.cellKey(event));
     listen(this.flow, "pointerover", (event) => event.pointerType === "mouse" && this.point(event.target.closest("td")));
@@ -140,18 +141,12 @@ export class Matrices {
     this.cells = {};
     this.cursor = null;
     const sections = this.data.stages.map((stage) => {
-      const section = element("section", "matrices-stage-of");
-      const heading = element("button", "matrices-heading", stage.title);
-      heading.type = "button";
-      heading.onclick = () => this.go(this.data.stages.findIndex((one) => one.name === stage.name));
+      const show = () => this.go(this.data.stages.findIndex((one) => one.name === stage.name));
       const made = this.data.matrices.filter((matrix) => matrix.stage === stage.name);
-      const rows = [made.filter((matrix) => matrix.given), made.filter((matrix) => !matrix.given)].map((some) => {
-        const row = element("div", "matrices-row");
-        row.append(...some.map((matrix) => this.#table(matrix)));
-        return row;
-      });
-      section.append(heading, ...rows.filter((row) => row.childElementCount));
-      return section;
+      const rows = [made.filter((matrix) => matrix.given), made.filter((matrix) => !matrix.given)]
+        .filter((some) => some.length)
+        .map((some) => element("div", "matrices-row attnviz-row", ...some.map((matrix) => this.#table(matrix))));
+      return element("section", "matrices-stage-of", button(stage.title, "matrices-heading", show), ...rows);
     });
     this.flow.replaceChildren(...sections);
     if (focused) this.cell(focused)?.focus({ preventScroll: true });
@@ -159,31 +154,20 @@ export class Matrices {
 
   /** @param {import("./types").Matrix} matrix */
   #table(matrix) {
-    const figure = element("figure", "matrices-matrix");
-    const caption = element("figcaption");
-    caption.append(symbol(matrix.symbol), element("span", "", matrix.about));
-    const scroll = element("div", "matrices-scroll");
     const table = element("table");
     table.setAttribute("role", "grid");
-    table.setAttribute("aria-label", `${matrix.symbol.replace(/[_^]/, "")}, ${matrix.about}`);
-    const head = element("tr");
-    head.append(element("td", "matrices-corner"), ...matrix.columns.map((name) => header("col", name, matrix.keys)));
-    table.createTHead().append(head);
+    table.setAttribute("aria-label", `${symbolText(matrix.symbol)}, ${matrix.about}`);
+    const names = matrix.columns.map((name) => nameCell("col", name, matrix.keys));
+    table.createTHead().append(element("tr", "", element("td"), ...names));
     const body = table.createTBody();
     this.cells[matrix.name] = matrix.texts.map((texts, i) => {
-      const row = element("tr");
-      row.dataset.row = String(i);
-      const name = header("row", matrix.rows[i], matrix.tokens);
+      const name = nameCell("row", matrix.rows[i], matrix.tokens);
       if (matrix.queries) {
-        const button = element("button", "", name.textContent);
-        button.type = "button";
-        button.title = _("Follow this query");
-        button.tabIndex = -1;
-        button.onclick = () => this.report("query", i);
-        name.replaceChildren(button);
-        row.classList.toggle("matrices-query", true);
+        const follow = button(matrix.rows[i], "attnviz-one-line", () => this.report("query", i));
+        follow.title = _("Follow this query");
+        follow.tabIndex = -1;
+        name.replaceChildren(follow);
       }
-      row.append(name);
       const cells = texts.map((text, j) => {
         const cell = element("td", "", text);
         cell.setAttribute("role", "gridcell");
@@ -195,13 +179,13 @@ export class Matrices {
         else cell.style.background = `rgb(${tint < 0 ? "232 89 12" : "28 126 214"} / ${Math.abs(tint) * 0.45})`;
         return cell;
       });
-      row.append(...cells);
+      const row = element("tr", matrix.queries ? "matrices-query" : "", name, ...cells);
+      row.dataset.row = String(i);
       body.append(row);
       return cells;
     });
-    scroll.append(table);
-    figure.append(caption, scroll);
-    return figure;
+    const caption = element("figcaption", "", symbol(matrix.symbol), element("span", "", matrix.about));
+    return element("figure", "matrices-matrix", caption, element("div", "matrices-scroll", table));
   }
 
   /**
@@ -261,9 +245,8 @@ export class Matrices {
       for (let i = top; i < bottom; i++)
         for (let j = left; j < right; j++) this.cell([source, i, j])?.classList.add("matrices-source");
     if (this.problem) return this.sum.replaceChildren(this.problem);
-    const where = element("span", "matrices-where");
-    where.append(symbol(matrix.symbol), "[", element("bdi", "", matrix.rows[row]), ", ", element("bdi", "", matrix.columns[column]), "] = ");
-    this.sum.replaceChildren(where, matrix.formulas[row][column]);
+    const [query, key] = [matrix.rows[row], matrix.columns[column]].map((name) => element("bdi", "", name));
+    this.sum.replaceChildren(symbol(matrix.symbol), "[", query, ", ", key, "] = ", matrix.formulas[row][column]);
     if (!this.cursor) this.sum.append(" ", element("span", "matrices-faint", hint(matrix.operands[row][column].length > 0)));
   }
 
@@ -287,11 +270,8 @@ export class Matrices {
     });
     for (const line of /** @type {NodeListOf<HTMLElement>} */ (this.flow.querySelectorAll(".matrices-query")))
       line.classList.toggle("matrices-followed", Number(line.dataset.row) === row);
-    /** @type {(name: string, off: boolean) => void} */
-    const disable = (name, off) => this.buttons[name].setAttribute("aria-disabled", String(off));
-    disable("first", this.stage === 0);
-    disable("back", this.stage === 0);
-    disable("next", this.stage === stages.length - 1);
+    for (const name of ["first", "back"]) this.buttons[name].ariaDisabled = String(this.stage === 0);
+    this.buttons.next.ariaDisabled = String(this.stage === stages.length - 1);
     this.light();
   }
 
@@ -386,22 +366,15 @@ export class Matrices {
   /** @param {KeyboardEvent} event */
   cellKey(event) {
     const cell = /** @type {Element} */ (event.target).closest("td");
-    if (!cell || this.input || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!cell || this.input || !isPlain(event)) return;
     const [matrix, row, column] = this.place(cell);
-    const rows = this.cells[matrix];
-    /** @type {Record<string, [number, number]>} */
-    const moves = {
-      ArrowUp: [row - 1, column],
-      ArrowDown: [row + 1, column],
-      ArrowLeft: [row, column - 1],
-      ArrowRight: [row, column + 1],
-      Home: [row, 0],
-      End: [row, rows[0].length - 1],
-    };
+    /** @type {typeof STEPS} */
+    const moves = { ...STEPS, Home: [0, -column], End: [0, this.cells[matrix][row].length - 1 - column] };
+    const move = moves[event.key];
     if (event.key === "Enter") this.edit(cell);
     else if (event.key === "Escape") cell.blur();
-    else if (event.key in moves) {
-      const next = this.cell([matrix, ...moves[event.key]]);
+    else if (move) {
+      const next = this.cell([matrix, row + move[0], column + move[1]]);
       if (next) {
         cell.tabIndex = -1;
         next.tabIndex = 0;
@@ -450,4 +423,20 @@ export class Matrices {
     };
     input.onblur = () => void (this.input === input && leave());
   }
+}
+
+/** @param {string} text W_q or QK^T */
+function symbol(text) {
+  return setSymbol(element("b", "matrices-symbol"), text);
+}
+
+/**
+ * @param {"row" | "col"} scope
+ * @param {string} text
+ * @param {boolean} isToken
+ */
+function nameCell(scope, text, isToken) {
+  const made = header(scope, text, `attnviz-one-line ${isToken ? "matrices-token" : "matrices-number"}`);
+  made.title = isToken ? text : "";
+  return made;
 }

@@ -14,133 +14,87 @@ from attnviz.figures.bars import row_bars
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.heatmap import mark_queries
 from attnviz.formatting import number, visible
-from attnviz.language import N_, _
-from attnviz.layer import Layer
-from attnviz.ui import html
+from attnviz.language import _
+from attnviz.state.aggregation_methods import METHODS, ROLLOUT, VALUE_WEIGHTED, head_choices, layer_head_names
+from attnviz.state.color_range import largest_weight
+from attnviz.state.models import ModelSelection, ModelsState, stack_work
+from attnviz.state.selection import similar_layers
+from attnviz.state.viewport import numbered_token
+from attnviz.ui import html, viewport_sliders
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import largest_weight
+from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.head_charts import show_mosaic
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.head_map import HeadMap, selected_thumbnails
 from attnviz.ui.markdown import plain
-from attnviz.ui.menus import names_of
-from attnviz.ui.models.head_aggregate import (
-    METHODS,
-    ROLLOUT,
-    VALUE_WEIGHTED,
-    LayerHead,
-    aggregate_map,
-    layer_head_name,
-    layer_head_names,
-    of_stack,
-)
-from attnviz.ui.models.selection import ModelSelection
-from attnviz.ui.selection import similar_layers
-from attnviz.ui.viewport import numbered_token
+from attnviz.views.head_aggregate import aggregate_map, stack_name
+from attnviz.views.selected_maps import HeadMap, selected_thumbnails
 
-METHOD, HEADS, TOKENS = "together", "heads-together", "tokens-together"  # of widgets, and in the link
-ROLLOUT_LAYER = "rollout-to"
 HEIGHT = 430
 BARS = 20  # that have room for their names on a phone
 
 
 def show(selection: ModelSelection) -> None:
     """Draws the heads to choose from, their map, and the sum of the chosen rows."""
-    method = st.segmented_control(
-        _("Taken together"), list(METHODS), default=N_("Mean"), required=True, key=METHOD, bind="query-params",
-        format_func=names_of(METHOD, METHODS),
-        label_visibility="collapsed",
-      ) or "Mean"  # a link may say nothing  # fmt: skip
-    stack, notes = similar_layers(selection.layers, selection.index), st.container()
-    if METHODS[method].aggregate and not _is_affordable(selection, stack):
-        stack = [selection.index]
-        notes.caption(
-            _("Of so long a text these are the heads of {name}: all would be too many.").format(
-                name=plain(selection.layer.name)
-            )
-        )
+    method = draw(ModelsState.aggregation, widget=st.segmented_control, label_visibility="collapsed")
+    state, notes = selection.state.updated(aggregation=method), st.container()
+    if len(state.stack) < len(similar_layers(selection.layers, selection.index)):
+        name = plain(selection.layer.name)
+        notes.caption(_("Of so long a text these are the heads of {name}: all would be too many.", name=name))
     left, right = st.columns([0.36, 0.64], gap="medium")
     with left:
-        heads = _choose(selection, stack, method)
+        state = _choose(selection, state)
     try:
-        head_map = aggregate_map(selection, stack, heads, method)
+        head_map = aggregate_map(selection, state.stack, state.aggregated_heads, method)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    names = selection.query_names
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
-        # Their names hold their positions, so that a choice stays with its tokens when the text changes elsewhere.
-        tokens = st.multiselect(
-            _("Tokens"), names, key=TOKENS, bind="query-params", placeholder=_("Choose, or click"), select_all=False
-        )
-    queries = [selection.queries[names.index(token)] for token in tokens]
+        queries = draw(ModelsState.summed_tokens, state, placeholder=_("Choose, or click"), select_all=False)
 
     def click_cell(row: int, column: int) -> None:
         query = _query_at(head_map, row, column)
         if query is not None:
-            _toggle(names[selection.queries.index(query)])
+            set_field_value(ModelsState.summed_tokens, tuple(sorted({*queries} ^ {query})), state)
 
     with right:
         st.html(html.summary(head_map.title) + html.note(_(METHODS[method].about)))
-        chart(
-            _picture(selection, head_map, method, queries),
-            "together-map",
-            label=_("{method} of attention").format(method=_(method)),
-            name=_("attention {title}").format(title=head_map.title),
-            description=f"{head_map.title}: {head_map.size}.",
-            height=HEIGHT,
-            hint=_("Click to choose a query."),
-            on_click=click_cell,
-            on_view=head_map.on_view,
+        picture = _picture(selection, head_map, method, queries).with_about(
+            label=_("{method} of attention", method=_(method)), hint=_("Click to choose a query.")
         )
+        chart(
+            picture, "together-map", height=HEIGHT, on_click=click_cell, on_view=viewport_sliders.on_zoom(head_map)
+        )  # fmt: skip
     _show_sum(selection, head_map, method, queries, below)
 
 
-def head_choices(layers: Sequence[Layer], stack: Sequence[int]) -> dict[str, list[LayerHead]]:
-    """Returns the choices by name: whole layers, and single heads."""
-    by_name: dict[str, list[LayerHead]] = {}
-    for i in stack:
-        heads = [(i, head) for head in range(layers[i].inputs.heads)]
-        by_name |= {layers[i].name: heads} | {f"{layers[i].name}, head {head}": [(i, head)] for i, head in heads}
-    return by_name
-
-
-def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> list[LayerHead]:
-    """Draws the menu and the mosaic of heads; returns the heads that are aggregated."""
-    by_hand, by_name = METHODS[method].aggregate is not None, head_choices(selection.layers, stack)
-    every = [head for i in stack for head in by_name[selection.layers[i].name]]
+def _choose(selection: ModelSelection, state: ModelsState) -> ModelsState:
+    """Draws the menu and the mosaic of heads; returns the state with the heads that are aggregated."""
+    method, stack = state.aggregation, state.stack
+    by_hand = METHODS[method].aggregate is not None
     if method == ROLLOUT:
-        last = _choose_last_layer(selection.layers, stack)
-        chosen = [head for head in every if head[0] <= last]
+        state = state.updated(rollout_to=draw(ModelsState.rollout_to, state, st.select_slider))
     else:
         # The menu stays where nothing is to be chosen in it, so that the charts below it stay too.
-        picked = st.multiselect(
-            _("Heads"),
-            list(by_name),
-            key=HEADS,
-            bind="query-params",
-            format_func=names_of(HEADS, by_name, layer_head_name),
-            select_all=False,
-            disabled=not by_hand,
-            placeholder=_("All heads{of_stack}").format(of_stack=of_stack(selection, stack))
-            if by_hand
-            else _("As the layer and the head are chosen"),
-        )
-        chosen = sorted({head for one in picked for head in by_name[one]})
-    if method == VALUE_WEIGHTED:
-        is_one = isinstance(selection.head, int)
-        chosen = [head for head in by_name[selection.layer.name] if not is_one or head[1] == selection.head]
+        placeholder = _("As the layer and the head are chosen")
+        if by_hand:
+            name = stack_name(selection, stack)
+            placeholder = _("All heads of {stack}", stack=name) if name else _("All heads")
+        picked = draw(ModelsState.chosen_heads, state, select_all=False, disabled=not by_hand, placeholder=placeholder)
+        state = state.updated(chosen_heads=picked)
+    chosen = [] if by_hand and not state.chosen_heads else state.aggregated_heads
 
     def click_head(index: int, head: int) -> None:
         if by_hand:
-            st.session_state[HEADS] = layer_head_names(selection.layers, {*chosen} ^ {(index, head)})
+            by_name = head_choices(selection.layers, stack)
+            names = layer_head_names(selection.layers, {*chosen} ^ {(index, head)})
+            set_field_value(ModelsState.chosen_heads, tuple(by_name[name] for name in names), state)
         elif method == ROLLOUT:
-            st.session_state[ROLLOUT_LAYER] = selection.layers[index].name
+            set_field_value(ModelsState.rollout_to, index, state)
         else:
             open_head(selection.layers, index, head)
 
-    if _is_affordable(selection, stack):
+    if is_affordable(stack_work(selection.layers, stack)):
         # The layers of the stack are those of a mosaic of all layers.
         thumbnails = selected_thumbnails(mosaic := replace(selection, all_layers=len(stack) > 1))
         show_mosaic(
@@ -156,30 +110,12 @@ def _choose(selection: ModelSelection, stack: Sequence[int], method: str) -> lis
             if method == ROLLOUT
             else _("Click a head to open it."),
             label=_("Heads to choose from"),
-            about=_("the menu above chooses, too"),
+            about=_("The menu above chooses, too."),
             on_click=click_head,
         )
     else:
         st.caption(_("Small maps of all these heads would take too long on so long a text."))
-    return chosen or every
-
-
-def _choose_last_layer(layers: Sequence[Layer], stack: Sequence[int]) -> int:
-    """Draws the slider of the last layer of a rollout, and returns its index."""
-    names = [layers[i].name for i in stack]
-    if len(stack) == 1:
-        return stack[0]
-    if st.session_state.get(ROLLOUT_LAYER, names[-1]) not in names:  # of another model
-        st.session_state[ROLLOUT_LAYER] = names[-1]
-    name = st.select_slider(_("Through the layers, up to"), names, names[-1], key=ROLLOUT_LAYER, bind="query-params",
-        format_func=names_of(ROLLOUT_LAYER, names),
-    )  # fmt: skip
-    return stack[names.index(name)]
-
-
-def _is_affordable(selection: ModelSelection, stack: Sequence[int]) -> bool:
-    inputs = selection.layer.inputs
-    return is_affordable(inputs.queries * inputs.keys * inputs.heads * len(stack))
+    return state
 
 
 def _query_at(head_map: HeadMap, row: int, column: int) -> int | None:
@@ -223,7 +159,7 @@ def _show_sum(
     strongest = [(key_tokens[key], number(weight)) for key, weight in strongest_keys(total)]
     most = _("nothing")
     if strongest:
-        most = _(METHODS[method].total).format(weight=strongest[0][1], key=visible(strongest[0][0]))
+        most = _(METHODS[method].total, weight=strongest[0][1], key=visible(strongest[0][0]))
     tokens = " + ".join(visible(numbered_token(inputs, inputs.query_tokens, query)) for query in queries)
     with places[0]:
         st.html(html.summary(f"{tokens}: {most}.") + html.strongest(strongest))
@@ -236,18 +172,8 @@ def _show_sum(
         highest=float(weights.max()) or 1.0,
     )
     with places[1]:
-        chart(
-            bars,
-            "together-sum",
+        bars = bars.with_about(
             label=_("What the chosen tokens look at"),
-            name=_("attention of {count} tokens").format(count=len(queries)),
-            description=_("Sums of {count} rows of the map, for each key.").format(count=len(queries)),
-            height=240,
-            grows=False,
+            description=_("Sums of {count} rows of the map, for each key.", count=len(queries)),
         )
-
-
-def _toggle(token: str) -> None:
-    """Adds a token to the chosen ones, or removes it."""
-    chosen = st.session_state[TOKENS]
-    st.session_state[TOKENS] = [one for one in chosen if one != token] if token in chosen else [*chosen, token]
+        chart(bars, "together-sum", height=240)

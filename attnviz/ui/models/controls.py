@@ -1,31 +1,36 @@
 """Controls of all tabs of Models: the model and its input, the layer, the head, and the display of maps."""
 
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.ui import head_controls, viewport
-from attnviz.ui.cell_colors import choose_cell_colors
-from attnviz.ui.models import model_picker, stale_parameters
-from attnviz.ui.models.selection import ModelSelection
+from attnviz.language import option_with_name
+from attnviz.state.long_map_state import LongMapState
+from attnviz.state.models import OVERVIEW, SAME, SIDE_BY_SIDE, TABS, ModelSelection, ModelsState
+from attnviz.ui import head_controls, viewport_sliders
+from attnviz.ui.field_widgets import drop_stale, field_text
+from attnviz.ui.menus import chosen_option
+from attnviz.ui.models import model_picker
 
 
 def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:
     """Draws the controls and returns the selection; problems are shown in `notes`."""
-    example, layers = model_picker.choose_model(notes)
+    source, layers = model_picker.choose_model(notes)
+    tab = option_with_name(chosen_option(ModelsState.inspect.parameter, TABS), TABS) or OVERVIEW
     with st.sidebar:
-        index, head = head_controls.choose_layer_and_head(layers, example.opening)
+        index, head = head_controls.choose_layer_and_head(layers, source.opening)
         special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers
-    selection = ModelSelection(
-        source=example,
-        model=example.model(),
-        layers=layers,
-        mechanisms=[layer.mechanism for layer in layers],
-        index=index,
-        head=head,
-        special=special,
-        colors=colors,
-        viewport=viewport.choose_viewport(layers[index].inputs),
-        cell_colors=choose_cell_colors(layers[index].inputs),
-    )
-    stale_parameters.clear(selection)
-    return selection
+    state = ModelsState(
+        model=source.name, text=source.text, second=source.pair, picture=source.image,
+        layer=index, head=head, special_tokens=special, colors=colors, inspect=tab,
+        right_model=ModelsState.right_model.parse(field_text(ModelsState.right_model)),
+    )  # fmt: skip
+    # What the right side has is known where it is shown; it may be longer than the left side.
+    known_later: list[Any] = []
+    if tab == SIDE_BY_SIDE or state.right_model != SAME:
+        known_later += [ModelsState.right_layer, ModelsState.right_head]
+    if tab == SIDE_BY_SIDE:
+        known_later += LongMapState.fields
+    drop_stale([field for field in ModelsState.fields if field not in known_later], state)
+    return viewport_sliders.choose(state.selection)

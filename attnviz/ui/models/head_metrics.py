@@ -1,45 +1,32 @@
 """The metrics of heads as a table and a scatter plot, in which each point is a head."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 import streamlit as st
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.elements.lib.column_types import ColumnConfig
 
-from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import number
-from attnviz.language import N_, _, in_sentence, option_name
+from attnviz.language import _, in_sentence, option_name
 from attnviz.layer import Layer
-from attnviz.ui import html
+from attnviz.server.streamlit_internals import ColumnConfig
+from attnviz.state.models import ABOUT_RANDOM, ModelSelection, ModelsState
+from attnviz.state.parts import help_text
+from attnviz.ui import html, viewport_sliders
 from attnviz.ui.chart import chart
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.head_map import selected_map
 from attnviz.ui.markdown import plain
-from attnviz.ui.menus import names_of
-from attnviz.ui.models import attention_kinds
-from attnviz.ui.models.metrics_table import (
-    MetricsTable,
-    metrics_of_random_tokens,
-    metrics_of_text,
-    offered_metrics,
-    positions_text,
-)
-from attnviz.ui.models.selection import ModelSelection
-from attnviz.ui.widgets import help_text
+from attnviz.ui.models.metrics_table import MetricsTable, metrics_of_random_tokens, metrics_of_text, positions_text
+from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.views import attention_kinds
+from attnviz.views.selected_maps import selected_map
 
 METRICS = {metric.name: metric for metric in HEAD_METRICS}
-MEASURED_ON = "measured-on"  # of a widget, and in the link
-TEXTS = [N_("This text"), N_("Random repeated tokens")]
-ABOUT_RANDOM = N_(
-    "At most 50 different random tokens of the model’s vocabulary, all of them twice in the same order: on such texts "
-    "induction heads are measured. The numbers are means over three of them. The map is of your text."
-)
-ACROSS, UP = N_("Distance"), N_("Entropy")  # of the scatter, to begin with
-LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
 TABLE = "heads-table"
 MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
@@ -47,24 +34,19 @@ HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 
 def show(selection: ModelSelection) -> None:
     """Draws the heads as points and as rows of a table, and the map of the selected one."""
-    is_random = _choose_text(selection)
-    menu = offered_metrics(selection.layers)
+    state = selection.state
+    is_random = draw(ModelsState.measured_on, state, st.segmented_control)
     places = st.columns(3, gap="medium")
     with places[0]:
-        across = _choose_metric(menu, N_("Across"), ACROSS)
+        across = draw(ModelsState.across, state)
     with places[1]:
-        up = _choose_metric(menu, N_("Up"), UP)
+        up = draw(ModelsState.up, state)
     with places[2]:
-        excluded = st.selectbox(
-            _("Leave out"), list(LEFT_OUT), key="leave-out", bind="query-params",
-            format_func=names_of("leave-out", LEFT_OUT),
-            help=_("What is left out does not count as a query, and what lies on it as a key does not "
-"count either."),
-        )  # fmt: skip
+        excluded = draw(ModelsState.leave_out)
     notes = st.container()
     try:
         with notes:  # the progress of a job comes and goes here
-            table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, LEFT_OUT[excluded])
+            table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, excluded)
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
@@ -73,15 +55,17 @@ def show(selection: ModelSelection) -> None:
         notes.caption(
             _(
                 "These are the heads of {name}: all would take too long on so long a text. Choose another layer in the "
-                "menu, or shorten the text."
-            ).format(name=name)
+                "menu, or shorten the text.",
+                name=name,
+            )
         )
     metrics = list(dict.fromkeys((across, up)))
     for metric in metrics:
         if table.heads and metric.name not in table.values:
             notes.info(
-                _("No head here has a number for “{name}”. Choose another measure, or leave nothing out.").format(
-                    name=_(metric.name)
+                _(
+                    "No head here has a number for “{name}”. Choose another measure, or leave nothing out.",
+                    name=_(metric.name),
                 )
             )
     row = next((i for i, head in enumerate(table.heads) if head == (selection.index, selection.head)), None)
@@ -98,25 +82,6 @@ def show(selection: ModelSelection) -> None:
         _show_map(selection, notes)
     if table.heads:
         _show_table(table, row, up)
-
-
-def _choose_text(selection: ModelSelection) -> bool:
-    """Draws the choice of the text that is measured; returns whether it is random tokens."""
-    if selection.model.modality != "text":
-        return False
-    chosen = st.segmented_control(
-        _("Measured on"), TEXTS, default=TEXTS[0], required=True, key=MEASURED_ON, bind="query-params",
-        format_func=names_of(MEASURED_ON, TEXTS), help=_(ABOUT_RANDOM),
-    )  # fmt: skip
-    return chosen == TEXTS[1]
-
-
-def _choose_metric(menu: Mapping[str, HeadMetric], label: str, start: str) -> HeadMetric:
-    name = st.selectbox(
-        _(label), list(menu), list(menu).index(start), key=label.lower(), bind="query-params",
-        format_func=names_of(label.lower(), menu),
-    )  # fmt: skip
-    return menu[name]
 
 
 def _definition(metric: HeadMetric) -> str:
@@ -158,8 +123,11 @@ def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[
     counts = {metric.name: int(np.isnan(table.metrics.values[metric.name]).sum()) for metric in metrics}
     total = len(table.heads)
     return [
-        _("{count} of {total} heads have no {lower} and no point; the table has them.").format(
-            count=count, total=total, lower=in_sentence(name)
+        _(
+            "{count} of {total} heads have no {lower} and no point; the table has them.",
+            count=count,
+            total=total,
+            lower=in_sentence(name),
         )
         for name, count in counts.items()
         if 0 < count < total
@@ -186,17 +154,9 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
     if len(x) > MANY:
         picture.figure.data[0].marker.size = SMALL
     chart(
-        picture,
-        "heads-scatter",
-        label=_("Heads by what they do"),
-        name=_("heads {name} {name_2}").format(name=across.name, name_2=up.name),
-        description=_("{count} heads, each a point: {name} across, {name_2} up. The table has them, too.").format(
-            count=len(x), name=across.name, name_2=up.name
-        ),
-        height=HEIGHT,
-        hint=_("Each point is a head. Click to open it."),
+        picture.with_about(hint=_("Each point is a head. Click to open it.")), "heads-scatter", height=HEIGHT,
         on_click=lambda point, column: open_head(table.layers, *table.heads[point]),
-    )
+    )  # fmt: skip
 
 
 def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
@@ -206,17 +166,8 @@ def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
     except ValueError as problem:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
-    chart(
-        head_map.chart(largest=selection.colors.end([head_map.weights])),
-        "opened-map",
-        title=head_map.title,
-        label=_("Attention weights of the opened head"),
-        name=_("attention {title}").format(title=head_map.title),
-        description=f"{head_map.title}: {head_map.size}.",
-        height=HEIGHT,
-        hint=_("Point at a cell."),
-        on_view=head_map.on_view,
-    )
+    picture = head_map.chart(largest=selection.colors.end([head_map.weights]))
+    chart(picture, "opened-map", title=head_map.title, height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
 
 
 def _show_table(table: MetricsTable, selected: int | None, by: HeadMetric) -> None:
@@ -226,14 +177,16 @@ def _show_table(table: MetricsTable, selected: int | None, by: HeadMetric) -> No
     frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values}).iloc[order]
 
     def select() -> None:
-        if clicked := st.session_state[TABLE]["selection"]["rows"]:
+        if clicked := read_widget(TABLE)["selection"]["rows"]:
             open_head(table.layers, *table.heads[order[clicked[0]]])
 
     rows = [] if selected is None else np.flatnonzero(order == selected).tolist()
-    st.session_state[TABLE] = {"selection": {"rows": rows, "columns": [], "cells": []}}
+    write_widget(TABLE, {"selection": {"rows": rows, "columns": [], "cells": []}})
     st.caption(
-        _("{names}. Sorted by {metric}, the largest first.").format(
-            names=" · ".join(_title(METRICS[name], table) for name in table.values), metric=in_sentence(by.name)
+        _(
+            "{names}. Sorted by {metric}, the largest first.",
+            names=" · ".join(_title(METRICS[name], table) for name in table.values),
+            metric=in_sentence(by.name),
         )
     )
     st.dataframe(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from attnviz.formatting import grouped
 from attnviz.language import N_, _, option_name
 from attnviz.layer import Fidelity, Layer, LayerId
+from attnviz.mechanism import Mechanism
 from attnviz.ui import html
 from attnviz.ui.models.grouped_query import is_grouped
 
@@ -65,9 +66,13 @@ def _follows(layer: LayerId, before: LayerId) -> bool:
 
 def _layer_cells(layer: Layer) -> tuple[str, ...]:
     inputs, mechanism = layer.inputs, layer.mechanism
-    shared = _(", {shape} of keys").format(shape=inputs.key.shape[0]) if is_grouped(inputs) else ""
-    tokens = grouped(inputs.queries) + (
-        _(" at {keys}").format(keys=grouped(inputs.keys)) if inputs.queries != inputs.keys else ""
+    heads = (
+        _("{heads}, {kv_heads} of keys", heads=inputs.heads, kv_heads=inputs.key.shape[0])
+        if is_grouped(inputs)
+        else str(inputs.heads)
     )
-    visible = "—" if layer.locked else mechanism.mask.describe()
-    return f"{inputs.heads}{shared}", tokens, visible, _(LABELS[layer.fidelity]) if layer.fidelity else "—"
+    tokens = queries = grouped(inputs.queries)
+    if inputs.queries != inputs.keys:
+        tokens = _("{queries} at {keys}", queries=queries, keys=grouped(inputs.keys))
+    visible = mechanism.mask.describe() if isinstance(mechanism, Mechanism) else "—"
+    return heads, tokens, visible, _(LABELS[layer.fidelity]) if layer.fidelity else "—"

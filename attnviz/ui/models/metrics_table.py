@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, HeadMetricTable, Next, head_metrics
+from attnviz.analysis.head_metrics import Excluded, HeadMetricTable, head_metrics
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
 from attnviz.formatting import grouped
-from attnviz.language import _, option_name, plural
-from attnviz.layer import Kind, Layer
-from attnviz.ui import cache, jobs
-from attnviz.ui.jobs import OnResult
-from attnviz.ui.long_maps import LONG_WORK
-from attnviz.ui.models.selection import ModelSelection
+from attnviz.language import _, plural
+from attnviz.layer import Layer, head_name
+from attnviz.state.models import ModelSelection, offered_metrics
+from attnviz.ui import cache
 
 SEEDS = (0, 1, 2)  # of random tokens
 
@@ -30,9 +29,7 @@ class MetricsTable:
     @property
     def names(self) -> list[str]:
         """The heads, in the order of the table."""
-        return [
-            _("{name}, head {head}").format(name=option_name(self.layers[i].name), head=head) for i, head in self.heads
-        ]
+        return [head_name(self.layers[i].id, head) for i, head in self.heads]
 
     @property
     def heads(self) -> list[tuple[int, int]]:
@@ -45,32 +42,23 @@ class MetricsTable:
         return {name: self.metrics.values[name] for name in offered if not np.isnan(self.metrics.values[name]).all()}
 
 
-def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
-    """Returns the metrics by name, without that of the next token where no layer has one to attend to."""
-    sees_ahead = any(layer.kind is Kind.SELF for layer in layers)
-    return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
-
-
 def metrics_of_text(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
     """Returns the metrics on the text: of all heads, of one layer if all take too much work for a job, or of the layers
     that a job has finished so far, whose progress is drawn."""
     indices = list(range(len(selection.layers)))
-    if heads_work(selection.layers, selection.mechanisms) > MOST_MAP_WORK:
+    if heads_work(selection.layers) > MOST_MAP_WORK:
         indices = [selection.index]
     layers = [selection.layers[i] for i in indices]
 
-    def compute(on_result: OnResult | None = None) -> HeadMetricTable:
-        return head_metrics(layers, excluded_queries=excluded, excluded_keys=excluded, progress=on_result)
-
-    work = heads_work(layers, [layer.mechanism for layer in layers])
-    key = "head metrics", selection.source, excluded, indices
-    if work <= LONG_WORK:
-        metrics = cache.once(compute, *key, work=work)
-    else:
-        job = jobs.request(compute, *key)
-        metrics = job.first()
+    def describe(metrics: HeadMetricTable) -> str:
         done, count = len(metrics.heads), sum(layer.inputs.heads for layer in layers)
-        jobs.show_progress(job, _("{sum} of {size} heads so far.").format(sum=grouped(done), size=grouped(count)))
+        return _("{done} of {heads} heads so far.", done=grouped(done), heads=grouped(count))
+
+    metrics = cache.once_or_so_far(
+        partial(head_metrics, layers, excluded_queries=excluded, excluded_keys=excluded),
+        *("head metrics", selection.source, excluded, indices),
+        work=heads_work(layers), describe=describe,
+    )  # fmt: skip
     return MetricsTable(selection.layers, replace(metrics, layers=np.array(indices)[metrics.layers]), indices)
 
 
@@ -85,13 +73,11 @@ def metrics_of_random_tokens(selection: ModelSelection, excluded: Excluded) -> M
         tables = []
         for trace in map(source.model().layers_of_random_tokens, SEEDS):
             if [layer.id for layer in trace] != ids:
-                raise ValueError(
-                    _("The layers of {name} are others on random tokens.").format(name=source.model().name)
-                )
+                raise ValueError(_("The layers of {name} are others on random tokens.", name=source.model().name))
             tables.append(head_metrics(trace, excluded_queries=excluded, excluded_keys=excluded))
         return HeadMetricTable.mean(tables)
 
-    key = "head metrics on random tokens", source.name, source.edition, ids, excluded
+    key = "head metrics on random tokens", source.name, source.version, ids, excluded
     metrics = cache.once(compute, *key, work=len(SEEDS) * source.forward_work)
     return MetricsTable(selection.layers, metrics, range(len(ids)))
 
@@ -103,5 +89,5 @@ def positions_text(positions: Int[np.ndarray, " heads"]) -> str:
         return ""
     least, most = min(counts), max(counts)
     if least < most:
-        return _("over {least} to {most} tokens").format(least=grouped(least), most=grouped(most))
-    return plural("over {count} token", "over {count} tokens", most).format(count=grouped(most))
+        return _("over {least} to {most} tokens", least=grouped(least), most=grouped(most))
+    return plural("over {count} token", "over {count} tokens", most, count=grouped(most))

@@ -1,16 +1,16 @@
 """The outcome of an intervention on the Models page: maps and output, and sentences about the output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.analysis.work import check_work, heads_work, is_affordable
+from attnviz.analysis.work import heads_work
 from attnviz.formatting import fixed, number, visible
-from attnviz.language import N_, _
+from attnviz.language import N_, _, plural
 from attnviz.layer import Layer
 from attnviz.models.intervention_run import (
     Candidate,
@@ -23,40 +23,22 @@ from attnviz.models.intervention_run import (
     kl_divergence,
     likeliest_labels,
     likeliest_tokens,
-    run_with_interventions,
     sentence_similarity,
     token_labels,
 )
-from attnviz.models.interventions import Intervention
-from attnviz.models.model import Model, ModelInputs
-from attnviz.trace import Trace
-from attnviz.ui import cache, jobs
-from attnviz.ui.interventions import UNCHANGED
-from attnviz.ui.jobs import OnResult
-from attnviz.ui.models.model_source import ModelSource
+from attnviz.models.model import LoadedModel, ModelInputs
+from attnviz.server.jobs import OnResult
+from attnviz.ui import cache
+from attnviz.ui.intervention_widgets import UNCHANGED
+from attnviz.views.intervened_example import IntervenedExample
 
 LONGEST = 60  # characters of what the decoder has written
 MOST = 5  # tokens whose labels are listed
 PICTURE = N_("What {name} makes of the picture in the end is not compared: it is the maps that show the change.")
-_outcomes = cache.ResultCache(4)  # whose maps take memory
+_outcomes = cache.VisitorResults(4)  # whose maps take memory
 NEITHER = N_(
     "{name} gives neither a next token, nor labels, nor a vector of a sentence, so it is the maps that show the change."
 )
-
-
-@dataclass(frozen=True)
-class IntervenedExample(ModelSource):
-    """An example under an intervention."""
-
-    intervention: Intervention = field(default_factory=Intervention)
-
-    @classmethod
-    def under(cls, intervention: Intervention, example: ModelSource) -> "IntervenedExample":
-        """Returns the example under an intervention."""
-        return cls(**{one.name: getattr(example, one.name) for one in fields(example)}, intervention=intervention)
-
-    def layers(self) -> Trace:
-        return Trace(tuple(outcome(self).layers))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +58,12 @@ def outcome(example: IntervenedExample) -> Outcome:
 
 def _compute_outcome(example: IntervenedExample) -> Outcome:
     model, intervention = example.model(), example.intervention
-    example_input = example.text, example.pair, example.image.data if example.image else None
-    before = model.layers(*example_input)
-    inputs = model.encode(*example_input)
+    inputs = model.encode(*example.example)
     output = model.output(inputs) if model.outputs else None
     if intervention.is_empty:
-        run, sentence = InterventionRun(before, output), _(UNCHANGED)
+        run, sentence = InterventionRun(model.layers(*example.example), output), _(UNCHANGED)
     else:
-        _check_work(before, intervention)
-        run = run_with_interventions(model, [intervention], *example_input)
+        run = example.intervened()
         sentence = _output_sentence(example, output, run.output)
     written = ""
     if model.outputs == "next token" and model.is_encoder_decoder:
@@ -92,21 +71,12 @@ def _compute_outcome(example: IntervenedExample) -> Outcome:
     return Outcome(run.layers, sentence, _candidates(model, output, run.output), written)
 
 
-def _candidates(model: Model, before: Tensor | None, after: Tensor | None) -> list[Candidate]:
+def _candidates(model: LoadedModel, before: Tensor | None, after: Tensor | None) -> list[Candidate]:
     """Returns the likeliest next tokens or labels; nothing where the model has neither, or a single number."""
     likeliest = {"next token": likeliest_tokens, "labels": likeliest_labels}.get(model.outputs)
     if likeliest is None or before is None or after is None or len(before) == 1:
         return []
     return likeliest(model, before, after)
-
-
-def _check_work(layers: Sequence[Layer], intervention: Intervention) -> None:
-    """Raises ValueError if the layers whose mechanism an intervention changes take too much work to compute."""
-    places = [i for i in intervened_layers([intervention], layers) if intervention.changes_mechanism(i)]
-    changed = [layers[i] for i in places]
-    work = heads_work(changed, [intervention.apply(layers[i].mechanism, i) for i in places])
-    advice = _("Take a shorter text.") if len(changed) < 2 else _("Change fewer layers, or take a shorter text.")
-    check_work(work, _("To compute the changed layers"), advice)
 
 
 def mass_shift_of_heads(
@@ -117,25 +87,19 @@ def mass_shift_of_heads(
     first = min(intervened_layers([example.intervention], before), default=len(before))  # those below stay
     heads = [layer.inputs.heads for layer in before]
 
-    def compute(on_result: OnResult | None = None) -> Float[np.ndarray, "layers heads"]:
+    def compute(progress: OnResult | None = None) -> Float[np.ndarray, "layers heads"]:
         shift = np.full((len(before), max(heads)), np.nan, dtype="f4")
         for i, both in enumerate(zip(before, after, strict=True)):
             shift[i, : heads[i]] = 0 if i < first else head_mass_shifts(*both).numpy()
-            if on_result:
-                on_result((i + 1) / len(before), shift.copy())
+            if progress:
+                progress((i + 1) / len(before), shift.copy())
         return shift
 
-    sides = before[first:], after[first:]
-    work = sum(heads_work(layers, [layer.mechanism for layer in layers]) for layers in sides)
-    key = "mass shift", example
-    if is_affordable(work):
-        return cache.once(compute, *key, work=work)
-    job = jobs.request(compute, *key)
-    shift = job.first()
-    jobs.show_progress(
-        job, _("{sum} of {size} heads so far.").format(sum=int(np.isfinite(shift).sum()), size=sum(heads))
-    )
-    return shift
+    def describe(shift: Float[np.ndarray, "layers heads"]) -> str:
+        return _("{done} of {heads} heads so far.", done=int(np.isfinite(shift).sum()), heads=sum(heads))
+
+    work = sum(heads_work(layers) for layers in (before[first:], after[first:]))
+    return cache.once_or_so_far(compute, "mass shift", example, work=work, describe=describe)
 
 
 # Sentences about the output
@@ -144,7 +108,7 @@ def mass_shift_of_heads(
 def _output_sentence(example: IntervenedExample, before: Tensor | None, after: Tensor | None) -> str:
     model = example.model()
     if before is None or after is None:
-        return _(PICTURE if model.modality == "picture" else NEITHER).format(name=model.name)
+        return _(PICTURE if model.modality == "picture" else NEITHER, name=model.name)
     if model.outputs == "token labels":
         return token_label_sentence(
             token_labels(model, before, after), model.encode(example.text, example.pair).source.tokens
@@ -152,8 +116,8 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
     if candidates := _candidates(model, before, after):
         bits = None if has_many_labels(model) else kl_divergence(before, after)
         article = _("The decoder’s") if model.is_encoder_decoder else _("The")
-        kind = _("next token") if model.outputs == "next token" else "label"
-        return candidate_sentence(candidates, bits, _("{article} likeliest {kind}").format(article=article, kind=kind))
+        kind = _("next token") if model.outputs == "next token" else _("label")
+        return candidate_sentence(candidates, bits, _("{article} likeliest {kind}", article=article, kind=kind))
     if model.outputs == "labels":
         return score_sentence(float(before), float(after))
     if example.pair.strip():
@@ -164,28 +128,34 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
 def candidate_sentence(candidates: Sequence[Candidate], bits: float | None, subject: str) -> str:
     """Returns a sentence about the effect on the likeliest next token or label."""
     old, new = max(candidates, key=lambda one: one.before), max(candidates, key=lambda one: one.after)
-    sentence = f"{subject} "
     if old is new:
-        sentence += _("stays “{text}”: {before} before, {after} with the change.").format(
-            text=visible(old.text), before=number(old.before), after=number(old.after)
+        sentence = _(
+            "{subject} stays “{text}”: {before} before, {after} with the change.",
+            subject=subject,
+            text=visible(old.text),
+            before=number(old.before),
+            after=number(old.after),
         )
     else:
-        sentence += _("was “{text}” ({before}, and {after} with the change); now ").format(
-            text=visible(old.text), before=number(old.before), after=number(old.after)
+        sentence = _(
+            "{subject} was “{old}” ({old_before}, and {old_after} with the change); now it is “{new}” ({new_after}).",
+            subject=subject,
+            old=visible(old.text),
+            old_before=number(old.before),
+            old_after=number(old.after),
+            new=visible(new.text),
+            new_after=number(new.after),
         )
-        sentence += _("it is “{text}” ({after}).").format(text=visible(new.text), after=number(new.after))
     if bits is None:
         return sentence
-    kl = _("KL(as trained ‖ changed) is {bits} bits.").format(
-        bits=number(bits) if isfinite(bits) else _("infinitely many")
-    )
+    kl = _("KL(as trained ‖ changed) is {bits} bits.", bits=number(bits) if isfinite(bits) else _("infinitely many"))
     return f"{sentence} {kl}"
 
 
 def score_sentence(before: float, after: float) -> str:
     """Returns a sentence about the effect on the only number that a model gives."""
-    return _("The model’s score is {before}; with the change it is {after}.").format(
-        before=fixed(before, 3), after=fixed(after, 3)
+    return _(
+        "The model’s score is {before}; with the change it is {after}.", before=fixed(before, 3), after=fixed(after, 3)
     )
 
 
@@ -198,27 +168,32 @@ def token_label_sentence(labels: Sequence[TokenLabel], tokens: Sequence[str]) ->
         f"{visible(tokens[one.position])} ({visible(one.before)} → {visible(one.after)})" for one in others[:MOST]
     ]
     end = ", …" if len(others) > MOST else "."
-    verb = _("gets another likeliest label") if len(others) == 1 else _("get other likeliest labels")
-    return _("{count} of {count_2} tokens {verb}: {join}{end}").format(
-        count=len(others), count_2=len(labels), verb=verb, join=", ".join(listed), end=end
-    )
+    return plural(
+        "{count} of {tokens} tokens gets another likeliest label: {labels}",
+        "{count} of {tokens} tokens get other likeliest labels: {labels}",
+        len(others), count=len(others), tokens=len(labels), labels=", ".join(listed) + end,
+    )  # fmt: skip
 
 
 def vector_sentence(angle: float) -> str:
     """Returns a sentence about the effect on the vector of a sentence."""
     return _(
-        "The vector of the sentence has a cosine of {angle} with the vector that it has without the change."
-    ).format(angle=fixed(angle, 3))
+        "The vector of the sentence has a cosine of {angle} with the vector that it has without the change.",
+        angle=fixed(angle, 3),
+    )
 
 
 def similarity_sentence(before: float, after: float) -> str:
     """Returns a sentence about the effect on the similarity of two sentences."""
     return _(
-        "The two sentences, each read by itself, have vectors with a cosine of {before}; with the change it is {after}."
-    ).format(before=fixed(before, 3), after=fixed(after, 3))
+        "The two sentences, each read by itself, have vectors with a cosine of {before}; with the change it is "
+        "{after}.",
+        before=fixed(before, 3),
+        after=fixed(after, 3),
+    )
 
 
-def _decoded_text(model: Model, inputs: ModelInputs) -> str:
+def _decoded_text(model: LoadedModel, inputs: ModelInputs) -> str:
     """Returns what the decoder has written as text, or its tokens if the tokenizer has no text for them."""
     text = str(model.tokenizer.decode(inputs.batch["decoder_input_ids"][0, 1:]))
     return text if text.strip() or inputs.target is None else " ".join(inputs.target.tokens[1:])
@@ -227,6 +202,7 @@ def _decoded_text(model: Model, inputs: ModelInputs) -> str:
 def written_sentence(text: str, is_typed: bool) -> str:
     """Returns a sentence about what the decoder has written before its next token."""
     text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
-    written = f"“{visible(text)}”" if text.strip() else "nothing"
-    by = _(", as you typed") if is_typed else _(" by itself, without the change")
-    return _("The decoder has written {written}{by}. What may come next?").format(written=written, by=by)
+    written = f"“{visible(text)}”" if text.strip() else _("nothing")
+    if is_typed:
+        return _("The decoder has written {written}, as you typed. What may come next?", written=written)
+    return _("The decoder has written {written} by itself, without the change. What may come next?", written=written)

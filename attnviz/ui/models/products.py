@@ -12,24 +12,24 @@ from attnviz.analysis.head_maps import Special, strongest_keys
 from attnviz.figures.products import scaled
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import grouped, number
-from attnviz.language import N_, _
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, ScaledDot
+from attnviz.state.color_range import largest_weight
+from attnviz.state.head_state import NO_QUERY
+from attnviz.state.models import ModelSelection, ModelsState
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import numbered_token
 from attnviz.ui import html, pinned_query
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import largest_weight
-from attnviz.ui.head_map import zoom_key
+from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
-from attnviz.ui.menus import names_of
-from attnviz.ui.models.selection import ModelSelection
-from attnviz.ui.selection import Selection
-from attnviz.ui.viewport import numbered_token
+from attnviz.ui.session_values import read_widget
+from attnviz.views.selected_maps import zoom_key
 
-STRONGEST = N_("Its strongest key")
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions
-KEY = "key"
 
 
 def score_scale(mechanism: Mechanism, width: int) -> float | None:
@@ -47,10 +47,10 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
 
     `weights` are those of the pinned row, NaN where masked.
     """
-    inputs, head = selection.layer.inputs, selection.head
     if selection.layer.locked:
         st.caption(plain(selection.layer.locked_reason))
         return
+    inputs, head = selection.layer.inputs.vectors, selection.head
     if not isinstance(head, int):
         st.caption(_("Choose one head to see its queries, keys and values."))
         return
@@ -67,16 +67,16 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
             _show_vectors(name, vectors.numpy(), tokens, marked, on_click, zoom_key(inputs))
 
 
-def pin_cell(selection: Selection) -> Callable[[int, int], None]:
+def pin_cell(selection: ModelSelection) -> Callable[[int, int], None]:
     """Returns the callback of a click on a cell: it pins the query and chooses the key, or resets both."""
-    queries, keys = selection.query_names, selection.key_names
+    queries, state = selection.query_names, selection.state
 
     def click(row: int, column: int) -> None:
         if column < 0:  # the name of a row
             return pinned_query.toggle(queries, row)
-        cell = {pinned_query.KEY: queries[row], KEY: keys[column]}
-        again = all(st.session_state.get(name) == value for name, value in cell.items())
-        st.session_state.update({pinned_query.KEY: pinned_query.NO_QUERY, KEY: STRONGEST} if again else cell)
+        again = read_widget(pinned_query.KEY) == queries[row] and field_value(ModelsState.key, state) == column
+        pinned_query.pin_query(NO_QUERY if again else queries[row])
+        set_field_value(ModelsState.key, None if again else column, state)
 
     return click
 
@@ -85,24 +85,19 @@ def _show_score(
     selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None, head: int
 ) -> int | None:
     """Draws the menu of the key and the bars of one score; returns the position of the key."""
-    inputs, mechanism = selection.layer.inputs, selection.mechanism
+    inputs, mechanism = selection.layer.inputs.vectors, selection.mechanism
     st.markdown(f"#### {_('Which dimensions made the score?')}")
     menu, bars = st.columns([0.32, 0.68], gap="medium")
-    names = selection.key_names
     with menu:
-        chosen = st.selectbox(
-            _("Key"), [STRONGEST, *names], key=KEY, bind="query-params",
-            format_func=names_of(KEY, [STRONGEST, *names]),
-            help=_("Or click a cell of the map: it pins its query and chooses its key."),
-        )  # fmt: skip
+        chosen = draw(ModelsState.key, selection.state)
         if row is None or weights is None:
             st.html(html.element("p", _("Pin a query, or click a cell of the map above.")))
             return None
         best = strongest_keys(weights, 1)
-        if chosen == STRONGEST and not best:
+        if chosen is None and not best:
             st.html(html.element("p", _("This query may look at nothing.")))
             return None
-        column = best[0][0] if chosen == STRONGEST else names.index(chosen)
+        column = best[0][0] if chosen is None else chosen
         query, key = selection.queries[row], selection.keys[column]
         scale = score_scale(mechanism, inputs.query.shape[-1])
         if scale is None:
@@ -115,18 +110,8 @@ def _show_score(
         rescaled = selection.special == Special.RESCALED
         st.html(score_text(terms, scale, tokens, steps, float(weights[column]), rescaled=rescaled))
     with bars:
-        chart(
-            figures.products(*pair, scale=scale),
-            "products",
-            label=_("Products"),
-            name=_("products {title}").format(title=selection.title),
-            description=_("{count} bars, one for each dimension: what it adds to the score.").format(
-                count=len(pair[0])
-            ),
-            height=230,
-            hint=_("Point at a bar to read it."),
-            grows=False,
-        )
+        picture = figures.products(*pair, scale=scale)
+        chart(picture.with_about(name=_("products {title}", title=selection.title)), "products", height=230)
     return key
 
 
@@ -135,7 +120,7 @@ def bias_steps(layer: Layer, head: int, query: int, key: int, score: float) -> l
     inputs = layer.inputs
     positions = [torch.tensor(position) for position in (0, head, query, key)]
     value, steps = torch.tensor(score), []
-    for bias in layer.mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
+    for bias in layer.known_mechanism.bind(inputs.queries, inputs.keys, inputs.heads).biases:
         value = bias(value, *positions)
         steps.append((bias_phrase(bias), float(value)))
     return steps
@@ -153,22 +138,28 @@ def score_text(
     """Returns a sentence about one score: the sum of its terms, the biases, and the resulting weight."""
     best = int(np.argmax(np.abs(terms)))
     values = [number(value) for value in (float(terms.sum()), *(value for _, value in steps))]
-    phrases = "".join(
-        _("{value}, {phrase}, makes {value_2}. ").format(value=values[i], phrase=phrase, value_2=values[i + 1])
-        for i, (phrase, after) in enumerate(steps)
-    )
-    becomes = _("A score of {score} becomes a weight of {weight}{rescaled}.").format(
-        score=values[-1], weight=number(weight), rescaled=_(", rescaled with its row") if rescaled else ""
-    )
-    product = html.Markup(_("Query {} and key {}<br>q · k{} = <b>{}</b>")).format(
-        *map(html.token, tokens), scaled(scale), values[0]
-    )
-    sentences = _(
+    phrases = [
+        _("{score}, {change}, makes {changed}.", score=values[i], change=change, changed=values[i + 1])
+        for i, (change, _after) in enumerate(steps)
+    ]
+    becomes = (
+        _("A score of {score} becomes a weight of {weight}, rescaled with its row.")
+        if rescaled
+        else _("A score of {score} becomes a weight of {weight}.")
+    ).format(score=values[-1], weight=number(weight))
+    query, key = map(html.token, tokens)
+    pair = html.Markup(_("Query {query} and key {key}")).format(query=query, key=key)
+    product = html.Markup("{}<br>q · k{} = <b>{}</b>").format(pair, scaled(scale), values[0])
+    shares = _(
         "This is the sum of {count} products, a bar each: a number of the query × one of the key{scaled}. "
-        "Dimension {best} counts most, {term}. "
-    ).format(count=len(terms), scaled=scaled(scale), best=best, term=number(float(terms[best])))
-    sentences += phrases + (_("The mask hides this key.") if np.isnan(weight) else becomes)
-    return html.element("p", product, class_="attnviz-score") + html.element("p", sentences)
+        "Dimension {best} counts most, {term}.",
+        count=len(terms),
+        scaled=scaled(scale),
+        best=best,
+        term=number(float(terms[best])),
+    )
+    sentences = [shares, *phrases, _("The mask hides this key.") if np.isnan(weight) else becomes]
+    return html.element("p", product, class_="attnviz-summary attnviz-score") + html.element("p", " ".join(sentences))
 
 
 def _show_vectors(
@@ -182,8 +173,11 @@ def _show_vectors(
     if vectors.size > MOST_CELLS:
         st.caption(
             plain(
-                _("{name}: {shape} × {shape_2} numbers are too many for one picture.").format(
-                    name=name, shape=grouped(vectors.shape[0]), shape_2=grouped(vectors.shape[1])
+                _(
+                    "{name}: {rows} × {columns} numbers are too many for one picture.",
+                    name=name,
+                    rows=grouped(vectors.shape[0]),
+                    columns=grouped(vectors.shape[1]),
                 )
             )
         )
@@ -194,20 +188,12 @@ def _show_vectors(
     )  # fmt: skip
     axes = picture.figure.layout
     axes.xaxis.title.text, axes.yaxis.title.text = "dimensions", name.lower()
-    chart(
-        picture,
-        name.lower(),
-        label=name,
-        name=_("{lower} of one head").format(lower=name.lower()),
-        description=_("{shape} {lower} of {shape_2} numbers each.").format(
-            shape=vectors.shape[0], lower=name.lower(), shape_2=vectors.shape[1]
-        ),
-        height=300,
-        title=name,
-        grows=False,
-        pinned=marked,
-        on_click=on_click,
-    )
+    tokens_count, width = vectors.shape
+    picture = picture.with_about(
+        label=name, hint="",
+        description=_("{tokens} vectors of {width} numbers each.", tokens=tokens_count, width=width),
+    )  # fmt: skip
+    chart(picture, name.lower(), height=300, title=name, grows=False, pinned=marked, on_click=on_click)
 
 
 def _pin_row(selection: Selection) -> Callable[[int, int], None]:
@@ -220,11 +206,9 @@ def _pin_row(selection: Selection) -> Callable[[int, int], None]:
     return click
 
 
-def _choose_key(selection: Selection) -> Callable[[int, int], None]:
-    names = selection.key_names
-
+def _choose_key(selection: ModelSelection) -> Callable[[int, int], None]:
     def click(row: int, _: int) -> None:
         if row in selection.keys:
-            st.session_state[KEY] = names[selection.keys.index(row)]
+            set_field_value(ModelsState.key, selection.keys.index(row), selection.state)
 
     return click

@@ -1,7 +1,9 @@
 /** Links between the pages of the app, which open without loading the app anew. */
 
-const TYPED = "textarea, input[type=text], input[type=number]"; // Streamlit sends their texts when they are left
-const STARTS = 500, RUNS = 5000; // milliseconds until a run begins, and until it has ended
+// Streamlit sends the texts of these fields when they are left, or with a key.
+const TYPED = ":is([data-testid=stTextInput], [data-testid=stTextArea], [data-testid=stNumberInput]) :is(input, textarea)";
+const LONGEST = 10_000; // milliseconds for which a link waits for a run
+const APP = "[data-testid=stApp]";
 
 /** Returns the address of a link to a page of the app that a click opens in this tab, or null.
  * @param {HTMLAnchorElement} link
@@ -33,24 +35,50 @@ export function openPage(window, address) {
   window.dispatchEvent(new PopStateEvent("popstate"));
 }
 
-/** Waits until a condition holds, for at most so many milliseconds.
- * @param {() => boolean} holds
- * @param {number} most */
-async function until(holds, most) {
-  const end = performance.now() + most;
-  while (!holds() && performance.now() < end) await new Promise(requestAnimationFrame);
+/** Tells whether what was typed into a field and left is still to be seen by a run of the page: Streamlit's client says
+ * that a run is under way once the server has begun it, which takes longer on a busy one.
+ * @param {Window} window
+ * @returns {() => boolean} */
+function followRuns(window) {
+  const { document } = window;
+  let isTyped = false, before = "";
+  /** @type {"" | "asked" | "begun"} */
+  let run = "";
+  /** @type {(event: Event) => HTMLInputElement | HTMLTextAreaElement | null} */
+  const field = ({ target }) => (target instanceof Element && target.matches(TYPED) ? /** @type {HTMLInputElement} */ (target) : null);
+  /** @type {(event: Event) => void} */
+  const begin = event => {
+    isTyped = false;
+    before = field(event)?.value ?? "";
+  };
+  /** @type {(event: Event) => void} */
+  const end = event => {
+    if (isTyped && field(event)?.value !== before) run = "asked";
+    begin(event);
+  };
+  window.addEventListener("focusin", begin, true);
+  window.addEventListener("input", event => isTyped ||= field(event) !== null, true);
+  window.addEventListener("keydown", event => {
+    const isSent = event.ctrlKey || event.metaKey || field(event)?.tagName === "INPUT";
+    if (event.key === "Enter" && isSent) end(event);
+  }, true);
+  window.addEventListener("focusout", end, true);
+  new MutationObserver(() => {
+    const isRunning = /** @type {HTMLElement | null} */ (document.querySelector(APP))?.dataset.testScriptState === "running";
+    if (isRunning && run) run = "begun";
+    else if (!isRunning && run === "begun") run = "";
+  }).observe(document, { subtree: true, attributeFilter: ["data-test-script-state"] });
+  return () => run !== "";
 }
 
-/** Waits for the run of the page that a field has begun, and returns where a link leads after it.
+/** Waits until a run has seen what was typed, and returns where a link leads after it.
  * @param {Document} document
- * @param {HTMLAnchorElement} link */
-async function addressAfterRun(document, link) {
+ * @param {HTMLAnchorElement} link
+ * @param {() => boolean} isAwaited */
+async function addressAfterRun(document, link, isAwaited) {
   const same = () => [...document.querySelectorAll("a")].filter(one => one.textContent === link.textContent);
-  const place = same().indexOf(link);
-  const app = /** @type {HTMLElement | null} */ (document.querySelector("[data-testid=stApp]"));
-  const runs = () => app?.dataset.testScriptState === "running";
-  await until(runs, STARTS);
-  await until(() => !runs(), RUNS);
+  const place = same().indexOf(link), end = performance.now() + LONGEST;
+  while (isAwaited() && performance.now() < end) await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
   const now = link.isConnected ? link : same()[place];
   return now ? pageOf(now, document.location) : null;
@@ -60,12 +88,7 @@ async function addressAfterRun(document, link) {
  * that the click leaves is in the state of the page that opens.
  * @param {Window} window */
 export function openLinksInPlace(window) {
-  let isTyped = false, leftAt = -Infinity;
-  window.addEventListener("input", event => isTyped ||= event.target instanceof Element && event.target.matches(TYPED), true);
-  window.addEventListener("focusout", () => {
-    if (isTyped) leftAt = performance.now();
-    isTyped = false;
-  }, true);
+  const isAwaited = followRuns(window);
   window.addEventListener("click", async event => {
     if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -78,7 +101,6 @@ export function openLinksInPlace(window) {
     const address = link && pageOf(link, window.location);
     if (!address) return;
     event.preventDefault();
-    const isFresh = performance.now() - leftAt < STARTS;
-    openPage(window, (isFresh && (await addressAfterRun(window.document, link))) || address);
+    openPage(window, (isAwaited() && (await addressAfterRun(window.document, link, isAwaited))) || address);
   });
 }

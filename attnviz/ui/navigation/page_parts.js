@@ -1,7 +1,7 @@
 /** Classes of the root that say which parts a page has, such as `has-presenting`, for styles of what is around them.
  *
- * `:root:has(.st-key-presenting)` would say the same, but with such a selector each change of a page has the browser
- * compute the styles of all its elements anew. */
+ * `.stApp:has(.st-key-presenting)` would say the same as `.has-presenting .stApp`, but with such a selector each change
+ * of a page has the browser compute the styles of all its elements anew. */
 
 /** The class of each part that styles ask for. @type {Record<string, string>} */
 export const PARTS = {

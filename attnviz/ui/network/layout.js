@@ -13,8 +13,7 @@ const TALL = { width: 384, layers: [40, 134, 244, 338, 440], foot: 40 };
  * @param {boolean} large whether letters are as large as in a presentation
  */
 export function arrange(width, keys, large) {
-  const isTall = width < NARROW && !large;
-  return isTall ? tall(keys) : wide(keys);
+  return width < NARROW && !large ? tall(keys) : wide(keys);
 }
 
 /** @param {number} keys */

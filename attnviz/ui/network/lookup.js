@@ -1,5 +1,5 @@
-// A lookup in the browser, for a query that is being dragged: the same numbers as attnviz/lessons/lookup.py and
-// lookup_gradients.py. Derivatives of similarities are central differences.
+// A lookup in the browser, for a query that is being dragged: the same numbers as attnviz/lookup/dictionary.py and
+// gradients.py. Derivatives of similarities are central differences.
 
 import { project } from "../../chart/projection.js";
 

@@ -2,9 +2,10 @@
 // the query is dragged in the plane, everything is computed here; else the numbers are Python's. Texts go in as
 // textContent only.
 
-import { _ } from "../../chart/words.js";
-import { number } from "../../chart/number.js";
+import { fixed, number } from "../../chart/number.js";
 import { project } from "../../chart/projection.js";
+import { curve, setAttributes, svg } from "../../chart/svg.js";
+import { _ } from "../../chart/words.js";
 import { arrange } from "./layout.js";
 import { lookUp } from "./lookup.js";
 
@@ -12,15 +13,16 @@ import { lookUp } from "./lookup.js";
 /** @typedef {import("./layout.js").Node} Node */
 /** @typedef {{ text: string, bold?: boolean }[]} Line */
 
-const SVG = "http://www.w3.org/2000/svg";
-const QUERY = "#e8590c";
-const [RAISES, LOWERS, NONE] = ["var(--raises)", "var(--lowers)", "var(--faint)"];
+const QUERY = "var(--attnviz-accent)";
+const [RAISES, LOWERS, NONE] = ["var(--raises)", "var(--accent)", "var(--faint)"];
 const NOTHING = 5e-5; // a derivative that is written as 0
 const LARGE = 1.1; // of the usual letters: in a presentation
 
 export class Network {
-  /** @type {import("./types").Data | null} */
-  data = null;
+  /** @type {import("./types").Data} */
+  data = /** @type {any} */ (null); // until it is first shown
+  /** @type {ReturnType<typeof arrange>} */
+  layout = arrange(0, 0, false);
   /** @type {Pair | null} where the query is while it is dragged */
   moved = null;
   /** @type {Map<string, SVGElement>} */
@@ -54,7 +56,7 @@ export class Network {
   show(data) {
     this.data = data;
     this.moved = null;
-    this.svg.setAttribute("aria-label", data.description);
+    setAttributes(this.svg, { role: "img", "aria-label": data.description }); // nothing to be read before it is drawn
     this.draw();
     this.root.dataset.ready = "true";
   }
@@ -86,8 +88,8 @@ export class Network {
    * @param {Pair} query
    */
   #drawNumbers({ similarities, weights, products, result }, query) {
-    const { words, colors, keys, values, score, normalizer, formulas, projects } = this.#shown;
-    const { layers, isTall } = this.#arranged;
+    const { words, colors, keys, values, score, normalizer, formulas, projects } = this.data;
+    const { layers, isTall } = this.layout;
     const [inputs, compared, weighed, stored, [end]] = layers;
     const largest = greatest(similarities);
     const heaviest = greatest(products);
@@ -132,8 +134,8 @@ export class Network {
 
   /** @param {import("./types").Numbers["gradients"]} gradients */
   #drawGradients({ query, keys, similarities, paths, weights, values }) {
-    const { words, colors } = this.#shown;
-    const [inputs, compared, weighed, stored, [end]] = this.#arranged.layers;
+    const { words, colors } = this.data;
+    const [inputs, compared, weighed, stored, [end]] = this.layout.layers;
     const most = { inputs: greatest(keys.flat()), similarities: greatest(similarities), paths: greatest(paths.flat()), weights: greatest(weights) };
     /** @type {(derivative: number, largest: number) => object} */
     const style = (derivative, largest) => {
@@ -170,14 +172,6 @@ export class Network {
 
   // Elements -------------------------------------------------------------------------------------------------------
 
-  get #shown() {
-    return /** @type {import("./types").Data} */ (this.data);
-  }
-
-  get #arranged() {
-    return /** @type {ReturnType<typeof arrange>} */ (this.layout);
-  }
-
   /**
    * The texts of a query or a key.
    * @param {string} word
@@ -186,14 +180,14 @@ export class Network {
    * @returns {Line[]}
    */
   #input(word, point, further = []) {
-    const name = { text: cut(word, this.#arranged.isTall ? 8 : 7), bold: true };
-    if (!this.#arranged.isTall) return [[name, ...pair(point)], ...further];
+    const name = { text: cut(word, this.layout.isTall ? 8 : 7), bold: true };
+    if (!this.layout.isTall) return [[name, ...pair(point)], ...further];
     return [[name], ...point.map((part) => [{ text: plain(part) }])];
   }
 
   /** @param {[string, string][]} heads */
   #heads(heads) {
-    const { isTall, heads: places } = this.#arranged;
+    const { isTall, heads: places } = this.layout;
     heads.forEach(([name, formula], layer) => {
       this.#text(`head-${layer}`, places[layer], [{ text: name, bold: true }], "network-head");
       if (!isTall) this.#text(`formula-${layer}`, { ...places[layer], y: places[layer].y + 19 }, [{ text: formula }], "network-formula");
@@ -207,16 +201,14 @@ export class Network {
    * @param {any} style
    */
   #edge(key, from, to, { width, opacity, color, dash = "none", flows = false }) {
-    const { isTall } = this.#arranged;
-    const [start, stop] = isTall
-      ? [[from.x, from.y + from.height / 2], [to.x, to.y - to.height / 2]]
-      : [[from.x + from.width / 2, from.y], [to.x - to.width / 2, to.y]];
-    const [middleX, middleY] = [(start[0] + stop[0]) / 2, (start[1] + stop[1]) / 2];
-    const [bend, back] = isTall ? [`${start[0]} ${middleY}`, `${stop[0]} ${middleY}`] : [`${middleX} ${start[1]}`, `${middleX} ${stop[1]}`];
-    const edge = this.#element(`edge ${key}`, "path", "edges");
-    edge.setAttribute("d", `M${start.join(" ")}C${bend} ${back} ${stop.join(" ")}`);
-    edge.setAttribute("class", flows ? "network-edge network-flow" : "network-edge");
-    edge.setAttribute("style", `stroke:${color};stroke-width:${width.toFixed(2)};opacity:${opacity.toFixed(2)};stroke-dasharray:${flows ? "7 5" : dash}`);
+    const { isTall } = this.layout;
+    /** @type {(node: Node, side: 1 | -1) => Pair} */
+    const end = ({ x, y, width, height }, side) => (isTall ? [x, y + (side * height) / 2] : [x + (side * width) / 2, y]);
+    setAttributes(this.#element(`edge ${key}`, "path", "edges"), {
+      d: curve(end(from, 1), end(to, -1), isTall),
+      class: flows ? "network-edge network-flow" : "network-edge",
+      style: `stroke:${color};stroke-width:${width.toFixed(2)};opacity:${opacity.toFixed(2)};stroke-dasharray:${flows ? "7 5" : dash}`,
+    });
   }
 
   /**
@@ -228,15 +220,12 @@ export class Network {
    * @param {string} [className]
    */
   #node(key, node, color, lines, tint = 0.12, className = "") {
-    const height = !this.#arranged.isTall && lines.length > 1 ? 48 : node.height;
+    const height = !this.layout.isTall && lines.length > 1 ? 48 : node.height;
     const box = { x: node.x - node.width / 2, y: node.y - height / 2, width: node.width, height, rx: 9 };
-    for (const [name, style] of [["paper", ""], ["tint", `fill:${color};fill-opacity:${tint.toFixed(2)};stroke:${color}`]]) {
-      const rect = this.#element(`${name} ${key}`, "rect", "nodes");
-      for (const [attribute, value] of Object.entries(box)) rect.setAttribute(attribute, String(value));
-      rect.setAttribute("class", `network-${name}`);
-      rect.setAttribute("style", style);
-    }
-    const letters = this.#arranged.letters;
+    const tinted = `fill:${color};fill-opacity:${tint.toFixed(2)};stroke:${color};stroke-width:1.6`;
+    for (const [name, style] of [["paper", "fill:var(--st-background-color)"], ["tint", tinted]])
+      setAttributes(this.#element(`${name} ${key}`, "rect", "nodes"), { ...box, style });
+    const letters = this.layout.letters;
     lines.forEach((line, i) => {
       const y = node.y + (i - (lines.length - 1) / 2) * letters * 1.3;
       this.#text(`${key}${i ? `-${i}` : ""}`, { x: node.x, y }, line, className);
@@ -251,18 +240,10 @@ export class Network {
    */
   #text(key, { x, y }, line, className = "") {
     const text = this.#element(`text ${key}`, "text", "texts");
-    text.setAttribute("x", x.toFixed(1));
-    text.setAttribute("y", y.toFixed(1));
-    text.setAttribute("class", `network-text ${className}`);
-    const { isTall, letters } = this.#arranged;
-    text.setAttribute("font-size", String(isTall && className === "network-head" ? Math.min(12, letters) : letters));
-    text.dataset.node = key;
-    const spans = line.map(({ text: part, bold }) => {
-      const span = document.createElementNS(SVG, "tspan");
-      span.textContent = part;
-      if (bold) span.setAttribute("font-weight", "600");
-      return span;
-    });
+    const { isTall, letters } = this.layout;
+    const size = isTall && className === "network-head" ? Math.min(12, letters) : letters;
+    setAttributes(text, { x: x.toFixed(1), y: y.toFixed(1), class: `network-text ${className}`, "font-size": size, "data-node": key });
+    const spans = line.map(({ text: part, bold }) => svg("tspan", bold ? { "font-weight": "600" } : {}, part));
     text.replaceChildren(...spans.flatMap((span, i) => (i ? [" ", span] : [span])));
   }
 
@@ -277,18 +258,8 @@ export class Network {
     this.used.add(key);
     const before = this.elements.get(key);
     if (before) return before;
-    let parent = this.svg.querySelector(`.network-${group}`);
-    if (!parent) {
-      // Edges lie below nodes, and texts above them.
-      for (const one of ["edges", "nodes", "texts"]) {
-        const made = document.createElementNS(SVG, "g");
-        made.setAttribute("class", `network-${one}`);
-        this.svg.append(made);
-      }
-      parent = this.svg.querySelector(`.network-${group}`);
-    }
-    const made = document.createElementNS(SVG, name);
-    parent?.append(made);
+    const made = svg(name);
+    this.svg.querySelector(`.network-${group}`)?.append(made);
     this.elements.set(key, made);
     return made;
   }
@@ -301,10 +272,7 @@ const greatest = (numbers) => Math.max(...numbers.map(Math.abs)) || 1;
  * A number with two decimals, or none where it is whole.
  * @param {number} value
  */
-function short(value) {
-  const text = value.toFixed(Number.isInteger(value) ? 0 : 2).replace("-", "−");
-  return /^−[0.]+$/.test(text) ? text.slice(1) : text;
-}
+const short = (value) => fixed(value, Number.isInteger(value) ? 0 : 2);
 
 /** @param {number} value */
 const plain = (value) => String(Number(value.toFixed(2)) + 0).replace("-", "−");

@@ -1,33 +1,6 @@
-// Elements of SVG, and drawing on canvases.
-
-import { element } from "../elements.js";
+// Places of elements, and drawing on canvases.
 
 /** @typedef {import("./types").Box} Box */
-
-/**
- * @param {string} name
- * @param {Record<string, string | number>} [attributes]
- */
-export function svg(name, attributes = {}) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, String(value));
-  return made;
-}
-
-/**
- * W_q with its q below the line, K^T with its T above it.
- * @param {HTMLElement} place
- * @param {string} text
- */
-export function setSymbol(place, text) {
-  place.replaceChildren(
-    ...text.split(/([_^].)/).map((part) => {
-      if (!/^[_^]./.test(part)) return part;
-      return element(part[0] === "_" ? "sub" : "sup", "", part[1]);
-    }),
-  );
-  return place;
-}
 
 /**
  * @param {HTMLElement} place
@@ -70,15 +43,4 @@ export function drawCells(drawing, { x, y, w, h }, cells, color, down = false) {
     if (down) drawing.fillRect(x, y + i * size, w, Math.min(size + 0.4, h - i * size));
     else drawing.fillRect(x + i * size, y, Math.min(size + 0.4, w - i * size), h);
   });
-}
-
-/**
- * A curve from one point to another that leaves and arrives along the direction of reading.
- * @param {[number, number]} from
- * @param {[number, number]} to
- * @param {boolean} [vertical]
- */
-export function curve([x0, y0], [x1, y1], vertical = false) {
-  if (vertical) return `M${x0} ${y0}C${x0} ${(y0 + y1) / 2} ${x1} ${(y0 + y1) / 2} ${x1} ${y1}`;
-  return `M${x0} ${y0}C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
 }

@@ -1,75 +1,64 @@
 // One layer: a lane for each sublayer, read from left to right; a panel for each part, its rows the tokens.
 
+import { button as makeButton, element } from "../../chart/elements.js";
+import { curve, svg } from "../../chart/svg.js";
 import { _ } from "../../chart/words.js";
-import { context, curve, drawCells, setSymbol, svg } from "./dom.js";
-import { element } from "../elements.js";
+import { setSymbol } from "../symbols.js";
+import { context, drawCells } from "./dom.js";
 import { panelWidths } from "./layout.js";
 import { nextWordTable } from "./next_word.js";
 import { written } from "./numbers.js";
+import { cellUnder, eased, nextWordStep, opacity, rowNames, View } from "./view.js";
 
-const FAINT = 0.1; // the opacity of what is still to come
 const FAN = 3; // the gap before the head output, in letters
 const LEAST = 0.03; // of a weight that is drawn as a line
 
 /**
  * @typedef {{ panel: import("./types").Panel, lane: number, button: HTMLElement, canvas: HTMLCanvasElement, mark: HTMLElement,
  *   row: number, width: number }} Drawn
+ * @typedef {Drawn & { left: number, right: number, top: number, bottom: number, start: number }} Placed in its lane, where
+ *   arrows to it end at the start
  */
 
-export class LayerView {
-  /**
-   * @param {HTMLElement} host
-   * @param {import("./types").LayerPicture} picture
-   * @param {import("./types").Room} room
-   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
-   */
-  constructor(host, picture, room, { palette, open, say, draw }) {
-    this.picture = picture;
-    this.room = room;
-    this.palette = palette;
-    this.open = open;
-    this.say = say;
+/** @extends {View<import("./types").LayerPicture>} */
+export class LayerView extends View {
+  /** @param {import("./types").Shown<import("./types").LayerPicture>} given */
+  constructor(...given) {
+    super(...given);
+    const { picture, room } = this;
     this.caption = picture.heads
       ? _("Head {head} of {heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to go in.", { head: picture.head ?? 0, heads: picture.heads })
       : _("Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to go in.");
     /** @type {Drawn[]} */
     this.drawn = [];
-    /** @type {{ to: Drawn, shape: Element }[]} */
+    /** @type {{ to: Drawn, shape: SVGElement }[]} */
     this.arrows = [];
-    this.host = element("div", room.vertical ? "path-layer-view path-down" : "path-layer-view");
-    this.host.classList.toggle("path-ends", Boolean(picture.next));
+    if (picture.next) this.host.classList.add("path-ends", "attnviz-row");
     this.host.append(...picture.lanes.map((lane, i) => this.#lane(lane, i)));
-    if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
-    host.replaceChildren(this.host);
+    if (picture.next) this.host.append(nextWordTable(picture.next, this.draw, true));
     this.computed = this.drawn.filter(({ panel }) => !panel.entering);
     this.steps = this.computed.map(({ panel, lane }) => ({ title: `${picture.lanes[lane].title}: ${panel.title}`, caption: panel.caption }));
-    if (picture.next) this.steps.push({ title: _("Next word"), caption: `${picture.next.caption} ${picture.next.sentence}` });
+    if (picture.next) this.steps.push(nextWordStep(picture.next));
     if (!room.vertical) for (const lane of this.host.querySelectorAll(".path-panels")) this.#connect(/** @type {HTMLElement} */ (lane));
   }
 
-  close() {}
-
-  /**
-   * @param {number | null} step
-   * @param {number} share
-   */
+  /** @type {View<any>["reveal"]} */
   reveal(step, share) {
-    const eased = share * share * (3 - 2 * share);
-    const opacity = (/** @type {Drawn} */ one) => {
+    const now = eased(share);
+    const opacityOf = (/** @type {Drawn} */ one) => {
       // What comes in is there when its lane begins.
       const place = one.panel.entering ? this.computed.findIndex(({ lane }) => lane === one.lane) : this.computed.indexOf(one);
-      return step === null || place < step ? 1 : place > step ? FAINT : Math.max(FAINT, eased);
+      return opacity(place, step, now);
     };
-    const now = step === null ? null : this.computed[step];
+    const current = step === null ? null : this.computed[step];
     for (const one of this.drawn) {
-      one.canvas.style.opacity = String(opacity(one));
-      one.canvas.style.transform = one === now ? `translateX(${(1 - eased) * -12}px)` : "";
-      one.button.classList.toggle("path-now", one === now);
-      one.button.classList.toggle("path-from", Boolean(now?.panel.sources.includes(one.panel.name) && one.lane === now.lane));
+      one.canvas.style.opacity = opacityOf(one);
+      one.canvas.style.transform = one === current ? `translateX(${(1 - now) * -12}px)` : "";
+      one.button.classList.toggle("path-now", one === current);
+      one.button.classList.toggle("path-from", Boolean(current?.panel.sources.includes(one.panel.name) && one.lane === current.lane));
     }
-    for (const { to, shape } of this.arrows) /** @type {SVGElement} */ (shape).style.opacity = String(opacity(to));
-    const next = this.host.querySelector(".path-next");
-    if (next) next.classList.toggle("path-later", step !== null && step < this.computed.length);
+    for (const { to, shape } of this.arrows) shape.style.opacity = opacityOf(to);
+    this.host.querySelector(".path-next")?.classList.toggle("path-later", step !== null && step < this.computed.length);
   }
 
   /**
@@ -77,10 +66,6 @@ export class LayerView {
    * @param {number} number
    */
   #lane(lane, number) {
-    const section = element("section", `path-lane path-${lane.kind}`);
-    const title = element("p", "path-lane-title");
-    title.append(element("b", "", lane.title), ` ${lane.about}`);
-    const panels = element("div", "path-panels");
     const { letter, height, vertical } = this.room;
     const width = this.picture.next && !vertical ? this.room.width * 0.6 : this.room.width;
     const all = this.picture.lanes.reduce((sum, one) => sum + Math.max(...one.panels.map(({ rows }) => rows.length), 1), 0);
@@ -100,14 +85,14 @@ export class LayerView {
     const widths = vertical
       ? sizes.map(({ isMap, columns, names }) => (isMap ? Math.min(row * columns, width - names - 40) : (width - 30) / 2 - names - 8))
       : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * 3.1, most: letter * 15 });
-    lane.panels.forEach((panel, i) => {
+    const panels = lane.panels.map((panel, i) => {
       const one = this.#panel(panel, number, { row, width: widths[i], names: sizes[i].names });
       if (!vertical && i) one.button.style.marginLeft = `${gap + (isHeads(panel) ? fan : 0)}px`;
       this.drawn.push(one);
-      panels.append(one.button);
+      return one.button;
     });
-    section.append(title, panels);
-    return section;
+    const title = element("p", "path-lane-title", element("b", "", lane.title), ` ${lane.about}`);
+    return element("section", `path-lane path-${lane.kind}`, title, element("div", "path-panels", ...panels));
   }
 
   /**
@@ -117,42 +102,28 @@ export class LayerView {
    * @returns {Drawn}
    */
   #panel(panel, lane, { row, width, names }) {
-    const button = element("button", `path-panel${panel.entering ? " path-entering" : ""}`);
-    button.type = "button";
+    const button = makeButton("", "path-panel", () => this.open(panel.name));
     button.dataset.open = panel.name;
     button.setAttribute("aria-description", panel.caption);
-    button.onclick = () => this.open(panel.name);
     const title = element("span", "path-panel-title", panel.title);
-    const symbol = element("span", "path-panel-symbol");
-    symbol.append(setSymbol(element("i"), panel.symbol), element("span", "path-shape", panel.shape));
-    const heading = element("span", "path-panel-heading");
-    heading.append(title, symbol);
+    const shape = element("span", "path-shape", panel.shape);
+    const symbol = element("span", "path-panel-symbol", setSymbol(element("i"), panel.symbol), shape);
+    const heading = element("span", "path-panel-heading", title, symbol);
     button.style.width = `${names + width}px`;
     const height = row * panel.rows.length;
-    const body = element("span", "path-panel-body");
-    if (names) {
-      const list = element("span", "path-names");
-      list.style.width = `${names}px`;
-      list.setAttribute("aria-hidden", "true"); // the tokens, which are the same in every panel
-      list.append(...panel.rows.map((name) => {
-        const made = element("span", "", name);
-        made.style.height = `${row}px`;
-        made.style.lineHeight = `${row}px`;
-        return made;
-      }));
-      body.append(list);
-    }
-    const frame = element("span", "path-cells");
+    const list = names > 0 && rowNames(panel.rows, names, row);
+    if (list) list.ariaHidden = "true"; // the tokens, which are the same in every panel
     const canvas = element("canvas");
     const mark = element("span", "path-mark");
     mark.hidden = true;
-    frame.append(canvas, mark);
-    body.append(frame);
     this.#draw(canvas, panel, row, width, height);
     heading.style.paddingLeft = `${names}px`;
-    button.append(heading, body);
+    button.append(heading, element("span", "path-panel-body", list, element("span", "path-cells", canvas, mark)));
     const one = { panel, lane, button, canvas, mark, row, width };
-    canvas.onpointermove = (event) => this.#point(one, event);
+    canvas.onpointermove = (event) => {
+      const [place, column] = cellUnder(event, panel.cells, width, height);
+      this.#light(one, place, column);
+    };
     canvas.onpointerleave = () => this.#light(null, -1, -1);
     button.onfocus = () => this.say(`${panel.title}: ${panel.caption}`);
     return one;
@@ -177,7 +148,7 @@ export class LayerView {
     panel.cells.forEach((cells, i) => drawCells(drawing, { x: 0, y: i * row + (row - thick) / 2, w: width, h: thick }, cells, color));
     if (panel.slices) {
       const [slice, of] = [this.picture.head, panel.slices];
-      drawing.strokeStyle = "#e8590c";
+      drawing.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--attnviz-accent");
       drawing.lineWidth = 2;
       drawing.strokeRect((slice * width) / of + 1, 1, width / of - 2, height - 2);
     }
@@ -189,25 +160,27 @@ export class LayerView {
    * @param {HTMLElement} lane
    */
   #connect(lane) {
-    const own = this.drawn.filter(({ button }) => lane.contains(button));
     const origin = lane.getBoundingClientRect();
     const layer = svg("svg", { class: "path-arrows", width: lane.scrollWidth, height: lane.scrollHeight + 4, "aria-hidden": "true" });
-    const boxes = own.map(({ canvas }) => {
-      const { left, right, top, bottom } = canvas.getBoundingClientRect();
-      return { left: left - origin.left + lane.scrollLeft, right: right - origin.left + lane.scrollLeft, top: top - origin.top, bottom: bottom - origin.top };
+    /** @type {Placed[]} */
+    const own = this.drawn.filter(({ button }) => lane.contains(button)).map((one) => {
+      const { x, y, width, height } = one.canvas.getBoundingClientRect();
+      const [left, top] = [x - origin.x + lane.scrollLeft, y - origin.y];
+      const start = left - (one.button.querySelector(".path-names")?.clientWidth ?? 0) - 3;
+      return Object.assign(one, { left, right: left + width, top, bottom: top + height, start });
     });
-    const floor = Math.max(...boxes.map(({ bottom }) => bottom)) + this.room.letter * 1.7;
+    const floor = Math.max(...own.map(({ bottom }) => bottom)) + this.room.letter * 1.7;
     /** @type {[number, number, number][]} */
     const far = [];
     own.forEach((one, to) => {
       for (const name of one.panel.sources) {
         const from = own.findIndex(({ panel }) => panel.name === name);
         if (from < 0 || from >= to) continue;
-        if (isHeads(one.panel) && from === to - 1) this.#fan(layer, own, boxes, from, to);
+        const weights = own.find(({ panel }) => panel.kind === "weights")?.panel.cells ?? [];
+        if (isHeads(one.panel) && from === to - 1) this.#fan(layer, own[from], one, weights);
         else if (from === to - 1) {
-          const y = (boxes[to].top + Math.min(boxes[from].bottom, boxes[to].bottom)) / 2;
-          const end = boxes[to].left - (one.button.querySelector(".path-names")?.clientWidth ?? 0) - 3;
-          this.#arrow(layer, one, `M${boxes[from].right + 3} ${y}H${end}`, [end, y, 0]);
+          const y = (one.top + Math.min(own[from].bottom, one.bottom)) / 2;
+          this.#arrow(layer, one, `M${own[from].right + 3} ${y}H${one.start}`, [one.start, y, 0]);
         } else far.push([from, to, 0]);
       }
     });
@@ -220,11 +193,11 @@ export class LayerView {
     const step = this.room.letter * 0.5;
     far.forEach(([from, to, level], i) => {
       const shift = (far.filter((other, j) => j < i && (other[0] === from || other[1] === to)).length + 1) * 4;
-      const [x0, x1] = [(boxes[from].left + boxes[from].right) / 2 + shift, (boxes[to].left + boxes[to].right) / 2 - shift];
+      const [x0, x1] = [(own[from].left + own[from].right) / 2 + shift, (own[to].left + own[to].right) / 2 - shift];
       const y = floor + level * step;
       const r = Math.min(6, step);
-      const d = `M${x0} ${boxes[from].bottom + 3}V${y - r}Q${x0} ${y} ${x0 + r} ${y}H${x1 - r}Q${x1} ${y} ${x1} ${y - r}V${boxes[to].bottom + 5}`;
-      this.#arrow(layer, own[to], d, [x1, boxes[to].bottom + 4, -90]);
+      const d = `M${x0} ${own[from].bottom + 3}V${y - r}Q${x0} ${y} ${x0 + r} ${y}H${x1 - r}Q${x1} ${y} ${x1} ${y - r}V${own[to].bottom + 5}`;
+      this.#arrow(layer, own[to], d, [x1, own[to].bottom + 4, -90]);
     });
     const levels = Math.max(-1, ...far.map((one) => one[2]));
     lane.style.paddingBottom = levels < 0 ? "6px" : `${this.room.letter * 1.7 + levels * step + 4}px`;
@@ -234,51 +207,34 @@ export class LayerView {
 
   /**
    * @param {Element} layer
-   * @param {Drawn} to
+   * @param {Placed} to
    * @param {string} d
    * @param {[number, number, number]} head its tip and its direction
    */
   #arrow(layer, to, d, [x, y, angle]) {
-    const group = svg("g");
-    group.append(
-      svg("path", { d, class: "path-arrow" }),
-      svg("path", { d: "M0 0L-5 -3.5V3.5Z", class: "path-tip", transform: `translate(${x} ${y}) rotate(${angle})` }),
-    );
-    layer.append(group);
-    this.arrows.push({ to, shape: group });
+    const tip = { d: "M0 0L-5 -3.5V3.5Z", class: "path-tip", transform: `translate(${x} ${y}) rotate(${angle})` };
+    const shape = svg("g", {}, svg("path", { d, class: "path-arrow" }), svg("path", tip));
+    layer.append(shape);
+    this.arrows.push({ to, shape });
   }
 
   /**
    * @param {Element} layer
-   * @param {Drawn[]} own
-   * @param {{ left: number, right: number, top: number, bottom: number }[]} boxes
-   * @param {number} from
-   * @param {number} to
+   * @param {Placed} from
+   * @param {Placed} to
+   * @param {(number | null)[][]} weights
    */
-  #fan(layer, own, boxes, from, to) {
-    const weights = own.find(({ panel }) => panel.kind === "weights")?.panel.cells ?? [];
-    const [key, query] = [own[from].row, own[to].row];
+  #fan(layer, from, to, weights) {
     const group = svg("g", { class: "path-fan" });
-    const end = boxes[to].left - (own[to].button.querySelector(".path-names")?.clientWidth ?? 0) - 3;
     weights.forEach((row, i) =>
       row.forEach((weight, j) => {
         if (weight === null || weight < LEAST) return;
-        const d = curve([boxes[from].right + 3, boxes[from].top + (j + 0.5) * key], [end, boxes[to].top + (i + 0.5) * query]);
-        group.append(svg("path", { d, class: "path-line", "stroke-width": Math.max(0.8, weight * query * 0.5), opacity: 0.15 + 0.7 * Math.sqrt(weight), "data-row": i }));
+        const d = curve([from.right + 3, from.top + (j + 0.5) * from.row], [to.start, to.top + (i + 0.5) * to.row]);
+        group.append(svg("path", { d, class: "path-line", "stroke-width": Math.max(0.8, weight * to.row * 0.5), opacity: 0.15 + 0.7 * Math.sqrt(weight), "data-row": i }));
       }),
     );
     layer.append(group);
-    this.arrows.push({ to: own[to], shape: group });
-  }
-
-  /**
-   * @param {Drawn} one
-   * @param {PointerEvent} event
-   */
-  #point(one, event) {
-    const row = Math.min(Math.floor(event.offsetY / one.row), one.panel.rows.length - 1);
-    const columns = one.panel.cells[0]?.length ?? 1;
-    this.#light(one, Math.max(row, 0), Math.min(columns - 1, Math.max(0, Math.floor((event.offsetX / one.width) * columns))));
+    this.arrows.push({ to, shape: group });
   }
 
   /**
@@ -330,7 +286,7 @@ export class LayerView {
       const source = this.picture.lanes[lane].panels.find((other) => other.name === name);
       return source ? _("“{text}”", { text: source.title }) : name;
     });
-    const from = sources.length ? _("from {parts}", { parts: sources.join(_(" and ")) }) : _("looked up");
+    const from = sources.length ? _("from {parts}", { parts: sources.join(` ${_("and")} `) }) : _("looked up");
     return `${_("{title} of “{token}”: {count} numbers, {from}.", { title: panel.title, token, count: panel.shape.split(" × ")[1], from })} ${panel.caption}`;
   }
 }
@@ -348,7 +304,7 @@ function isHeads(panel) {
  * @param {number} column
  * @returns {[number, number]}
  */
-export function sourceRows(panel, source, row, column) {
+function sourceRows(panel, source, row, column) {
   if (panel.kind === "scores" && source.name.endsWith(" keys")) return [column, column + 1];
   if (isHeads(panel) && source.kind === "vectors") return [0, source.rows.length];
   return [row, row + 1];

@@ -120,24 +120,18 @@ export function modelLayout(picture, room, isCompact = false) {
     return box(from, vertical ? 2 : bandStart[band] - header + letter * 0.3, ends[last] + fixed.pad - from, vertical ? room.width - 4 : counts[band] * across + header - letter * 0.3 + 5);
   });
 
-  /** @type {import("./types").ModelLayout["tokens"]} */
-  const tokens = [];
-  picture.bands.forEach((band, b) => {
-    const first = picture.stages.findIndex((stage) => stage.stack === band.stack);
-    band.tokens.forEach((_, row) => {
-      const [x, y] = point(ends[first] - bar - (vertical ? 6 + letter * 1.7 : fixed.pad + 4), middle(b, row));
-      tokens.push({ band: b, row, x, y, slanted: vertical, end: true });
+  /** @type {(band: number, u: number) => import("./types").ModelLayout["tokens"]} */
+  const namesAt = (band, u) =>
+    picture.bands[band].tokens.map((_, row) => {
+      const [x, y] = point(u, middle(band, row));
+      return { band, row, x, y };
     });
-  });
+  const opening = picture.bands.map(({ stack }) => ends[picture.stages.findIndex((stage) => stage.stack === stack)] - bar);
   const crosses = picture.stages.map((stage, s) => ({ stage, s })).filter(({ stage }) => stage.kind === "cross");
-  if (vertical) {
-    for (const { s } of crosses) {
-      picture.bands[0].tokens.forEach((_, row) => {
-        const [x, y] = point(starts[s] + nameSpace[0] - 6, middle(0, row));
-        tokens.push({ band: 0, row, x, y, slanted: true, end: false });
-      });
-    }
-  }
+  const tokens = [
+    ...opening.flatMap((u, b) => namesAt(b, u - (vertical ? 6 + letter * 1.7 : fixed.pad + 4))),
+    ...(vertical ? crosses.flatMap(({ s }) => namesAt(0, starts[s] + nameSpace[0] - 6)) : []),
+  ];
   /** @type {Line[]} */
   const rails = [];
   if (!vertical && crosses.length) {
@@ -145,10 +139,9 @@ export function modelLayout(picture, room, isCompact = false) {
     const to = starts[crosses[crosses.length - 1].s];
     picture.bands[0].tokens.forEach((_, row) => rails.push({ row, key: row, weight: 1, from: point(from, middle(0, row)), to: point(to, middle(0, row)) }));
   }
-  const titles = picture.bands.map((band, b) => {
-    const first = picture.stages.findIndex((stage) => stage.stack === band.stack);
-    if (vertical) return { x: 8, y: ends[first] - bar - nameSpace[b] - letter * 1.7 };
-    return { x: Math.max(0, ends[first] - bar - fixed.pad - nameSpace[b]), y: bandStart[b] - letter * 2.4 };
+  const titles = opening.map((u, b) => {
+    if (vertical) return { x: 8, y: u - nameSpace[b] - letter * 1.7 };
+    return { x: Math.max(0, u - fixed.pad - nameSpace[b]), y: bandStart[b] - letter * 2.4 };
   });
 
   const bottom = vertical ? end : bandStart[bandStart.length - 1] + counts[counts.length - 1] * across + 8;
@@ -160,10 +153,9 @@ export function modelLayout(picture, room, isCompact = false) {
     : { x: end - nextWidth + fixed.pad, y: nextTop, w: nextWidth - fixed.pad, h: nextHeight };
   const lastColumn = columns[columns.length - 1];
   const lastRow = lastColumn.rows[lastColumn.rows.length - 1];
+  const [x, y] = [lastRow.x + lastRow.w / (vertical ? 2 : 1), lastRow.y + lastRow.h / (vertical ? 1 : 2)];
   /** @type {Line} */
-  const out = vertical
-    ? { row: 0, key: 0, weight: 1, from: [lastRow.x + lastRow.w / 2, lastRow.y + lastRow.h], to: [lastRow.x + lastRow.w / 2, next.y] }
-    : { row: 0, key: 0, weight: 1, from: [lastRow.x + lastRow.w, lastRow.y + lastRow.h / 2], to: [next.x - 3, next.y + letter * 3] };
+  const out = { row: 0, key: 0, weight: 1, from: [x, y], to: vertical ? [x, next.y] : [next.x - 3, next.y + letter * 3] };
   return {
     width: vertical ? room.width : Math.max(room.width, end),
     height: vertical ? end + (picture.next ? nextHeight + 12 : 0) : Math.max(bottom, next.y + next.h),

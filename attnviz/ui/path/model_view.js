@@ -1,42 +1,38 @@
 // The whole model: stages from left to right (down on a phone), attention as lines whose widths are weights.
 
+import { button as makeButton, element } from "../../chart/elements.js";
+import { curve, svg } from "../../chart/svg.js";
 import { _ } from "../../chart/words.js";
-import { context, curve, drawCells, setBox, svg } from "./dom.js";
-import { element } from "../elements.js";
+import { context, drawCells, setBox } from "./dom.js";
 import { modelLayout, rowAt } from "./layout.js";
 import { nextWordTable } from "./next_word.js";
 import { written } from "./numbers.js";
+import { eased, nextWordStep, opacity, View } from "./view.js";
 
-const FAINT = 0.1; // the opacity of what is still to come
 const DOTS = 10; // that run along the lines of a step
 
-export class ModelView {
+/** @extends {View<import("./types").ModelPicture>} */
+export class ModelView extends View {
   caption = _("Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to go in.");
 
-  /**
-   * @param {HTMLElement} host
-   * @param {import("./types").ModelPicture} picture
-   * @param {import("./types").Room} room
-   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
-   */
-  constructor(host, picture, room, { palette, open, say, draw }) {
-    this.picture = picture;
-    this.room = room;
-    this.say = say;
+  /** @param {import("./types").Shown<import("./types").ModelPicture>} given */
+  constructor(...given) {
+    super(...given);
+    const { picture, room } = this;
     this.lit = ""; // the row under the pointer
     this.layout = modelLayout(picture, room);
-    this.closed = new AbortController();
     this.steps = picture.stages.map(({ title, caption }, i) => ({ title: this.#frameTitle(i) + title, caption }));
-    if (picture.next) this.steps.push({ title: _("Next word"), caption: `${picture.next.caption} ${picture.next.sentence}` });
+    if (picture.next) this.steps.push(nextWordStep(picture.next));
     const { layout } = this;
-    this.host = element("div", room.vertical ? "path-model path-down" : "path-model");
+    this.host.classList.add("path-model");
     Object.assign(this.host.style, { width: `${layout.width}px`, height: `${layout.height}px` });
-    this.host.append(...this.#frames(open));
+    this.host.append(...this.#frames());
     this.links = picture.stages.map((_none, i) => this.#link(i));
-    this.columns = picture.stages.map((_none, i) => this.#column(i, palette));
-    this.rails = this.#rails();
+    this.columns = picture.stages.map((_none, i) => this.#column(i));
+    this.rails = this.#layer(layout.rails);
+    for (const { from, to } of layout.rails) this.rails.append(svg("path", { d: curve(from, to), class: "path-rail" }));
     this.host.append(this.rails, ...this.links.map((one) => one.layer), ...this.columns, ...this.#texts());
-    this.next = this.#next(open, draw);
+    this.next = this.#next();
     this.dots = Array.from({ length: DOTS }, () => element("i", "path-dot"));
     this.host.append(...this.dots);
     this.out = this.#layer([this.layout.out]);
@@ -45,45 +41,37 @@ export class ModelView {
       this.out.append(svg("path", { d: curve(from, to, room.vertical), class: "path-out" }));
       this.host.append(this.out, this.next);
     }
-    host.replaceChildren(this.host);
-    const options = { signal: this.closed.signal };
-    this.host.addEventListener("pointermove", (event) => this.#point(event), options);
-    this.host.addEventListener("pointerleave", () => this.#light(null), options);
+    this.host.onpointermove = (event) => {
+      const { left, top } = this.host.getBoundingClientRect();
+      this.#light(rowAt(layout, event.clientX - left, event.clientY - top));
+    };
+    this.host.onpointerleave = () => this.#light(null);
   }
 
-  close() {
-    this.closed.abort();
-  }
-
-  /**
-   * @param {number | null} step
-   * @param {number} share
-   */
+  /** @type {View<any>["reveal"]} */
   reveal(step, share) {
-    const eased = share * share * (3 - 2 * share);
-    const opacity = (/** @type {number} */ i) => (step === null || i < step ? 1 : i > step ? FAINT : Math.max(FAINT, eased));
+    const now = eased(share);
+    const opacityOf = (/** @type {number} */ i) => opacity(i, step, now);
     this.columns.forEach((column, i) => {
-      column.style.opacity = String(i === step ? Math.max(FAINT, (eased - 0.6) / 0.4) : opacity(i));
-      const shift = i === step && this.picture.stages[i].source < 0 ? (1 - eased) * -10 : 0;
+      column.style.opacity = opacity(i, step, (now - 0.6) / 0.4);
+      const shift = i === step && this.picture.stages[i].source < 0 ? (1 - now) * -10 : 0;
       column.style.transform = this.room.vertical ? `translateY(${shift}px)` : `translateX(${shift}px)`;
     });
-    this.links.forEach(({ layer }, i) => (layer.style.opacity = String(opacity(i))));
+    this.links.forEach(({ layer }, i) => (layer.style.opacity = opacityOf(i)));
     const moving = step === null || share >= 1 ? [] : (this.links[step]?.moving ?? []);
     const along = Math.min(1, share / 0.75);
     this.dots.forEach((dot, i) => {
       dot.style.opacity = moving[i] ? String(Math.min(1, along * 5, (1 - share) * 5)) : "0";
       if (!moving[i]) return;
-      const [x, y] = pointOn(moving[i], along, this.room.vertical);
-      dot.style.transform = `translate(${x}px, ${y}px)`;
-      const name = `path-dot path-${this.picture.stages[step ?? 0].kind}`;
-      if (dot.className !== name) dot.className = name;
+      dot.style.offset = `path("${curve(moving[i].from, moving[i].to, this.room.vertical)}") ${along * 100}% 0deg`;
+      dot.className = `path-dot path-${this.picture.stages[step ?? 0].kind}`;
     });
-    this.out.style.opacity = String(opacity(this.picture.stages.length));
-    this.rails.style.opacity = String(opacity(this.picture.stages.findIndex(({ kind }) => kind === "memory")));
+    this.out.style.opacity = opacityOf(this.picture.stages.length);
+    this.rails.style.opacity = opacityOf(this.picture.stages.findIndex(({ kind }) => kind === "memory"));
     if (!this.next) return;
     const isLater = step !== null && step < this.picture.stages.length;
     this.next.style.visibility = isLater ? "hidden" : ""; // one can think of a word before it is shown
-    this.next.style.opacity = String(isLater ? 0 : opacity(this.picture.stages.length));
+    this.next.style.opacity = isLater ? "0" : opacityOf(this.picture.stages.length);
   }
 
   /** @param {number} stage */
@@ -93,24 +81,15 @@ export class ModelView {
     return `${kind === "embedding" ? this.picture.bands.find((one) => one.stack === stack)?.title : frame?.about}, `;
   }
 
-  /** @param {(name: string) => void} open */
-  #frames(open) {
+  #frames() {
     return this.picture.frames.map((frame, i) => {
-      const button = element("button", `path-frame path-${this.picture.stages[frame.first].kind}`);
-      button.type = "button";
+      const button = makeButton("", `path-frame path-${this.picture.stages[frame.first].kind}`, () => this.open(frame.open));
       button.dataset.open = frame.open;
       button.append(element("span", "", frame.title));
       button.setAttribute("aria-label", _("{title}: open {part}", { title: frame.title, part: frame.about }));
       button.title = _("Open {part}", { part: frame.about });
-      button.onclick = () => open(frame.open);
       return setBox(button, this.layout.frames[i]);
     });
-  }
-
-  #rails() {
-    const layer = this.#layer(this.layout.rails);
-    for (const { from, to } of this.layout.rails) layer.append(svg("path", { d: curve(from, to), class: "path-rail" }));
-    return layer;
   }
 
   /** @param {import("./types").Line[]} lines that it has to hold: small layers are quick to be shown */
@@ -120,7 +99,7 @@ export class ModelView {
     const [x, y] = [0, 1].map((axis) => Math.min(...ends.map((end) => end[axis]), Infinity) - pad);
     const [right, bottom] = [0, 1].map((axis) => Math.max(...ends.map((end) => end[axis]), -Infinity) + pad);
     const [width, height] = ends.length ? [right - x, bottom - y] : [0, 0];
-    const layer = /** @type {SVGSVGElement} */ (svg("svg", { width, height, viewBox: ends.length ? `${x} ${y} ${width} ${height}` : "0 0 1 1", "aria-hidden": "true", class: "path-layer" }));
+    const layer = svg("svg", { width, height, viewBox: ends.length ? `${x} ${y} ${width} ${height}` : "0 0 1 1", "aria-hidden": "true", class: "path-layer" });
     if (ends.length) Object.assign(layer.style, { left: `${x}px`, top: `${y}px` });
     return layer;
   }
@@ -147,16 +126,13 @@ export class ModelView {
     return { layer, paths, moving, last };
   }
 
-  /**
-   * @param {number} stage
-   * @param {import("./types").Palette} palette
-   */
-  #column(stage, palette) {
+  /** @param {number} stage */
+  #column(stage) {
     const { box, rows } = this.layout.columns[stage];
     const canvas = element("canvas", "path-column");
     canvas.setAttribute("aria-hidden", "true");
     const drawing = context(canvas, box.w, box.h);
-    const color = (/** @type {number | null} */ value) => palette.change((value ?? 0) / 100);
+    const color = (/** @type {number | null} */ value) => this.palette.change((value ?? 0) / 100);
     rows.forEach((row, i) => drawCells(drawing, { ...row, x: row.x - box.x, y: row.y - box.y }, this.picture.stages[stage].cells[i], color, this.room.vertical));
     Object.assign(canvas.style, { left: `${box.x}px`, top: `${box.y}px` });
     return canvas;
@@ -164,8 +140,8 @@ export class ModelView {
 
   #texts() {
     const { layout, picture } = this;
-    const tokens = layout.tokens.map(({ band, row, x, y, slanted, end }) => {
-      const made = element("span", `path-token${slanted ? " path-slanted" : ""}${end ? "" : " path-again"}`, picture.bands[band].tokens[row]);
+    const tokens = layout.tokens.map(({ band, row, x, y }) => {
+      const made = element("span", "path-token", picture.bands[band].tokens[row]);
       Object.assign(made.style, { left: `${x}px`, top: `${y}px` });
       if (picture.next && band === picture.bands.length - 1 && row === picture.bands[band].tokens.length - 1) made.classList.add("path-current");
       return made;
@@ -185,29 +161,14 @@ export class ModelView {
     return [...titles, ...tokens, ...labels];
   }
 
-  /**
-   * @param {(name: string) => void} open
-   * @param {() => void} draw
-   */
-  #next(open, draw) {
+  #next() {
     if (!this.picture.next) return null;
-    const box = element("div", "path-outcome");
-    setBox(box, this.layout.next);
-    const button = element("button", "path-open", _("All scores"));
-    button.type = "button";
+    const button = makeButton(_("All scores"), "path-open", () => this.open("output"));
     button.dataset.open = "output";
     button.title = _("Open the scores of the next word");
-    button.onclick = () => open("output");
-    const table = nextWordTable(this.picture.next, draw);
+    const table = nextWordTable(this.picture.next, this.draw);
     table.querySelector(".path-actions")?.append(button);
-    box.append(table);
-    return box;
-  }
-
-  /** @param {PointerEvent} event */
-  #point(event) {
-    const { left, top } = this.host.getBoundingClientRect();
-    this.#light(rowAt(this.layout, event.clientX - left, event.clientY - top));
+    return setBox(element("div", "path-outcome", table), this.layout.next);
   }
 
   /** @param {{ stage: number, row: number } | null} place */
@@ -248,20 +209,4 @@ export class ModelView {
 function lineOpacity({ weight, row }, last) {
   const strong = 0.12 + 0.75 * Math.sqrt(weight);
   return last === null || row === last ? strong : strong * 0.3;
-}
-
-/**
- * A point on the curve of a line.
- * @param {import("./types").Line} line
- * @param {number} share of the way
- * @param {boolean} vertical
- */
-function pointOn({ from, to }, share, vertical) {
-  const s = 1 - share;
-  const bend = 3 * s * s * share + s * s * s; // the weight of the start across the direction of reading
-  const [u0, v0, u1, v1] = vertical ? [from[1], from[0], to[1], to[0]] : [from[0], from[1], to[0], to[1]];
-  const middle = (u0 + u1) / 2;
-  const u = s * s * s * u0 + 3 * s * s * share * middle + 3 * s * share * share * middle + share ** 3 * u1;
-  const v = bend * v0 + (1 - bend) * v1;
-  return vertical ? [v, u] : [u, v];
 }

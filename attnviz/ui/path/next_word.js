@@ -1,7 +1,7 @@
 // The next word: its candidates as bars, and the one that is drawn.
 
+import { button, element, header } from "../../chart/elements.js";
 import { _ } from "../../chart/words.js";
-import { element } from "../elements.js";
 
 /**
  * @param {import("./types").NextWord} next
@@ -9,47 +9,29 @@ import { element } from "../elements.js";
  * @param {boolean} scores whether the scores are shown too
  */
 export function nextWordTable(next, draw, scores = false) {
-  const box = element("div", "path-next");
-  const table = element("table");
   const caption = element("caption", "", _("Next word, temperature {temperature}", { temperature: next.temperature }));
-  table.append(caption);
+  const table = element("table", "", caption);
   if (scores) {
-    const head = element("tr");
-    head.append(...[_("word"), _("logit"), _("probability")].map((text) => {
-      const cell = element("th", "", text);
-      cell.scope = "col";
-      return cell;
-    }), element("td"));
-    table.createTHead().append(head);
+    const names = [_("word"), _("logit"), _("probability")].map((text) => header("col", text));
+    table.createTHead().append(element("tr", "", ...names, element("td")));
   }
-  const body = table.createTBody();
-  for (const one of next.words) {
-    const row = element("tr", one.word === next.drawn ? "path-drawn" : "");
-    const name = element("th", "", one.word);
-    name.scope = "row";
-    name.lang = "fr";
-    const track = element("td", "path-track");
+  /** @type {(look: string, name: HTMLElement, logit: string, probability: number, text: string) => HTMLElement} */
+  const row = (look, name, logit, probability, text) => {
     const bar = element("span");
-    bar.style.transform = `scaleX(${one.probability})`;
-    track.append(bar);
-    row.append(name, ...(scores ? [element("td", "path-logit", one.logit)] : []), track, element("td", "path-share", one.text));
-    body.append(row);
-  }
-  const others = element("tr", "path-others");
-  const name = element("th", "", _("{count} others", { count: next.others }));
-  name.scope = "row";
-  const track = element("td", "path-track");
-  const bar = element("span");
-  bar.style.transform = `scaleX(${next.rest})`;
-  track.append(bar);
-  others.append(name, ...(scores ? [element("td")] : []), track, element("td", "path-share", next.rest < 0.005 ? "< 0.01" : next.rest.toFixed(2)));
-  body.append(others);
-  const again = element("button", "path-again-button", _("Draw again"));
-  again.type = "button";
+    bar.style.transform = `scaleX(${probability})`;
+    const [track, share] = [element("td", "path-track", bar), element("td", "path-share", text)];
+    return element("tr", look, name, scores && element("td", "path-logit", logit), track, share);
+  };
+  const rows = next.words.map(({ word, logit, probability, text }) => {
+    const name = header("row", word);
+    name.lang = "fr";
+    return row(word === next.drawn ? "path-drawn" : "", name, logit, probability, text);
+  });
+  const share = next.rest < 0.005 ? "< 0.01" : next.rest.toFixed(2);
+  rows.push(row("path-others", header("row", _("{count} others", { count: next.others })), "", next.rest, share));
+  table.createTBody().append(...rows);
+  const again = button(_("Draw again"), "path-again-button", draw);
   again.title = _("Draw the next word with another random number");
-  again.onclick = draw;
-  const actions = element("p", "path-actions");
-  actions.append(again);
-  box.append(table, element("p", "path-written", next.sentence), actions);
-  return box;
+  const written = element("p", "path-written", next.sentence);
+  return element("div", "path-next", table, written, element("p", "path-actions attnviz-row", again));
 }

@@ -1,6 +1,7 @@
 // What a number of a part was computed from: its operands, and a sentence.
 
 import { _ } from "../../chart/words.js";
+import { symbolText } from "../symbols.js";
 
 /** @typedef {import("./types").PartPicture} PartPicture */
 
@@ -32,11 +33,11 @@ function term(value) {
  */
 export function operands(part, row, column) {
   /** @type {(matrix: number, i: number) => import("./types").Operands} */
-  const whole = (matrix, i) => ({ matrix, rows: [i, i + 1], columns: [0, width(part, matrix)] });
+  const whole = (matrix, i) => ({ matrix, rows: [i, i + 1], columns: [0, size(part, matrix).columns] });
   /** @type {(matrix: number, i: number, j: number) => import("./types").Operands} */
   const cell = (matrix, i, j) => ({ matrix, rows: [i, i + 1], columns: [j, j + 1] });
   /** @type {(matrix: number, j: number) => import("./types").Operands} */
-  const down = (matrix, j) => ({ matrix, rows: [0, height(part, matrix)], columns: [j, j + 1] });
+  const down = (matrix, j) => ({ matrix, rows: [0, size(part, matrix).rows], columns: [j, j + 1] });
   switch (part.operation) {
     case "add":
       return part.sources.map((_none, i) => cell(i, row, column));
@@ -49,8 +50,8 @@ export function operands(part, row, column) {
     case "weighted sum":
       return [whole(0, row), down(1, column)];
     case "concat": {
-      const size = width(part, 0);
-      return [cell(Math.floor(column / size), row, column % size)];
+      const { columns } = size(part, 0);
+      return [cell(Math.floor(column / columns), row, column % columns)];
     }
     case "linear": {
       const sourceRow = part.sources[0].rows.length - part.result.rows.length + row; // of logits, the last
@@ -63,20 +64,11 @@ export function operands(part, row, column) {
 
 /**
  * @param {PartPicture} part
- * @param {number} matrix
+ * @param {number} matrix of the sources; −1 the weight
  */
-function width(part, matrix) {
-  const values = matrix < 0 ? part.weight?.values : part.sources[matrix].values;
-  return values?.[0].length ?? 0;
-}
-
-/**
- * @param {PartPicture} part
- * @param {number} matrix
- */
-function height(part, matrix) {
-  const values = matrix < 0 ? part.weight?.values : part.sources[matrix].values;
-  return values?.length ?? 0;
+function size({ weight, sources }, matrix) {
+  const values = (matrix < 0 ? weight : sources[matrix])?.values;
+  return { rows: values?.length ?? 0, columns: values?.[0].length ?? 0 };
 }
 
 /**
@@ -100,15 +92,15 @@ export function sentence(part, row, column) {
   const value = result.values?.[row]?.[column];
   const token = result.rows[row];
   const place = result.columns.length ? `${token} → ${result.columns[column]}` : `${token}, ${column + 1}`;
-  const start = `${result.symbol.replace(/[_^]/g, "")}[${place}] = `;
+  const start = `${symbolText(result.symbol)}[${place}] = `;
   /** @type {(i: number) => (number | null)[]} */
   const sourceRow = (i) => sources[i].values?.[row] ?? [];
   switch (part.operation) {
     case "add":
       return `${start}${sources.map((one) => term(one.values?.[row][column] ?? 0)).join(" + ")} = ${written(value)}`;
     case "concat": {
-      const size = width(part, 0);
-      return `${start}${_("number {number} of head {head}", { number: (column % size) + 1, head: Math.floor(column / size) })} = ${written(value)}`;
+      const { columns } = size(part, 0);
+      return `${start}${_("number {number} of head {head}", { number: (column % columns) + 1, head: Math.floor(column / columns) })} = ${written(value)}`;
     }
     case "softmax": {
       const scores = sourceRow(0);
@@ -142,7 +134,7 @@ export function sentence(part, row, column) {
       const [{ rows }] = operands(part, row, column);
       const numbers = (sources[0].values?.[rows[0]] ?? []).map(Number);
       const bias = part.bias ? ` + b ${term(part.bias[column])}` : "";
-      const made = part.function ? _(", after {activation}: ", { activation: part.function === "relu" ? "ReLU" : "GELU" }) : " = ";
+      const made = part.function ? `, ${_("after {activation}", { activation: part.function === "relu" ? "ReLU" : "GELU" })}: ` : " = ";
       const weights = part.weight?.values?.map((one) => one[column]);
       if (!weights) return `${start}${_("{count} products of this row with learned weights", { count: numbers.length })}${bias}${made}${written(value)}`;
       const products = numbers.map((one, i) => one * weights[i]);

@@ -1,11 +1,16 @@
 // One part: the matrices that it is computed from and its numbers. The pointer or the arrow keys choose a number; what
 // it was computed from is framed, and said in a sentence.
 
+import { isDark } from "../../chart/colors.js";
+import { button, element } from "../../chart/elements.js";
+import { isPlain, STEPS } from "../../chart/keys.js";
+import { fixed } from "../../chart/number.js";
 import { _ } from "../../chart/words.js";
-import { context, setSymbol } from "./dom.js";
-import { element } from "../elements.js";
+import { setSymbol, symbolText } from "../symbols.js";
+import { context } from "./dom.js";
 import { nextWordTable } from "./next_word.js";
 import { operands, sentence, written } from "./numbers.js";
+import { cellUnder, rowNames, View } from "./view.js";
 
 const SIGNS = { linear: "×", add: "+", scores: "·", softmax: "", norm: "", "weighted sum": "×", concat: "", input: "" };
 
@@ -14,19 +19,12 @@ const SIGNS = { linear: "×", add: "+", scores: "·", softmax: "", norm: "", "we
  *   height: number, index: number }} Grid index: of the sources, −1 the weight, −2 the result
  */
 
-export class PartView {
-  /**
-   * @param {HTMLElement} host
-   * @param {import("./types").PartPicture} picture
-   * @param {import("./types").Room} room
-   * @param {{ palette: import("./types").Palette, open: (name: string) => void, say: (text: string) => void, draw: () => void }} on
-   */
-  constructor(host, picture, room, { palette, open, say, draw }) {
-    this.picture = picture;
-    this.room = room;
-    this.palette = palette;
-    this.open = open;
-    this.say = say;
+/** @extends {View<import("./types").PartPicture>} */
+export class PartView extends View {
+  /** @param {import("./types").Shown<import("./types").PartPicture>} given */
+  constructor(...given) {
+    super(...given);
+    const { picture, room } = this;
     this.caption = `${picture.caption} ${_("Point at a number to see where it comes from.")}`;
     /** @type {Grid[]} */
     this.grids = [];
@@ -37,16 +35,14 @@ export class PartView {
     else this.shares = { source: 0.34, weight: 0.34, result: 0.5 };
     if (room.vertical) this.shares = { source: 0.95, weight: 0.95, result: 1.45 }; // which scrolls, so that it can be read
     this.smallest = picture.presenting ? 20 : 9.5; // letters in a cell, in pixels
-    /** @type {{ title: string, caption: string, column: number }[]} */
-    this.steps = picture.result.rows.map((row, i) => {
-      const values = picture.result.values?.[i] ?? [];
-      const best = values.indexOf(Math.max(...values.map((one) => one ?? -Infinity)));
-      return { title: _("Row {number}, “{token}”", { number: i + 1, token: row }), caption: `${sentence(picture, i, best)}.`, column: best };
+    const numbers = picture.operation === "input" ? [] : (picture.result.values ?? []);
+    this.largest = numbers.map((row) => row.indexOf(Math.max(...row.map((one) => one ?? -Infinity)))); // the column of each step
+    this.steps = this.largest.map((column, i) => {
+      const title = _("Row {number}, “{token}”", { number: i + 1, token: picture.result.rows[i] });
+      return { title, caption: `${sentence(picture, i, column)}.` };
     });
-    if (picture.operation === "input") this.steps = [];
-    this.host = element("div", room.vertical ? "path-part path-down" : "path-part");
     const formula = setSymbol(element("p", "path-formula"), picture.formula);
-    const flow = element("div", "path-equation");
+    const flow = element("div", "path-equation attnviz-row");
     const sign = SIGNS[picture.operation];
     const shown = picture.operation === "concat" ? picture.sources.slice(0, 12) : picture.sources;
     shown.forEach((source, i) => {
@@ -60,28 +56,16 @@ export class PartView {
     if (picture.bias) flow.append(element("span", "path-sign", picture.operation === "norm" ? "+ β" : "+ b"));
     if (picture.sources.length) flow.append(element("span", "path-sign", arrow(picture)));
     flow.append(this.#matrix(picture.result, -2, room.width * this.shares.result));
-    const links = element("nav", "path-links");
+    const addresses = picture.links.map(({ title, address }) => Object.assign(element("a", "", title), { href: address }));
+    const links = element("nav", "path-links attnviz-row", ...addresses);
     links.setAttribute("aria-label", _("More about this head"));
-    links.append(
-      ...picture.links.map(({ title, address }) => {
-        const link = element("a", "", title);
-        link.href = address;
-        return link;
-      }),
-    );
     links.hidden = !picture.links.length;
     this.host.append(formula, links, flow);
-    if (picture.next) this.host.append(nextWordTable(picture.next, draw, true));
-    host.replaceChildren(this.host);
-    if (picture.sources.length) this.#light(0, this.steps[0]?.column ?? 0, false);
+    if (picture.next) this.host.append(nextWordTable(picture.next, this.draw, true));
+    if (picture.sources.length) this.#light(0, this.largest[0] ?? 0, false);
   }
 
-  close() {}
-
-  /**
-   * @param {number | null} step
-   * @param {number} share
-   */
+  /** @type {View<any>["reveal"]} */
   reveal(step, share) {
     const result = this.grids.find(({ index }) => index === -2);
     result?.frame.querySelector(".path-cover")?.remove();
@@ -91,7 +75,7 @@ export class PartView {
     const done = (step + (share >= 1 ? 1 : share)) / rows;
     Object.assign(cover.style, { top: `${done * 100}%`, height: `${(1 - done) * 100}%` });
     result.frame.append(cover);
-    this.#light(step, this.steps[step].column, false);
+    this.#light(step, this.largest[step], false);
   }
 
   /**
@@ -102,11 +86,9 @@ export class PartView {
   #matrix(matrix, index, most) {
     const figure = this.#figure(matrix.symbol, matrix.about, matrix.shape);
     if (index >= 0 && matrix.name !== this.picture.result.name && this.picture.operation !== "concat") {
-      const link = element("button", "path-go", _("where from?"));
-      link.type = "button";
+      const link = button(_("where from?"), "path-go", () => this.open(matrix.name));
       link.dataset.open = matrix.name;
-      link.setAttribute("aria-label", _("where from? Open {symbol}, {about}", { symbol: matrix.symbol.replace(/[_^]/g, ""), about: matrix.about }));
-      link.onclick = () => this.open(matrix.name);
+      link.setAttribute("aria-label", _("where from? Open {symbol}, {about}", { symbol: symbolText(matrix.symbol), about: matrix.about }));
       figure.querySelector("figcaption")?.append(link);
     }
     if (!matrix.values) {
@@ -120,36 +102,12 @@ export class PartView {
     if (!asNumbers) most = Math.min(most, this.room.width * 0.97);
     const cell = asNumbers ? Math.max(Math.min(letter * 5, (most - names) / columns), 8) : Math.max(0.5, Math.min(letter * 0.5, (most - names) / columns));
     const row = Math.min(letter * (columns <= 12 ? 3 : 2.4), Math.max(letter * 1.15, (this.room.height - letter * 12) / matrix.rows.length));
-    const body = element("div", "path-matrix-body");
-    if (matrix.columns.length) body.append(this.#columnNames(matrix.columns, cell, names));
-    const list = element("span", "path-names");
-    list.style.width = `${names}px`;
-    for (const name of matrix.rows) {
-      const made = element("span", "", name);
-      Object.assign(made.style, { height: `${row}px`, lineHeight: `${row}px` });
-      list.append(made);
-    }
+    const grid = this.#grid(matrix.values, index, cell, row, matrix.map, asNumbers && cell >= this.smallest * 2.6);
+    const head = matrix.columns.length > 0 && columnNames(matrix.columns, cell, names);
+    const body = element("div", "path-matrix-body attnviz-row", head, rowNames(matrix.rows, names, row), grid);
     body.style.width = `${Math.ceil(names + cell * columns) + 1}px`;
-    body.append(list, this.#grid(matrix.values, index, cell, row, matrix.map, asNumbers && cell >= this.smallest * 2.6));
     figure.append(body);
     return figure;
-  }
-
-  /**
-   * @param {string[]} columns
-   * @param {number} cell
-   * @param {number} names
-   */
-  #columnNames(columns, cell, names) {
-    const head = element("span", "path-column-names");
-    head.style.paddingLeft = `${names}px`;
-    for (const name of columns) {
-      const made = element("span");
-      made.append(element("span", "", name));
-      made.style.width = `${cell}px`;
-      head.append(made);
-    }
-    return head;
   }
 
   /** @param {import("./types").Weight} weight */
@@ -173,11 +131,8 @@ export class PartView {
    * @param {string} shape
    */
   #figure(symbol, about, shape) {
-    const figure = element("figure", "path-matrix");
-    const caption = element("figcaption");
-    caption.append(setSymbol(element("b"), symbol), element("span", "", about), element("small", "", shape));
-    figure.append(caption);
-    return figure;
+    const parts = [setSymbol(element("b"), symbol), element("span", "", about), element("small", "", shape)];
+    return element("figure", "path-matrix", element("figcaption", "attnviz-row", ...parts));
   }
 
   /**
@@ -207,8 +162,8 @@ export class PartView {
         drawing.fillStyle = color;
         drawing.fillRect(j * cell, i * row + inset / 2, Math.max(cell - (asNumbers ? 1 : 0), Math.min(cell, 0.6)) + (cell < 4 ? 0.3 : 0), row - inset);
         if (!asNumbers) return;
-        drawing.fillStyle = isDarkColor(color) ? "#ffffff" : "#11151d";
-        drawing.fillText(rounded(value), (j + 0.5) * cell, (i + 0.5) * row + 0.5);
+        drawing.fillStyle = isDark(color) ? "#ffffff" : "#11151d";
+        drawing.fillText(value === null ? "−∞" : fixed(value), (j + 0.5) * cell, (i + 0.5) * row + 0.5);
       }),
     );
     const marks = element("div", "path-marks");
@@ -222,8 +177,8 @@ export class PartView {
       canvas.onkeydown = (event) => this.#key(event);
     }
     canvas.onpointermove = (event) => {
-      const place = [Math.floor((event.offsetY / height) * values.length), Math.floor((event.offsetX / width) * values[0].length)];
-      this.#point(grid, Math.min(Math.max(place[0], 0), values.length - 1), Math.min(Math.max(place[1], 0), values[0].length - 1));
+      const [place, column] = cellUnder(event, values, width, height);
+      this.#point(grid, place, column);
     };
     return frame;
   }
@@ -240,17 +195,15 @@ export class PartView {
     }
     const value = written(grid.values[row][column]);
     const source = this.picture.sources[grid.index];
-    const name = grid.index < 0 ? `${_("A learned number")}, ${this.picture.weight?.symbol.replace(/[_^]/g, "")}[${row + 1}, ${column + 1}]` : `${source.symbol.replace(/[_^]/g, "")}[${source.rows[row]}, ${source.columns[column] ?? column + 1}]`;
+    const name = grid.index < 0 ? `${_("A learned number")}, ${symbolText(this.picture.weight?.symbol ?? "")}[${row + 1}, ${column + 1}]` : `${symbolText(source.symbol)}[${source.rows[row]}, ${source.columns[column] ?? column + 1}]`;
     this.say(`${name} = ${value}`);
   }
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    /** @type {Record<string, [number, number]>} */
-    const moves = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
-    const move = moves[event.key];
+    const move = STEPS[event.key];
     const values = this.picture.result.values;
-    if (!move || !values || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!move || !values || !isPlain(event)) return;
     event.preventDefault();
     event.stopPropagation();
     const [row, column] = [this.cursor[0] + move[0], this.cursor[1] + move[1]];
@@ -285,6 +238,22 @@ export class PartView {
   }
 }
 
+/**
+ * @param {string[]} columns
+ * @param {number} cell
+ * @param {number} names
+ */
+function columnNames(columns, cell, names) {
+  const head = element("span", "path-column-names");
+  head.style.paddingLeft = `${names}px`;
+  for (const name of columns) {
+    const made = element("span", "", element("span", "", name));
+    made.style.width = `${cell}px`;
+    head.append(made);
+  }
+  return head;
+}
+
 /** @param {import("./types").PartPicture} picture */
 function arrow({ operation, function: name }) {
   if (operation === "softmax") return "softmax →";
@@ -293,14 +262,3 @@ function arrow({ operation, function: name }) {
   return name ? `→ ${name === "relu" ? "ReLU" : "GELU"} →` : "=";
 }
 
-/** @param {number | null} value with two decimals, as in a matrix */
-function rounded(value) {
-  if (value === null) return "−∞";
-  return value.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−");
-}
-
-/** @param {string} color rgb(r g b) */
-function isDarkColor(color) {
-  const [red, green, blue] = (color.match(/\d+/g) ?? ["0", "0", "0"]).map(Number);
-  return 0.299 * red + 0.587 * green + 0.114 * blue < 130;
-}

@@ -1,9 +1,11 @@
 // The path through a model at three depths: the whole model, one layer, one part. A click goes in, the trail or Escape
 // goes out; steps go by hand or by themselves. What is open belongs to Python, the step to this side.
 
+import { themeOf } from "../../chart/colors.js";
+import { button, element } from "../../chart/elements.js";
+import { isPlain } from "../../chart/keys.js";
 import { _, plural } from "../../chart/words.js";
-import { isDark, palette } from "./colors.js";
-import { element } from "../elements.js";
+import { palette } from "./colors.js";
 import { LayerView } from "./layer_view.js";
 import { ModelView } from "./model_view.js";
 import { PartView } from "./part_view.js";
@@ -18,9 +20,8 @@ export class Path {
   report = () => {};
   /** @type {import("./types").AnyPicture | null} */
   picture = null;
-  /** @type {import("./types").View | null} */
+  /** @type {import("./view.js").View<any> | null} */
   view = null;
-  #zoom = 0;
   #wasFocused = false; // in the picture, when a part was opened
 
   /** @param {HTMLElement} root */
@@ -39,8 +40,8 @@ export class Path {
     this.player = new Player(() => this.#draw());
     this.closed = new AbortController();
     const options = { signal: this.closed.signal };
-    for (const button of root.querySelectorAll("[data-action]")) {
-      button.addEventListener("click", () => this.#act(/** @type {HTMLElement} */ (button).dataset.action ?? ""), options);
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("[data-action]"))) {
+      one.onclick = () => this.#act(one.dataset.action ?? "");
     }
     document.addEventListener("keydown", (event) => this.#key(event), options);
     this.width = 0;
@@ -53,10 +54,8 @@ export class Path {
 
   close() {
     this.player.pause();
-    this.view?.close();
     this.closed.abort();
     this.resized.disconnect();
-    cancelAnimationFrame(this.#zoom);
   }
 
   /** @param {import("./types").AnyPicture} picture */
@@ -64,7 +63,7 @@ export class Path {
     const before = this.picture;
     const moved = before ? DEPTHS[picture.depth] - DEPTHS[before.depth] : 0;
     const same = before && JSON.stringify(before.trail) === JSON.stringify(picture.trail);
-    if (same && JSON.stringify(before) === JSON.stringify(picture) && this.#theme() === this.root.dataset.theme) return;
+    if (same && JSON.stringify(before) === JSON.stringify(picture) && themeOf(this.root) === this.root.dataset.theme) return;
     this.root.dataset.ready = "false";
     this.picture = picture;
     this.root.classList.toggle("path-presenting", picture.presenting);
@@ -81,15 +80,10 @@ export class Path {
     requestAnimationFrame(() => requestAnimationFrame(() => (this.root.dataset.ready = "true")));
   }
 
-  #theme() {
-    return isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color") || "#ffffff") ? "dark" : "light";
-  }
-
   #build() {
     const picture = /** @type {import("./types").AnyPicture} */ (this.picture);
-    this.view?.close();
     this.width = this.root.clientWidth;
-    const theme = this.#theme();
+    const theme = themeOf(this.root);
     this.root.dataset.theme = theme;
     const vertical = this.width < NARROW;
     const letter = picture.presenting ? Math.max(15, Math.min(30, this.width / 90)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
@@ -97,15 +91,15 @@ export class Path {
     const top = this.stage.getBoundingClientRect().top + window.scrollY - (this.root.closest("section")?.scrollTop ?? 0);
     const height = Math.max(400, window.innerHeight - Math.max(120, Math.min(top, 330)) - letter * 3);
     const room = { width: this.width, height, vertical, letter };
-    const on = {
+    const actions = {
       palette: palette(picture.colors, theme),
       open: (/** @type {string} */ name) => this.#open(name),
       draw: () => this.report("draw", Date.now()),
       say: (/** @type {string} */ text) => this.#say(text),
     };
-    if (picture.depth === "model") this.view = new ModelView(this.stage, picture, room, on);
-    else if (picture.depth === "layer") this.view = new LayerView(this.stage, picture, room, on);
-    else this.view = new PartView(this.stage, picture, room, on);
+    if (picture.depth === "model") this.view = new ModelView(this.stage, picture, room, actions);
+    else if (picture.depth === "layer") this.view = new LayerView(this.stage, picture, room, actions);
+    else this.view = new PartView(this.stage, picture, room, actions);
     const { step, share } = this.player;
     this.view.reveal(step !== null && step < this.view.steps.length ? step : null, share);
   }
@@ -115,22 +109,8 @@ export class Path {
     this.stage.classList.remove("path-leaving");
     if (this.#wasFocused) this.stage.focus({ preventScroll: true });
     this.#wasFocused = false;
-    cancelAnimationFrame(this.#zoom);
-    if (this.motion.matches) {
-      Object.assign(this.stage.style, { opacity: "", transform: "" });
-      return;
-    }
-    const start = performance.now();
-    const frame = (/** @type {number} */ now) => {
-      const share = Math.min(1, Math.max(0, now - start) / ZOOM);
-      const left = (1 - share) ** 3;
-      this.stage.style.opacity = String(1 - left);
-      this.stage.style.transform = left ? `scale(${1 - (moved < 0 ? -0.06 : 0.06) * left})` : "";
-      if (share < 1) this.#zoom = requestAnimationFrame(frame);
-      else Object.assign(this.stage.style, { opacity: "", transform: "" });
-    };
-    this.stage.style.opacity = "0";
-    this.#zoom = requestAnimationFrame(frame);
+    if (this.motion.matches) return;
+    this.stage.animate({ opacity: [0, 1], scale: [moved < 0 ? 1.06 : 0.94, 1] }, { duration: ZOOM, easing: "ease-out" });
   }
 
   /** @param {string} name */
@@ -152,11 +132,9 @@ export class Path {
           here.setAttribute("aria-current", "location");
           return [...between, here];
         }
-        const button = element("button", "", title);
-        button.type = "button";
-        button.title = _("Go out (Escape)");
-        button.onclick = () => this.#open(open);
-        return [...between, button];
+        const out = button(title, "", () => this.#open(open));
+        out.title = _("Go out (Escape)");
+        return [...between, out];
       }),
     );
   }
@@ -167,12 +145,10 @@ export class Path {
     this.heads.replaceChildren(
       element("span", "", _("Head")),
       ...Array.from({ length: heads }, (_none, i) => {
-        const button = element("button", i === head ? "path-chosen-head" : "", String(i));
-        button.type = "button";
-        button.setAttribute("aria-label", _("Head {head}", { head: i }));
-        button.setAttribute("aria-pressed", String(i === head));
-        button.onclick = () => this.report("head", i);
-        return button;
+        const made = button(String(i), i === head ? "path-chosen-head" : "", () => this.report("head", i));
+        made.setAttribute("aria-label", _("Head {head}", { head: i }));
+        made.setAttribute("aria-pressed", String(i === head));
+        return made;
       }),
     );
   }
@@ -189,7 +165,7 @@ export class Path {
   #key(event) {
     const target = /** @type {Element} */ (event.target);
     const idle = target === document.body || this.root.contains(target);
-    if (!idle || event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!idle || event.defaultPrevented || !isPlain(event)) return;
     if (event.key === "Escape" && this.picture?.trail.length) {
       event.preventDefault();
       event.stopPropagation();

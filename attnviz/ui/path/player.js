@@ -11,15 +11,10 @@ export class Player {
   #before = null;
   #frame = 0;
 
-  /**
-   * @param {(player: Player) => void} draw
-   * @param {{ request: (action: (now: number) => void) => number, cancel: (frame: number) => void }} [clock]
-   */
-  constructor(draw, clock) {
+  /** @param {() => void} draw */
+  constructor(draw) {
     this.draw = draw;
-    this.clock = clock ?? { request: (action) => requestAnimationFrame(action), cancel: (one) => cancelAnimationFrame(one) };
     this.count = 0;
-    this.isStill = false; // no motion within a step
   }
 
   /** @param {number} count of the steps of another picture */
@@ -35,13 +30,13 @@ export class Player {
     if (this.step === null || (this.step === this.count - 1 && this.share >= 1)) [this.step, this.share] = [0, 0];
     this.isPlaying = true;
     this.#before = null;
-    this.#next();
-    this.draw(this);
+    this.#frame = requestAnimationFrame(this.#tick);
+    this.draw();
   }
 
   pause() {
     this.#stop();
-    this.draw(this);
+    this.draw();
   }
 
   /** @param {number} by 1 or −1; before the first step everything is shown */
@@ -50,20 +45,15 @@ export class Player {
     const next = (this.step ?? (by > 0 ? -1 : this.count)) + by;
     this.step = next < 0 || next >= this.count ? null : next;
     this.share = 1;
-    this.draw(this);
+    this.draw();
   }
 
   #stop() {
     this.isPlaying = false;
-    this.clock.cancel(this.#frame);
+    cancelAnimationFrame(this.#frame);
   }
 
-  #next() {
-    this.#frame = this.clock.request((now) => this.#tick(now));
-  }
-
-  /** @param {number} now */
-  #tick(now) {
+  #tick = (/** @type {number} */ now) => {
     if (!this.isPlaying || this.step === null) return;
     this.share += (now - (this.#before ?? now)) / DURATION;
     this.#before = now;
@@ -72,7 +62,7 @@ export class Player {
       this.share = 1;
       this.isPlaying = false;
     }
-    if (this.isPlaying) this.#next();
-    this.draw(this);
-  }
+    if (this.isPlaying) this.#frame = requestAnimationFrame(this.#tick);
+    this.draw();
+  };
 }

@@ -1,4 +1,4 @@
-// What attnviz/ui/path/pictures.py makes.
+// What attnviz/ui/path/depths.py makes.
 
 export type Scale = { light: string[]; dark: string[] };
 export interface Colors {
@@ -12,8 +12,6 @@ export interface Palette {
   /** of a number from −1 to 1 */
   change: (value: number) => string;
   masked: string;
-  ink: string;
-  paper: string;
 }
 export interface Crumb {
   open: string;
@@ -160,7 +158,7 @@ export interface ModelLayout {
   height: number;
   columns: Column[];
   frames: Box[];
-  tokens: { band: number; row: number; x: number; y: number; slanted: boolean; end: boolean }[];
+  tokens: { band: number; row: number; x: number; y: number }[];
   titles: { x: number; y: number }[];
   rails: Line[];
   next: Box;
@@ -173,13 +171,15 @@ export interface Step {
   title: string;
   caption: string;
 }
-export interface View {
-  steps: Step[];
-  caption: string;
-  /** Shows everything up to a step, and of that step a share from 0 to 1; all of it where the step is null. */
-  reveal(step: number | null, share: number): void;
-  close(): void;
+/** What a view takes, and whom it tells what a person does. */
+export interface Actions {
+  palette: Palette;
+  open: (name: string) => void;
+  say: (text: string) => void;
+  draw: () => void;
 }
+/** The element that a view fills, its picture, and what both need. */
+export type Shown<Picture> = [HTMLElement, Picture, Room, Actions];
 /** Cells of a matrix that a number was computed from. */
 export interface Operands {
   matrix: number; // of the sources; −1 the weight

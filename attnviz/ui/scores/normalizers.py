@@ -1,6 +1,5 @@
 """One row of scores under every normalizer."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,13 +14,15 @@ from attnviz.formatting import number, visible
 from attnviz.language import _, plural
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
-from attnviz.ui import presentation, quantities, widgets
+from attnviz.state.parts import by_title, help_text, parameter, title
+from attnviz.state.scores import ScoresState
+from attnviz.state.selection import Selection
+from attnviz.ui import presentation, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.head_map import selected_map
+from attnviz.ui.field_widgets import configure_all
 from attnviz.ui.magnification import magnification_sentence
 from attnviz.ui.markdown import plain
-from attnviz.ui.selection import Selection
-from attnviz.ui.widgets import by_title, parameter, title
+from attnviz.views.scores import normalized_rows
 
 MOST = 12  # keys whose names fit side by side in a small picture
 CARD, HEIGHT = 300, 190
@@ -34,16 +35,8 @@ def show(selection: Selection, pinned: int | None) -> None:
         st.info(_("Pin a query above to see its row of scores under every normalizer."))
         return
     with st.popover(_("Parameters"), icon=":material/tune:"):
-        normalizers = widgets.configure_all(NORMALIZERS)
-
-    weights_by_name: dict[str, np.ndarray] = {}
-    refused: dict[str, str] = {}
-    for one in normalizers:
-        mechanism = replace(selection.mechanism, normalizer=one)
-        try:
-            weights_by_name[title(type(one))] = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
-        except ValueError as problem:
-            refused[title(type(one))] = str(problem)
+        normalizers = configure_all(ScoresState.normalizers)
+    weights_by_name, refused = normalized_rows(selection, pinned, normalizers)
     if not weights_by_name:
         st.error(plain(next(iter(refused.values()))))
         return
@@ -54,9 +47,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     with st.container(key="contents"):
         st.markdown(contents())
     with st.container(key="weights-of"):
-        st.markdown(
-            _("What **{query}** gives to the keys that get most, normalizer by normalizer:").format(query=query)
-        )
+        st.markdown(_("What **{query}** gives to the keys that get most, normalizer by normalizer:", query=query))
     _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
@@ -97,8 +88,7 @@ def _show_magnification(selection: Selection, pinned: int) -> None:
     """Draws a sentence about the two highest scores of the row and their weights."""
     if not isinstance(selection.head, int):
         return  # the mean of several rows of weights is not the softmax of a row of scores
-    mechanism = replace(selection.mechanism, normalizer=Identity())
-    scores = selected_map(selection.with_mechanism(mechanism)).weights[pinned]
+    (scores,) = normalized_rows(selection, pinned, [Identity()])[0].values()
     tokens = [visible(token) for token in selection.layer.inputs.key_tokens]
     scores = np.where(np.isnan(scores), -np.inf, scores)
     with st.container(key="magnification"):
@@ -110,7 +100,7 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
     with st.container(width=CARD, border=True, key=f"card-{parameter(name)}"):
         presented = presentation.presenting() and weights is not None
         if not presented:
-            st.markdown(f"**{_(name)}**", help=widgets.help_text(kind))
+            st.markdown(f"**{_(name)}**", help=help_text(kind))
         if bars is None or weights is None:
             st.caption(plain(refusal))
             return
@@ -120,44 +110,38 @@ def _show_card(kind: type[Normalizer], bars: Chart[PlainSpec] | None, weights: n
             st.markdown(f"**{_(name)}** {plain(short_summary(row))}")
         else:
             st.caption(plain(sentence))
-        chart(
-            bars,
-            f"row-{parameter(name)}",
-            label=_("The row under {name}").format(name=_(name)),
-            name=_("{name} of one row").format(name=_(name)),
-            description=f"{_(name)}: {sentence}",
-            height=HEIGHT_PRESENTED if presented else HEIGHT,
-            grows=False,
-        )
+        bars = bars.with_about(label=_("The row under {name}", name=_(name)), description=f"{_(name)}: {sentence}")
+        chart(bars, f"row-{parameter(name)}", height=HEIGHT_PRESENTED if presented else HEIGHT)
 
 
 def summary_sentence(row: RowSummary) -> str:
     """Returns a sentence about a row: its sum, its entropy, and whether weights are negative."""
-    total = _total(row) + ("" if _is_share(row) else _(", not 1"))
-    spread = "" if row.entropy is None else _("; entropy {entropy} bits").format(entropy=number(row.entropy))
-    return _("It {total}; {keys}{spread}{sign}.").format(total=total, keys=_keys(row), spread=spread, sign=_sign(row))
+    total = _("It adds up to 1") if _is_share(row) else _("It adds up to {total}, not 1", total=number(row.total))
+    spread = [] if row.entropy is None else [_("entropy {entropy} bits", entropy=number(row.entropy))]
+    return f"{'; '.join([total, _keys(row), *spread, *_sign(row)])}."
 
 
 def short_summary(row: RowSummary) -> str:
     """Returns what follows the name of a normalizer in presentations: the sum of a row and the keys with weight."""
-    return f"{_total(row)}; {_keys(row)}{_sign(row)}."
+    total = _("adds up to 1") if _is_share(row) else _("adds up to {total}", total=number(row.total))
+    return f"{'; '.join([total, _keys(row), *_sign(row)])}."
 
 
 def _is_share(row: RowSummary) -> bool:
     return abs(row.total - 1) < 1e-5
 
 
-def _total(row: RowSummary) -> str:
-    return _("adds up to 1") if _is_share(row) else _("adds up to {total}").format(total=number(row.total))
-
-
 def _keys(row: RowSummary) -> str:
     if row.allowed == 1:
-        return _("{nonzero} of 1 key gets weight").format(nonzero=row.nonzero)
+        return _("{nonzero} of 1 key gets weight", nonzero=row.nonzero)
     return plural(
-        "{nonzero} of {allowed} keys gets weight", "{nonzero} of {allowed} keys get weight", row.nonzero
-    ).format(nonzero=row.nonzero, allowed=row.allowed)
+        "{nonzero} of {allowed} keys gets weight",
+        "{nonzero} of {allowed} keys get weight",
+        row.nonzero,
+        nonzero=row.nonzero,
+        allowed=row.allowed,
+    )
 
 
-def _sign(row: RowSummary) -> str:
-    return _("; some weights are negative") if row.negative else ""
+def _sign(row: RowSummary) -> list[str]:
+    return [_("some weights are negative")] if row.negative else []

@@ -1,27 +1,26 @@
 """The same tokens under several similarities, side by side."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import streamlit as st
-import torch
 
-from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
-from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.sentences import ChangeSentences
 from attnviz.language import N_, _
 from attnviz.lessons.checks import rows_quantities
-from attnviz.scores import SCORES, Additive, Cosine, General, ScaledDot, Score
-from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, widgets
+from attnviz.scores import Additive, General
+from attnviz.state.color_range import largest_weight
+from attnviz.state.parts import title
+from attnviz.state.scores import ScoresState
+from attnviz.state.selection import Selection
+from attnviz.ui import cache, mechanism_controls, pinned_query, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.color_range import largest_weight
-from attnviz.ui.head_map import HeadMap, selected_map, zoom_key
-from attnviz.ui.menus import names_of
-from attnviz.ui.selection import Selection
-from attnviz.ui.widgets import title
+from attnviz.ui.field_widgets import draw
+from attnviz.views.head_difference import head_difference
+from attnviz.views.scores import similarity_maps
+from attnviz.views.selected_maps import HeadMap
 
-START = (ScaledDot(), Cosine(), Additive())
 LINK = "scores"
 HEIGHT = 330
 ACROSS = 3  # maps in a row
@@ -33,16 +32,12 @@ def show(selection: Selection, pinned: int | None) -> None:
     controls = st.container(horizontal=True, vertical_alignment="bottom")
     with controls:
         with st.popover(_("Choose similarities"), icon=":material/tune:", width=220):
-            scores: list[Score] = widgets.choose_several(_("Similarities"), SCORES, START)
-        shared = mechanism_controls.choose_normalizer(selection.mechanism)
+            scores = draw(ScoresState.similarities)
+        shared = mechanism_controls.change_parts(selection.mechanism, ScoresState.normalizer)
+        selection = selection.with_mechanism(shared)
     notes = st.container()
-
-    def compute() -> dict[str, HeadMap]:
-        mechanisms = {title(type(score)): replace(shared, score=score) for score in scores}
-        return {name: selected_map(selection.with_mechanism(one)) for name, one in mechanisms.items()}
-
     subject = selection.source, selection.index, selection.head
-    maps = cache.or_last_good("similarities", subject, compute, lambda: None, notes)
+    maps = cache.or_last_good("similarities", subject, lambda: similarity_maps(selection, scores), lambda: None, notes)
     if not maps:
         if not scores:
             notes.info(_("Choose at least one similarity."))
@@ -56,14 +51,10 @@ def show(selection: Selection, pinned: int | None) -> None:
         pinned_query.toggle(selection.query_names, row)
 
     names = list(maps)
-    compared: tuple[str, str] | tuple[()] = ()
-    if len(maps) > 1:
-        with controls:
-            first = st.selectbox(
-                _("Difference: from"), names, 0, key="from", bind="query-params", format_func=names_of("from", names)
-            )
-            second = st.selectbox(_("to"), names, 1, key="to", bind="query-params", format_func=names_of("to", names))
-        compared = first, second
+    state = SimpleNamespace(similarity_names=names)
+    with controls:
+        first, second = draw(ScoresState.difference_from, state), draw(ScoresState.difference_to, state)
+    compared = (first, second) if first and second else ()
     columns = st.columns(ACROSS, gap="medium")
     if compared:
         with columns[2]:
@@ -73,18 +64,12 @@ def show(selection: Selection, pinned: int | None) -> None:
     for i, name in enumerate(dict.fromkeys([*compared, *names])):
         head_map = maps[name]
         with places[i % len(places)]:
-            st.markdown(f"**{_(name)}**" + _(" · random weights") * (name in random))
-            chart(
-                head_map.chart(largest=end, link=LINK),
-                chart_key(name),
-                label=_("Attention weights with {name}").format(name=_(name)),
-                name=_("attention {name}").format(name=_(name)),
-                description=_("Weights of {size}, similarity: {name}.").format(size=head_map.size, name=_(name)),
-                height=HEIGHT,
-                pinned=pinned,
+            st.markdown(f"**{_(name)}**" + f" · {_('random weights')}" * (name in random))
+            picture = head_map.chart(largest=end, link=LINK).with_about(
+                label=_("Attention weights with {name}", name=_(name)), name=_("attention {name}", name=_(name)),
                 hint=_("Point at a cell: it is marked in all maps."),
-                on_click=toggle,
-            )
+            )  # fmt: skip
+            chart(picture, chart_key(name), height=HEIGHT, pinned=pinned, on_click=toggle)
             if name in random:
                 st.caption(_(RANDOM))
 
@@ -97,14 +82,14 @@ def change_sentences(before: str, after: str) -> ChangeSentences:
     """
     return ChangeSentences(
         kept=_("{query} gives {key} {after} with both."),
-        reweighted=_("{{query}} gives {{key}} {{after}} ({after}) instead of {{before}} ({before}).").format(
-            after=after, before=before
+        reweighted=_(
+            "{{query}} gives {{key}} {{after}} ({after}) instead of {{before}} ({before}).", after=after, before=before
         ),
-        removed=_("{{query}} gives {{key}} nothing with {after}, and {{before}} with {before}.").format(
-            after=after, before=before
+        removed=_(
+            "{{query}} gives {{key}} nothing with {after}, and {{before}} with {before}.", after=after, before=before
         ),
-        added=_("{{query}} gives {{key}} {{after}} with {after}, and nothing with {before}.").format(
-            after=after, before=before
+        added=_(
+            "{{query}} gives {{key}} {{after}} with {after}, and nothing with {before}.", after=after, before=before
         ),
     )
 
@@ -113,23 +98,12 @@ def _show_difference(
     maps: dict[str, HeadMap], first: str, second: str, pinned: int | None, toggle: Callable[[int, int], None]
 ) -> None:
     st.markdown(f"**{_(second)} − {_(first)}**")
-    before, after = (torch.from_numpy(maps[name].weights) for name in (first, second))
-    cell_kinds = outcomes(before, after).numpy()
-    chart(
-        difference_heatmap(
-            difference(before, after).numpy(), cell_kinds == REMOVED, cell_kinds == ADDED, *maps[first].labels,
-            charts=(chart_key(first), chart_key(second)), sentences=change_sentences(_(first), _(second)),
-            zoom_key=zoom_key(maps[first].inputs), link=LINK,
-        ),
-        "score-change",
-        label=_("{second} minus {first}").format(second=_(second), first=_(first)),
-        name=_("{second} minus {first}").format(second=_(second), first=_(first)),
-        description=_("{second} minus {first}, cell by cell.").format(second=_(second), first=_(first)),
-        height=HEIGHT,
-        pinned=pinned,
-        hint=_("More attention with {second} is blue, less is brown.").format(second=_(second)),
-        on_click=toggle,
+    names = _(first), _(second)
+    picture = head_difference(
+        maps[first], maps[second], charts=(chart_key(first), chart_key(second)), names=names,
+        sentences=change_sentences(*names), link=LINK,
     )  # fmt: skip
+    chart(picture, "score-change", height=HEIGHT, pinned=pinned, on_click=toggle)
 
 
 def chart_key(similarity: str) -> str:

@@ -9,11 +9,12 @@ from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
 from attnviz.language import N_, _, current_language
 from attnviz.models.minilm import is_installed
-from attnviz.sources import Pretrained
+from attnviz.server import scripts
+from attnviz.server.addresses import address
+from attnviz.sources import Model
 from attnviz.sources.source import Opening
 from attnviz.translator import EXAMPLES, load
-from attnviz.ui import cache, presentation, scripts
-from attnviz.ui.addresses import address
+from attnviz.ui import cache, presentation
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 
@@ -28,13 +29,13 @@ COMPARE = N_("Any text, any mask, any head of a model of yours, with the numbers
 
 
 def show_picture() -> None:
-    """Draws the example of Pretrained, in the head that it opens with, or of the translator where the model is not
+    """Draws the example of the model, in the head that it opens with, or of the translator where it is not
     installed; its root has data-ready="true" once drawn."""
     installed = is_installed()
-    opening = Pretrained().opening if installed else TRANSLATOR_OPENING
+    opening = Model().opening if installed else TRANSLATOR_OPENING
 
     def compute() -> dict[str, object]:
-        layers = Pretrained().layers() if installed else load().translate(EXAMPLES[0]).layers(use="encoder")
+        layers = Model().layers() if installed else load().translate(EXAMPLES[0]).layers(use="encoder")
         layer = layers[opening.layer]
         weights = head_map(layer.inputs, layer.mechanism, opening.head)
         tokens = layer.inputs.query_tokens
@@ -60,7 +61,7 @@ def show_ways() -> None:
         (
             _("I am new"),
             _(NEW),
-            ((_("Lesson 1: {title}").format(title=first.title), first.link()), (_("All lessons"), "lessons")),
+            ((_("Lesson 1: {title}", title=first.title), first.link()), (_("All lessons"), "lessons")),
         ),
         (
             _("I teach"),
@@ -82,5 +83,5 @@ def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:
         element("a", text, href=address(f"/{page}"), target="_self", class_=None if i else "attnviz-main")
         for i, (text, page) in enumerate(links)
     )
-    buttons = element("div", *anchors, class_="attnviz-links")
+    buttons = element("div", *anchors, class_="attnviz-row attnviz-links")
     return element("article", element("h2", name), element("p", about), buttons, class_="attnviz-way")

@@ -1,9 +1,10 @@
 // Two columns of the same words, and lines from each word to those that it looks at; one word after the other has its
 // turn, until a person points at one.
 
+import { curve, svg } from "../../chart/svg.js";
+
 /** @typedef {{ tokens: string[], weights: number[][], sentences: string[], queries: number[], first: number }} Data */
 
-const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, LINE, LEFT, RIGHT] = [520, 29, 120, 400];
 const TURN = 2600; // milliseconds of a word
 const LEAST = 0.01; // a weight that no line can show
@@ -26,20 +27,17 @@ export class Picture {
     this.svg.setAttribute("viewBox", `0 0 ${WIDTH} ${tokens.length * LINE}`);
     this.svg.querySelectorAll("g").forEach((group) => group.remove());
     this.lines = queries.map((query) => {
-      const group = this.add(this.svg, "g", {});
+      const group = this.svg.appendChild(svg("g"));
       return tokens.map((_, key) => {
-        const middle = (LEFT + RIGHT) / 2;
-        const [y0, y1] = [place(query), place(key)];
-        const line = weights[query][key] < LEAST ? null : { d: `M${LEFT + 8} ${y0}C${middle} ${y0} ${middle} ${y1} ${RIGHT - 8} ${y1}` };
-        return line && this.add(group, "path", line);
+        if (weights[query][key] < LEAST) return null;
+        return group.appendChild(svg("path", { d: curve([LEFT + 8, place(query)], [RIGHT - 8, place(key)]) }));
       });
     });
-    const words = this.add(this.svg, "g", {});
+    const words = this.svg.appendChild(svg("g"));
     /** @type {(i: number, x: number, anchor: string) => SVGElement} */
     const word = (i, x, anchor) => {
-      const text = this.add(words, "text", { x, y: place(i), "text-anchor": anchor, "dominant-baseline": "central" });
-      text.textContent = tokens[i];
-      return text;
+      const attributes = { x, y: place(i), "text-anchor": anchor, "dominant-baseline": "central" };
+      return words.appendChild(svg("text", attributes, tokens[i]));
     };
     this.queries = queries.map((query) => word(query, LEFT, "end"));
     this.keys = tokens.map((_, key) => word(key, RIGHT, "start"));
@@ -48,6 +46,7 @@ export class Picture {
     this.svg.onpointerleave = () => this.play();
     this.choose(Math.max(0, queries.indexOf(data.first)));
     /** @type {Element} */ (this.svg.querySelector("title")).textContent = queries.map((query) => sentences[query]).join(" ");
+    this.svg.setAttribute("role", "img"); // nothing to be read before it is drawn
     this.play();
     this.root.dataset.ready = "true";
   }
@@ -98,16 +97,5 @@ export class Picture {
       word.setAttribute("style", `fill-opacity: ${0.7 + 0.3 * Math.min(1, 4 * row[key])}`);
     });
     this.caption.textContent = sentences[queries[index]];
-  }
-
-  /**
-   * @param {Element} parent
-   * @param {string} name
-   * @param {Record<string, string | number>} attributes
-   */
-  add(parent, name, attributes) {
-    const element = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-    return /** @type {SVGElement} */ (parent.appendChild(element));
   }
 }

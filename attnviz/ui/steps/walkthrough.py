@@ -7,15 +7,16 @@ import streamlit as st
 from attnviz.formatting import visible
 from attnviz.language import N_, _
 from attnviz.lessons.checks import row_quantities
-from attnviz.lessons.steps import Matrix, TranslatorExample, format_edits
 from attnviz.scores import Dot, General, ScaledDot, Score
-from attnviz.translator.model import HEADS
+from attnviz.state.steps import StepsState
+from attnviz.steps import Matrix, TranslatorExample, format_edits
+from attnviz.translator.encoder_decoder import HEADS
 from attnviz.ui import cache, html, quantities
+from attnviz.ui.field_widgets import draw_hidden, set_field_value
 from attnviz.ui.head_links import several_heads_address
-from attnviz.ui.link_state import link_value, set_link_value
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.controls import StepsSelection, show_query
-from attnviz.ui.steps.edits import EDITS, PROBLEM, STAGE, edit_number
+from attnviz.ui.steps.edits import PROBLEM, edit_number
 
 TITLES = {
     "vectors": N_("Vectors"),
@@ -43,7 +44,7 @@ def show(selection: StepsSelection) -> None:
     steps, head = selection.steps, selection.head
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
     step_matrices = steps.for_head(head)
-    stage = link_value(STAGE)
+    stage = draw_hidden(StepsState.stage)
     several = heads > 1
     weights = steps.matrices[f"weights{head}"].values[selection.row].numpy()
     quantities.publish(partial(row_quantities, keys, weights), visible(tokens[selection.row]))
@@ -56,26 +57,27 @@ def show(selection: StepsSelection) -> None:
         "matrices",
         stage=stage if stage in steps.stages else steps.stages[0],
         row=selection.row,
-        head_name=_("head{index} =").format(index=_index(head)) if several else "",
+        head_name=_("head{index} =", index=_index(head)) if several else "",
         concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
-        problem=st.session_state.pop(PROBLEM, "") or selection.problem,
-        on_stage=lambda name: set_link_value(STAGE, "" if name == steps.stages[0] else name),
-        on_query=partial(show_query, tokens),
+        problem=PROBLEM.pop() or selection.problem,
+        on_stage=lambda name: set_field_value(StepsState.stage, "" if name == steps.stages[0] else name),
+        on_query=partial(show_query, selection.example),
         on_edit=partial(edit_number, selection.example, selection.edits),
-        on_undo=lambda: set_link_value(EDITS, ""),
+        on_undo=partial(set_field_value, StepsState.edits, {}),
     )  # fmt: skip
     if isinstance(selection.example, TranslatorExample):
-        st.html(html.element("p", *_rest_of_the_layer(selection.example)))
+        st.html(html.element("p", _rest_of_the_layer(selection.example)))
 
 
-def _rest_of_the_layer(example: TranslatorExample) -> tuple[html.Markup | str, html.Markup]:
+def _rest_of_the_layer(example: TranslatorExample) -> html.Markup:
     """Returns where the steps after one head of the translator can be seen, with a link."""
-    after = _(
+    sentence = _(
         "In the translator, the outputs of all {heads} heads of a layer then stand side by side "
-        "and are multiplied by Wᴼ. These matrices are too large to be read here. See "
-    ).format(heads=HEADS)
-    link = html.element("a", _("Transformer → Several heads"), href=several_heads_address(example.english, example.use))
-    return after, html.Markup("{}.").format(link)
+        "and are multiplied by Wᴼ. These matrices are too large to be read here. See {link}."
+    )
+    address = several_heads_address(example.english, example.similarity, example.use)
+    link = html.element("a", _("Transformer → Several heads"), href=address)
+    return html.Markup(sentence).format(heads=HEADS, link=link)
 
 
 def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
@@ -88,27 +90,30 @@ def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ..
     key = visible(steps.inputs.key_tokens[best])
     sentences = {
         "vectors": selection.example.origin,
-        "similarity": _("How similar are the query of “{query}” and each key? {similarity}").format(
-            query=query, similarity=_(SIMILARITY[type(steps.mechanism.score)])
+        "similarity": _(
+            "How similar are the query of “{query}” and each key? {similarity}",
+            query=query,
+            similarity=_(SIMILARITY[type(steps.mechanism.score)]),
         ),
         "scaling": _(
-            "Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the vectors’ width."
-        ).format(d_k=d_k),
+            "Each dot product is divided by √d_k = √{d_k}, so that its spread does not grow with the vectors’ width.",
+            d_k=d_k,
+        ),
         "biases": _("A bias is added to each score. It depends on positions, or on the score."),
-        "mask": _("The score of a key that “{query}” may not look at becomes −∞.").format(query=query),
+        "mask": _("The score of a key that “{query}” may not look at becomes −∞.", query=query),
         "exp": _(
             "exp(score − largest score in the row) makes every score positive. Subtracting the largest "
             "does not change the weights."
         ),
-        "softmax": _("Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.").format(
-            query=query
+        "softmax": _(
+            "Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.", query=query
         ),
         "output": _(
-            "The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”."
-        ).format(query=query, key=key),
-        "heads": _("The outputs of the {heads} heads for “{query}” stand side by side.").format(
-            heads=heads, query=query
+            "The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
+            query=query,
+            key=key,
         ),
+        "heads": _("The outputs of the {heads} heads for “{query}” stand side by side.", heads=heads, query=query),
         "projection": _("All heads, side by side, times the matrix Wᴼ: one output, as wide as the vector of a word."),
         "contributions": _("Each head times its own rows of Wᴼ is what this head adds. Their sum is the same output."),
     }

@@ -10,9 +10,11 @@ from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
-from attnviz.lessons.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
+from attnviz.state.steps import StepsState
+from attnviz.steps.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.html import Markup, element
 
 HEIGHT_PRESENTED = 360  # fills a screen of 1080 pixels
@@ -23,14 +25,14 @@ def show() -> None:
     scaling: Scaling = cache.once(measure_scaling, "scaling")
     place = st.container()
     with presentation.control("d"):
-        width = st.select_slider(_("Width d of the vectors"), WIDTHS, 64, key="d", bind="query-params", width=420)
+        width = draw(StepsState.width, widget=st.select_slider, width=420)
     place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
     quantities.publish(lambda: scaling_quantities(scaling, width))
     widths = np.array(WIDTHS, dtype="f4")
     views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", _("Dot products spread"), _("Their variance."),
          scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
-        ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.").format(keys=KEYS),
+        ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.", keys=KEYS),
          scaling.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
         ("gradient", _("The gradient vanishes"), _("The norm of ∂weights/∂scores, on average."),
          scaling.gradient, {}),
@@ -39,32 +41,17 @@ def show() -> None:
         with column:
             st.markdown(f"**{title}**")
             st.caption(about)
-            chart(
-                figure(WIDTHS, measured.numpy(), width, **more),
-                f"why-{key}",
-                label=_("{title}: against the width d").format(title=title),
-                name=key,
-                description=_(
-                    "{about} At d = {widths}, {widths_2}: plain {measured}, {measured_2}; divided by "
-                    "√d {measured_3}, {measured_4}."
-                ).format(
-                    about=about,
-                    widths=WIDTHS[0],
-                    widths_2=WIDTHS[-1],
-                    measured=number(float(measured[0, 0])),
-                    measured_2=number(float(measured[0, -1])),
-                    measured_3=number(float(measured[1, 0])),
-                    measured_4=number(float(measured[1, -1])),
-                ),
-                height=HEIGHT_PRESENTED if presentation.presenting() else 270,
-                grows=False,
-            )
+            picture = figure(WIDTHS, measured.numpy(), width, **more)
+            picture = picture.with_about(label=title, description=f"{about} {picture.about.description}")
+            chart(picture, f"why-{key}", height=HEIGHT_PRESENTED if presentation.presenting() else 270)
     st.caption(
         _(
             "{queries} random queries for each width, each with {keys} random keys of its own, of "
             "numbers with mean 0 and variance 1, drawn and computed here. Dashes: the theory; a "
-            "variance of d, and of 1 after the division."
-        ).format(queries=QUERIES, keys=KEYS)
+            "variance of d, and of 1 after the division.",
+            queries=QUERIES,
+            keys=KEYS,
+        )
     )
 
 
@@ -88,8 +75,12 @@ def scaling_sentence(scaling: Scaling, width: int) -> Markup:
     )
     return Markup(
         _(
-            "At d = {} dot products have a variance of <b>{}</b> (in theory {}); divided by √{}, <b>{}</b> (1). "
-            "The greatest of {} weights is <b>{}</b> on average instead of <b>{}</b>, "
-            "and the gradient of the softmax <b>{}</b> instead of <b>{}</b>."
+            "At d = {width} dot products have a variance of <b>{variance}</b> (in theory {width}); divided by "
+            "√{width}, <b>{scaled_variance}</b> (1). The greatest of {keys} weights is <b>{weight}</b> on average "
+            "instead of <b>{scaled_weight}</b>, and the gradient of the softmax <b>{gradient}</b> instead of "
+            "<b>{scaled_gradient}</b>."
         )
-    ).format(width, plain, width, width, scaled, KEYS, peak, calm, small, large)
+    ).format(
+        width=width, keys=KEYS, variance=plain, scaled_variance=scaled, weight=peak, scaled_weight=calm, gradient=small,
+        scaled_gradient=large,
+    )  # fmt: skip

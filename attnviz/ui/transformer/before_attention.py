@@ -5,18 +5,17 @@ import streamlit as st
 from attnviz.figures.accuracy import accuracy
 from attnviz.formatting import grouped, percent
 from attnviz.language import N_, _
-from attnviz.lessons.checks import Quantities
-from attnviz.translator import Translation, load
-from attnviz.translator.model import D_MODEL
-from attnviz.translator.sentence_lengths import COMPARED, SENTENCES, matching_words, shipped_accuracies
+from attnviz.state.transformer import TransformerState
+from attnviz.translator import Translation
+from attnviz.translator.encoder_decoder import D_MODEL
+from attnviz.translator.sentence_lengths import SENTENCES, matching_words, shipped_accuracies
 from attnviz.translator.train import BATCH, STEPS
-from attnviz.ui import cache, html, presentation, quantities
+from attnviz.ui import html, presentation, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.transformer.controls import TransformerSelection
 from attnviz.ui.transformer.what_if import words
+from attnviz.views.transformer import SUFFIXES, both_translations, length_quantities
 
 NAMES = (N_("With attention"), N_("With one vector of {width} numbers"))
-SUFFIXES = (" with attention", " with one vector")  # in the names of quantities
 HISTORY = N_(
     "**Before attention.** The first neural translators had two recurrent networks (Cho et al. "
     "2014; Sutskever et al. 2014, with LSTMs). The first network, the encoder, read the sentence "
@@ -38,20 +37,16 @@ WHAT_WAS_DONE = N_(
 )
 
 
-def show(selection: TransformerSelection) -> None:
+def show(state: TransformerState) -> None:
     """Draws both translations of the sentence, and the accuracy of both translators by the length of sentences."""
-    english = " ".join(selection.translation.english)
-    attention, fixed_vector = COMPARED
-    both = cache.once(
-        lambda: (load(attention).translate(english), load(fixed_vector).translate(english)), "before attention", english
-    )
+    both = both_translations(state.english)
     quantities.publish(lambda: length_quantities(both))
     st.html(html.summary(verdict(both), role="status"))
     for name, translation, column in zip(_names(), both, st.columns(2, gap="medium"), strict=True):
         column.html(words(name, translation, wrong_words(translation)))
-    _show_charts(len(selection.translation.english))
+    _show_charts(len(state.translation.english))
     st.markdown(_(HISTORY))
-    st.caption(_(WHAT_WAS_DONE).format(steps=grouped(STEPS), batch=BATCH, sentences=SENTENCES))
+    st.caption(_(WHAT_WAS_DONE, steps=grouped(STEPS), batch=BATCH, sentences=SENTENCES))
 
 
 def wrong_words(translation: Translation) -> set[int]:
@@ -62,75 +57,48 @@ def wrong_words(translation: Translation) -> set[int]:
     return set(range(len(translation.french))) - right
 
 
-def length_quantities(both: tuple[Translation, Translation]) -> Quantities:
-    """Returns how many words of this translation are right, and the words and the share of right sentences of its
-    length, with attention and with one vector."""
-    length, computed = len(both[0].english), {}
-    for suffix, translation, accuracies in zip(SUFFIXES, both, shipped_accuracies().values(), strict=True):
-        if translation.reference:
-            right = matching_words(translation.french, translation.reference.french)
-            computed[f"words right{suffix}"] = float(len(right))
-        computed |= {f"sentences right{suffix}": one.sentences for one in accuracies if one.length == length}
-    return computed | {"words": float(length)}
-
-
 def verdict(both: tuple[Translation, Translation]) -> str:
     """Returns how much of the right translation each translator has, and what test sentences of this length give."""
-    length = len(both[0].english)
-    attention, fixed = (
-        next((one for one in accuracies if one.length == length), None) for accuracies in shipped_accuracies().values()
+    numbers, reference, parts = length_quantities(both), both[0].reference, []
+    right, exact = (
+        [numbers[f"{name} right{suffix}"] for suffix in SUFFIXES if f"{name} right{suffix}" in numbers]
+        for name in ("words", "sentences")
     )
-    reference = both[0].reference
-    parts = []
     if reference:
-        right = [len(matching_words(one.french, reference.french)) for one in both]
-        parts.append(
-            _("With attention {right} of {count} words are right, with one vector {right_2}.").format(
-                right=right[0], count=len(reference.french), right_2=right[1]
-            )
-        )
-    if attention and fixed:
         parts.append(
             _(
-                "Of test sentences with {length} words, {sentences} are right in every word with "
-                "attention, and {sentences_2} with one vector."
-            ).format(length=length, sentences=percent(attention.sentences, 2), sentences_2=percent(fixed.sentences, 2))
+                "With attention {attention} of {count} words are right, with one vector {vector}.",
+                attention=f"{right[0]:.0f}",
+                count=len(reference.french),
+                vector=f"{right[1]:.0f}",
+            )
+        )
+    if exact:
+        parts.append(
+            _(
+                "Of test sentences with {length} words, {attention_share} are right in every word with "
+                "attention, and {share} with one vector.",
+                length=len(both[0].english),
+                attention_share=percent(exact[0], 2),
+                share=percent(exact[1], 2),
+            )
         )
     return " ".join(parts)
 
 
 def _names() -> list[str]:
-    return [_(name).format(width=D_MODEL) for name in NAMES]
+    return [_(name, width=D_MODEL) for name in NAMES]
 
 
 def _show_charts(length: int) -> None:
     """Draws the accuracy by the length of sentences, and marks one length."""
     accuracies = dict(zip(_names(), shipped_accuracies().values(), strict=True))
     lengths = [one.length for one in next(iter(accuracies.values()))]
-    views = (
-        ("sentences", _("Sentences right in every word"), "sentences"),
-        ("words", _("Words right"), "words"),
-    )
-    for column, (key, title, field) in zip(st.columns(2, gap="medium"), views, strict=True):
+    titles = {"sentences": _("Sentences right in every word"), "words": _("Words right")}
+    for column, (field, title) in zip(st.columns(2, gap="medium"), titles.items(), strict=True):
         shares = {name: [getattr(one, field) for one in line] for name, line in accuracies.items()}
-        ends = "; ".join(
-            _("{name}: {line} at {length} words, {line_2} at {length_2}").format(
-                name=name,
-                line=percent(line[0], 2),
-                length=lengths[0],
-                line_2=percent(line[-1], 2),
-                length_2=lengths[-1],
-            )
-            for name, line in shares.items()
-        )
         with column:
             st.markdown(f"**{title}**")
-            chart(
-                accuracy(lengths, shares, marked=length),
-                f"lengths-{key}",
-                label=_("{title}, by sentence length").format(title=title),
-                name=_("{title} by length").format(title=title),
-                description=f"{ends}.",
-                height=260 if presentation.presenting() else 300,
-                grows=False,
-            )
+            picture = accuracy(lengths, shares, marked=length)
+            picture = picture.with_about(label=_("{title}, by sentence length", title=title))
+            chart(picture, f"lengths-{field}", height=260 if presentation.presenting() else 300)

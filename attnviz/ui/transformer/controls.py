@@ -1,13 +1,13 @@
 """Controls of the Transformer page: the translator, a head of each use, and the sentence."""
 
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import streamlit as st
 
 from attnviz.language import N_, _
-from attnviz.translator import EXAMPLES, Translation, Translator, generate_sentences, load, tokenize
+from attnviz.state.transformer import HEAD_FIELDS, TransformerState
+from attnviz.translator import EXAMPLES, generate_sentences, load, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -20,13 +20,10 @@ from attnviz.translator.lexicon import (
     QUESTION_WORDS,
     VERBS,
 )
-from attnviz.translator.model import Use
 from attnviz.ui import cache, html, presentation
-from attnviz.ui.menus import names_of
-from attnviz.ui.similarity_picker import similarity
-from attnviz.ui.transformer import maps
+from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.session_values import read_widget
 
-ENGLISH_KEY = "english"
 KINDS = {
     "person": N_("People"),
     "animal": N_("Animals"),
@@ -36,80 +33,48 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class TransformerSelection:
-    """The translation of every tab, and the selected head of each use, numbered across layers."""
-
-    translator: Translator
-    translation: Translation
-    heads: Mapping[Use, int]
-    step: int = -1  # of decoding
-    is_old: bool = False  # whether it is of an earlier sentence, because the typed one cannot be read
-
-
-def select() -> TransformerSelection:
-    """Draws the controls; returns the selection, with the last sentence that could be read."""
+def choose_sentence() -> tuple[TransformerState, bool]:
+    """Draws the controls; returns the state with the last sentence that could be read, and whether that is an earlier
+    one than the typed one."""
     with st.sidebar:
-        translator = load(similarity())
-        heads = choose_heads(translator)
+        variant = draw(TransformerState.similarity)
+        heads = choose_heads(variant)
     text = _choose_sentence()
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
-    english = cache.or_last_good("english", "translator", lambda: " ".join(tokenize(text)), lambda: EXAMPLES[0], notes)
-    return TransformerSelection(translator, translator.translate(english), heads, is_old=not _is_readable(text))
-
-
-def _is_readable(text: str) -> bool:
-    try:
-        return bool(tokenize(text))
-    except ValueError:
-        return False
-
-
-def choose_heads(translator: Translator) -> dict[Use, int]:
-    """Draws a menu of heads for each use; returns the selected heads, numbered across layers."""
-    return {use: _choose_head(use, translator) for use in maps.USES}
-
-
-def _choose_head(use: Use, translator: Translator) -> int:
-    key, first = maps.key(use), maps.HEAD_NAMES[maps.first_head(use, translator)]
-    # What another translator began with is nobody's choice.
-    if key in st.session_state and st.session_state[key] == st.session_state.get(f"{key} first"):
-        st.session_state[key] = first
-    st.session_state[f"{key} first"] = first
-    index = maps.HEAD_NAMES.index(first)
-    return maps.HEAD_NAMES.index(
-        st.selectbox(
-            _(maps.USES[use]),
-            maps.HEAD_NAMES,
-            index,
-            key=key,
-            bind="query-params",
-            format_func=names_of(key, maps.HEAD_NAMES),
-        )
+    typed, english = cache.or_last_good(
+        "english", "translator", lambda: (text, " ".join(tokenize(text))), lambda: ("", EXAMPLES[0]), notes
     )
+    return TransformerState(similarity=variant, english=english, **heads), typed != text
+
+
+def choose_heads(variant: str) -> dict[str, int]:
+    """Draws a menu of heads for each use; returns the selected heads, by their fields."""
+    trained = SimpleNamespace(translator=load(variant))
+    return {field.name: draw(field, trained) for field in HEAD_FIELDS.values()}
 
 
 def _choose_sentence() -> str:
     """The English sentence: typed, one of the examples, or a random one."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         with presentation.control("english", width=460):
-            text = st.text_input(_("English"), EXAMPLES[0], key=ENGLISH_KEY, bind="query-params")
+            text = draw(TransformerState.english)
         st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_take_example)
         st.button(
             _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,
             help=_("One of those that were kept apart for testing: it was never trained on."),
         )  # fmt: skip
-        with st.popover(_("Known words ({count})").format(count=len(ENGLISH)), type="tertiary"):
+        with st.popover(_("Known words ({count})", count=len(ENGLISH)), type="tertiary"):
             st.html(vocabulary())
     return text
 
 
 def _take_example() -> None:
-    st.session_state[ENGLISH_KEY] = st.session_state["examples"]
+    set_field_value(TransformerState.english, read_widget("examples"))
 
 
 def _draw_sentence() -> None:
-    st.session_state[ENGLISH_KEY] = " ".join(next(generate_sentences("test", secrets.randbelow(2**32))).english)
+    sentence = next(generate_sentences("test", secrets.randbelow(2**32)))
+    set_field_value(TransformerState.english, " ".join(sentence.english))
 
 
 def vocabulary() -> html.Markup:

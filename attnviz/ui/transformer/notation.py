@@ -9,16 +9,14 @@ import streamlit as st
 from attnviz.formatting import dimensions
 from attnviz.language import N_, _
 from attnviz.layer import Layer
-from attnviz.lessons.steps import TranslatorExample
 from attnviz.masks import Full
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
+from attnviz.state.transformer import TransformerState
 from attnviz.translator import VARIANTS, Translation, Translator
-from attnviz.translator.model import HEADS, MultiHeadAttention, Use
+from attnviz.translator.encoder_decoder import HEADS, USES, MultiHeadAttention, Use
 from attnviz.ui import html
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_links import steps_address
-from attnviz.ui.menus import names_of
-from attnviz.ui.transformer import maps
-from attnviz.ui.transformer.controls import TransformerSelection
 
 T = r"^{\mathsf T}"
 D = r"d_\text{model}"
@@ -68,11 +66,11 @@ class AttentionLayer:
 
     @property
     def score(self) -> Score:
-        return self.layer.mechanism.score
+        return self.layer.known_mechanism.score
 
     @property
     def masked(self) -> bool:
-        return self.layer.mechanism.mask != Full()
+        return self.layer.known_mechanism.mask != Full()
 
 
 def attention_layer(translator: Translator, translation: Translation, use: Use, number: int) -> AttentionLayer:
@@ -83,18 +81,12 @@ def attention_layer(translator: Translator, translation: Translation, use: Use, 
     return AttentionLayer(use, number, translation.layers(use=use)[number], module, code)
 
 
-def show(selection: TransformerSelection) -> None:
+def show(state: TransformerState) -> None:
     """Draws the formulas and the tensors of one use, and the link to the numbers of its chosen head."""
-    translator, translation = selection.translator, selection.translation
+    translator, translation = state.translator, state.translation
     with st.container(horizontal=True, vertical_alignment="center", key="notation-controls"):
-        names = {name: use for use, name in maps.USES.items()}
-        chosen = st.segmented_control(
-            _("Use of attention"), list(names), default=maps.USES["encoder"], required=True, key="symbols-of",
-            format_func=names_of("symbols-of", names),
-            bind="query-params", label_visibility="collapsed",
-        )  # fmt: skip
-        use = names[chosen]
-        number, head = divmod(selection.heads[use], HEADS)
+        use = draw(TransformerState.symbols_of, state, st.segmented_control, label_visibility="collapsed")
+        number, head = divmod(state.heads[use], HEADS)
         st.html(steps_link(translator, translation, use, number, head))
     this = attention_layer(translator, translation, use, number)
     tensors = named_tensors(this)
@@ -102,7 +94,7 @@ def show(selection: TransformerSelection) -> None:
         left, right = st.columns([2, 3], gap="large")
         with left:
             st.markdown(
-                _("**{use}**, layer {number}").format(use=_(maps.USES[use]), number=number)
+                _("**{use}**, layer {number}", use=_(USES[use]), number=number)
             )  # its menus are not seen in a presentation
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
@@ -137,7 +129,7 @@ def _equation(left: str, right: str) -> str:
 
 def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     """Returns all tensors of an attention layer in the order of the computation, with their sizes in the model."""
-    inputs, module, done = this.layer.inputs, this.module, this.layer.mechanism(this.layer.inputs)
+    inputs, module, done = this.layer.inputs, this.module, this.layer.known_mechanism(this.layer.inputs)
     (query, memory), (n, m) = SYMBOLS[this.use], COUNTED[this.use]
     rows: dict[str, NamedTensor] = {}
 
@@ -147,7 +139,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
     input_name = (
         _("words + sine waves of their positions")
         if this.number == 0
-        else _("the output of layer {number}").format(number=this.number - 1)
+        else _("the output of layer {number}", number=this.number - 1)
     )
     input_name = _("the output of self-attention in this layer") if this.use == "cross" else input_name
     symbol = f"Q = K = V = {query}" if query == memory else f"Q = {query}"
@@ -156,7 +148,7 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
         symbol,
         (n, D),
         (inputs.queries, module.query.in_features),
-        _("{input_name}, normalized").format(input_name=input_name),
+        _("{input_name}, normalized", input_name=input_name),
         "vectors",
     )
     if query != memory:
@@ -200,15 +192,10 @@ def named_tensors(this: AttentionLayer) -> dict[str, NamedTensor]:
 def tensor_table(tensors: Mapping[str, NamedTensor]) -> str:
     """Returns tensors as a table in Markdown."""
     rows = "".join(
-        f"\n| ${one.symbol}$ | ${TIMES.join(one.letters)}$ | {size(one)} | {one.about} | `{one.code}` |"
+        f"\n| ${one.symbol}$ | ${TIMES.join(one.letters)}$ | {dimensions(one.shape)} | {one.about} | `{one.code}` |"
         for one in tensors.values()
     )
-    return _("| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}").format(rows=rows)
-
-
-def size(one: NamedTensor) -> str:
-    """Returns the size of a tensor, such as 7 × 16."""
-    return dimensions(one.shape)
+    return _("| tensor | size | here | what it is | in the code |\n|-|-|-|-|-|{rows}", rows=rows)
 
 
 def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) -> html.Markup:
@@ -226,8 +213,8 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
         )
 
     def line(sentence: str, *parts: object) -> html.Markup:
-        product = html.element("div", *parts, class_="attnviz-tensors")
-        return html.element("p", sentence, class_="attnviz-product") + product
+        product = html.element("div", *parts, class_="attnviz-row attnviz-tensors")
+        return html.note(sentence) + product
 
     sub, sup, opened, closed = partial(html.element, "sub"), partial(html.element, "sup"), *map(_bracket, "()")
     query, memory = SYMBOLS[this.use]
@@ -240,12 +227,14 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
     if isinstance(this.score, Additive):
         scores = [box("raw", "S", kind="weights")]
     masked = " + M" if this.masked else ""
-    source = "" if query == memory else _(", from {memory}").format(memory=memory)
+    made = _("The queries of one head; its keys and values are made in the same way")
+    if query != memory:
+        made = _("The queries of one head; its keys and values are made in the same way, from {memory}", memory=memory)
     weight = box("query weight", "W", sub("i"), sup("Q"), kind="learned")
     output_weight = box("output weight", "W", sup("O"), kind="learned")
     lines = (
         line(
-            _("The queries of one head; its keys and values are made in the same way{source}").format(source=source),
+            made,
             *(box("vectors", query, kind="vectors"), weight, "=", box("query", "Q")),
         ),
         line(_("Weights"), "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
@@ -253,7 +242,7 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
             _("Values, by their weights"), box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))
         ),
         line(
-            _("All {heads} heads").format(heads=heads),
+            _("All {heads} heads", heads=heads),
             *(box("joined", _("Concat"), kind="output", pieces=heads), output_weight, "="),
             box("result", _("MultiHead"), kind="vectors"),
         ),
@@ -269,17 +258,22 @@ def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> 
     """Returns the meaning of the symbols and the names in the code, in Markdown."""
     module, layer = this.code
     return _(
-        "$n$ = {count} English words, $m$ = {count_2} rows of the decoder. The sizes are those of "
+        "$n$ = {english} English words, $m$ = {rows} rows of the decoder. The sizes are those of "
         "the tensors that ran, in both layers. Heads are counted from 0; $i$ is {head}. Within "
         "$\\mathrm{{Attention}}(Q, K, V)$, $Q$ is one head’s $QW_i^Q$, and so are $K$ and $V$. "
         "`attention` is `{module}`, `layer` is `{layer}`, and `done` is "
-        "`layer.mechanism(layer.inputs)`."
-    ).format(count=len(translation.english), count_2=len(translation.steps), head=head, module=module, layer=layer)
+        "`layer.mechanism(layer.inputs)`.",
+        english=len(translation.english),
+        rows=len(translation.steps),
+        head=head,
+        module=module,
+        layer=layer,
+    )
 
 
 def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
     """Returns the differences between this model and the paper's, in Markdown."""
-    model, inputs = translator.model, this.layer.inputs
+    model, inputs = translator.model, this.layer.inputs.vectors
     d_k, layers = inputs.key.shape[-1], f"{len(model.encoder)} + {len(model.decoder)}"
     unlike = _(UNLIKE.get(VARIANTS[translator.variant], ""))
     return _(
@@ -287,8 +281,7 @@ def compare_with_paper(translator: Translator, this: AttentionLayer) -> str:
         "\n\n**As in the paper**, positions are encoded with sine waves, embeddings are multiplied by {root}, and the "
         "output of each attention is added to its input.\n\n**Unlike in the paper**, each layer normalizes its input, "
         "not its output; every learned matrix has a bias; English has an embedding of its own; there is no dropout in "
-        "training{unlike}."
-    ).format(
+        "training{unlike}.",
         width=f"${D}$ = {this.module.query.in_features}",
         heads=inputs.heads,
         d_k=d_k,
@@ -303,10 +296,9 @@ def steps_link(translator: Translator, translation: Translation, use: Use, layer
     """Returns a link to all numbers of a head on the Steps page, or why there is none."""
     english = " ".join(translation.english)
     try:
-        TranslatorExample(english, translator.variant, use, layer, head)
+        address = steps_address(english, translator.variant, use, layer, head)
     except ValueError as problem:
         return html.element("p", problem, class_="attnviz-nolink")
-    address = steps_address(english, translator.variant, use, layer, head)
     # In a window of its own: this one may be training.
     return html.element(
         "a", _("All numbers of this head, step by step"), class_="attnviz-link", href=address, target="_blank"

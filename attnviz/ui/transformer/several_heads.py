@@ -5,21 +5,21 @@ import streamlit as st
 import torch
 
 from attnviz.formatting import enumeration, number, percent, visible
-from attnviz.language import N_, _, current_language
-from attnviz.lessons.checks import Quantities
+from attnviz.language import N_, _, current_language, in_sentence, option_name
+from attnviz.layer import head_option
+from attnviz.state.transformer import TransformerState
 from attnviz.translator import Translation
-from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, ablate_heads, head_contributions
-from attnviz.translator.model import D_MODEL, HEADS, Use
-from attnviz.ui import cache, html, quantities
+from attnviz.translator.encoder_decoder import D_MODEL, HEADS, Use
+from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, head_contributions
+from attnviz.ui import html, quantities
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
-from attnviz.ui.menus import names_of
-from attnviz.ui.transformer import maps
 from attnviz.ui.transformer.before_attention import wrong_words
-from attnviz.ui.transformer.controls import TransformerSelection
-from attnviz.ui.transformer.decoding import pieces
+from attnviz.ui.transformer.word_by_word import written
+from attnviz.views.transformer import ablation_quantities, head_ablations
+from attnviz.views.translator_maps import use_maps
 
-USE = "heads-of"  # in the session and in the link
 COLUMNS = (
     N_("head"),
     N_("looks most at"),
@@ -41,27 +41,20 @@ CAPTION = N_(
 )
 
 
-def show(selection: TransformerSelection) -> None:
+def show(state: TransformerState) -> None:
     """Draws a table of all heads of one use: where they look, what they add, and what changes without them."""
-    translator, translation = selection.translator, selection.translation
-    names = {name: use for use, name in maps.USES.items()}
-    chosen = st.segmented_control(
-        _("Use of attention"), list(names), default=maps.USES["decoder"], required=True, key=USE, bind="query-params",
-        format_func=names_of(USE, names), label_visibility="collapsed",
-    )  # fmt: skip
-    use = names[chosen]
-    ablations = cache.once(
-        lambda: ablate_heads(translator, translation.english, use),
-        "head ablations", translator.variant, translation.english, use,
-    )  # fmt: skip
+    translation = state.translation
+    use = draw(TransformerState.heads_of, state, st.segmented_control, label_visibility="collapsed")
+    ablations = head_ablations(state, use)
     quantities.publish(lambda: ablation_quantities(translation, ablations))
-    row = _row(selection, use)
+    row = _row(state, use)
     st.html(html.summary(ablation_verdict(translation, ablations), role="status"))
-    st.html(_table(selection, use, row, ablations))
+    st.html(_table(state, use, row, ablations))
     about = _("Two heads, Concat and Wᴼ in numbers that are few enough to be read")
     st.html(html.element("a", about, class_="attnviz-link", href=STEPS, target="_blank"))
     st.caption(
-        _(CAPTION).format(
+        _(
+            CAPTION,
             heads=HEADS,
             d=D_V,
             width=D_MODEL,
@@ -71,10 +64,8 @@ def show(selection: TransformerSelection) -> None:
     )
 
 
-def ablation_quantities(translation: Translation, ablations: tuple[HeadAblation, ...]) -> Quantities:
-    """Returns how many heads change this translation when they are ablated."""
-    changing = sum(one.translation.french != translation.french for one in ablations)
-    return {"heads that change the translation": float(changing)}
+def _option(ablation: HeadAblation) -> str:
+    return head_option(f"Layer {ablation.layer}", ablation.head)
 
 
 def ablation_verdict(translation: Translation, ablations: tuple[HeadAblation, ...]) -> str:
@@ -82,15 +73,17 @@ def ablation_verdict(translation: Translation, ablations: tuple[HeadAblation, ..
     changing = [one for one in ablations if one.translation.french != translation.french]
     if not changing:
         return _("Without any one of these heads the translation of this sentence stays the same.")
-    names = enumeration([_("head {head} of layer {layer}").format(head=one.head, layer=one.layer) for one in changing])
+    names = enumeration([in_sentence(_option(one)) for one in changing])
     return _(
-        "The translation changes without {names}. Without any one of the other {count} heads it stays the same."
-    ).format(names=names, count=len(ablations) - len(changing))
+        "The translation changes without {names}. Without any one of the other {count} heads it stays the same.",
+        names=names,
+        count=len(ablations) - len(changing),
+    )
 
 
-def _row(selection: TransformerSelection, use: Use) -> int:
+def _row(state: TransformerState, use: Use) -> int:
     """Returns the row of a step; in the encoder that of the English word that the French word stands for."""
-    translation, step = selection.translation, selection.step
+    translation, step = state.translation, state.step
     if use != "encoder":
         return step
     words = (translation.alignment or ())[step : step + 1]
@@ -101,10 +94,10 @@ def _row_names(translation: Translation, use: Use) -> tuple[str, ...]:
     return translation.english if use == "encoder" else translation.decoder_rows
 
 
-def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple[HeadAblation, ...]) -> Markup:
+def _table(state: TransformerState, use: Use, row: int, ablations: tuple[HeadAblation, ...]) -> Markup:
     """Returns the table of all heads of one use."""
-    translation, model = selection.translation, selection.translator.model
-    step_maps = maps.use_maps(translation, use)
+    translation, model = state.translation, state.translator.model
+    step_maps = use_maps(translation, use)
     records = [one for one in translation.steps[-1].records if one.use == use]
     added = [head_contributions(model.attention(use, i), one)[:, row] for i, one in enumerate(records)]
     lengths = torch.cat(added).norm(dim=-1).tolist()
@@ -116,7 +109,7 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
         cells.append(
             html.element(
                 "tr",
-                html.element("th", _("Layer {layer}, head {head}").format(layer=one.layer, head=one.head), scope="row"),
+                html.element("th", option_name(_option(one)), scope="row"),
                 html.element("td", html.element("b", visible(step_maps.keys[key])), f" {number(float(weights[key]))}"),
                 html.element("td", html.element("span", bar), number(length)),
                 html.element("td", _marked(one.translation, translation), lang="fr"),
@@ -124,9 +117,7 @@ def _table(selection: TransformerSelection, use: Use, row: int, ablations: tuple
                 class_="attnviz-changes" if one.translation.french != translation.french else None,
             )
         )
-    head = html.element(
-        "tr", *(html.element("th", _(name).format(count=TEST_SENTENCES), scope="col") for name in COLUMNS)
-    )
+    head = html.element("tr", *(html.element("th", _(name, count=TEST_SENTENCES), scope="col") for name in COLUMNS))
     table = html.element(
         "table", html.element("thead", head), html.element("tbody", *cells), class_="attnviz-ablations"
     )
@@ -138,7 +129,4 @@ def _marked(translation: Translation, before: Translation) -> Markup:
     if translation.french == before.french:
         return html.element("span", _("the same"), lang=current_language(), class_="attnviz-same")
     wrong = wrong_words(translation)
-    parts: list[object] = []
-    for i, piece in enumerate(pieces(translation)):
-        parts += [" " * piece.startswith(" "), html.element("mark", piece.strip()) if i in wrong else piece.strip()]
-    return html.join(parts)
+    return written(translation, lambda word, i: html.element("mark", word) if i in wrong else word)

@@ -2,54 +2,35 @@
 
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
+from types import SimpleNamespace
 
 import numpy as np
 import streamlit as st
 
 from attnviz.figures import curves
 from attnviz.formatting import grouped, percent, visible
-from attnviz.language import N_, _, option_name
+from attnviz.language import N_, _
+from attnviz.state.transformer import FORMS, HERE, SHIPPED, TransformerState
 from attnviz.translator import Translation
+from attnviz.translator.encoder_decoder import USES, Use
 from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
-from attnviz.translator.model import Use
 from attnviz.translator.train import LOG_EVERY
 from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import teacher
-from attnviz.ui.menus import chosen_option, names_of
-from attnviz.ui.transformer import maps, training
-from attnviz.ui.transformer.controls import TransformerSelection
-from attnviz.ui.transformer.decoding import pieces
-from attnviz.ui.transformer.maps import Maps
-from attnviz.ui.widgets import take_older_values
-
-SHIPPED, HERE = N_("Saved training"), N_("Train in this session")
-OLDER_NAMES = {"As shipped": SHIPPED, "Trained here": HERE}  # in links
-HEAD, STEP_HERE = "map", "trained-step"
-BEST = N_("Encoder–decoder, the head that agrees best in the end")
-BETWEEN = ", "  # a use and a head
-HEADS: dict[str, tuple[Use, int]] = {
-    f"{maps.SHORT[use]}{BETWEEN}{name.lower()}": (use, head)
-    for use in reversed(maps.USES)
-    for head, name in enumerate(maps.HEAD_NAMES)
-}
-
-
-def map_name(option: str, code: str | None = None) -> str:
-    """Returns the name of an option of the menu of maps, in a language, by default the current one."""
-    short, between, head = option.partition(BETWEEN)
-    if option == BEST or not between:
-        return option_name(option, code)
-    return f"{option_name(short, code)}{BETWEEN}{option_name(head, code)}"
-
+from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.transformer import one_use, training
+from attnviz.ui.transformer.word_by_word import pieces
+from attnviz.views.transformer import best_head, teacher_forced
+from attnviz.views.translator_maps import Maps, use_maps
 
 MANY = 4  # times that a word comes in a row, from which they are counted
 CAPTION = N_(
     "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every "
     "word right. *Agreement*: the share of their French words for which the head’s largest weight "
     "lies on an English word that the French word stands for. Gray lines are the other heads of "
-    "the encoder–decoder attention; each head has its percentage above its map. "
+    "the encoder–decoder attention; each head has its percentage above its map."
 )
 TEACHER_FORCED = N_(
     "The maps are made with teacher forcing: the decoder is given the right French words, so the "
@@ -62,10 +43,10 @@ UNKNOWN = N_(
 )
 
 
-def show(selection: TransformerSelection) -> None:
+def show(state: TransformerState) -> None:
     """Draws the tab; with a live training, again every second."""
     busy = training.is_busy()
-    st.fragment(_show, run_every=1.0 if busy else None)(selection.translation, busy)
+    st.fragment(_show, run_every=1.0 if busy else None)(state.translation, busy)
 
 
 @teacher.lesson_fragment()
@@ -77,32 +58,22 @@ def _show(translation: Translation, busy: bool) -> None:
     if chosen is None:
         return
     history, checkpoint = chosen
-    best = int(np.argmax(history.checkpoints[-1].evaluation.agreement))
-    use, head = HEADS.get(chosen_option(HEAD, HEADS, name=map_name), ("cross", best))
-    _show_curves(history, checkpoint, head if use == "cross" else best)
-    _show_maps(translation, checkpoint, use, head)
-    count = EVALUATION_SENTENCES if st.session_state["training"] == HERE else TEST_SENTENCES
-    st.caption(_(CAPTION).format(count=count) + _(TEACHER_FORCED if translation.reference else UNKNOWN))
+    curves, best = st.container(), best_head(history)
+    use, head = _show_maps(translation, checkpoint, best)
+    with curves:
+        _show_curves(history, checkpoint, head if use == "cross" else best)
+    count = EVALUATION_SENTENCES if field_value(TransformerState.training) == HERE else TEST_SENTENCES
+    st.caption(f"{_(CAPTION, count=count)} {_(TEACHER_FORCED if translation.reference else UNKNOWN)}")
 
 
 def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
     """Returns the chosen training and checkpoint; None before the first live training."""
     left, right = st.columns([1, 2], vertical_alignment="bottom")
-    kinds = [SHIPPED, HERE]
     with left:
-        take_older_values("training", OLDER_NAMES)
-        kind = st.segmented_control(
-            _("Training"),
-            kinds,
-            default=SHIPPED,
-            required=True,
-            key="training",
-            bind="query-params",
-            format_func=names_of("training", kinds),
-        )
+        kind = draw(TransformerState.training, widget=st.segmented_control)
     if kind == SHIPPED:
         with right:
-            return (history := shipped_history()), _checkpoint(history, "step")
+            return (history := shipped_history()), _checkpoint(history, SHIPPED)
     with right:
         training.controls()
     training.progress()
@@ -111,19 +82,17 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
         return None
     if training.is_running():
         return trained, trained.checkpoints[-1]
-    if training.has_ended():
-        st.session_state[STEP_HERE] = trained.checkpoints[
-            -1
-        ].evaluation.step  # not a step that was chosen in another one
-    return trained, _checkpoint(trained, STEP_HERE)
+    return trained, _checkpoint(trained, HERE)
 
 
-def _checkpoint(history: TrainingHistory, key: str) -> Checkpoint:
+def _checkpoint(history: TrainingHistory, kind: str) -> Checkpoint:
     """Draws a slider of checkpoints; returns the chosen one."""
-    by_step = {one.evaluation.step: one for one in history.checkpoints}
-    return by_step[
-        play_slider.slider(_("Steps of training"), list(by_step), key, start=max(by_step), format_func=grouped)
-    ]
+    state = SimpleNamespace(tab=FORMS, training=kind, history=history)
+    field = TransformerState.training_step if kind == SHIPPED else TransformerState.trained_step
+    if kind == HERE and training.has_ended():
+        set_field_value(field, field.opening(state), state)  # not a step that was chosen in another one
+    step = play_slider.slider(field, state)
+    return next(one for one in history.checkpoints if one.evaluation.step == step)
 
 
 def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) -> None:
@@ -153,49 +122,39 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
             title = f"{name}: {value}"
             picture.figure.update_layout(title_text=title)
             with place:
-                chart(
-                    picture,
-                    f"curve-{key}",
-                    label=name,
-                    name=_("{name} over training").format(name=name),
-                    description=_("After step {step}. {title}.").format(step=grouped(now.step), title=title),
-                    height=170,
-                    grows=False,
-                )
+                description = _("After step {step}. {title}.", step=grouped(now.step), title=title)
+                chart(picture.with_about(label=name, description=description), f"curve-{key}", height=170)
 
 
-def _show_maps(translation: Translation, checkpoint: Checkpoint, use: Use, head: int) -> None:
-    """Draws the translation at a checkpoint, and the maps of its heads."""
-    translator, english = checkpoint.translator(), translation.english
-    translated = translator.translate(" ".join(english))
+def _show_maps(translation: Translation, checkpoint: Checkpoint, best: int) -> tuple[Use, int]:
+    """Draws the translation at a checkpoint, and the maps of its heads; returns the head of the large map."""
+    translated = checkpoint.translator().translate(" ".join(translation.english))
     right = translation.reference.french if translation.reference else None
     st.html(marked_words(translated, right, checkpoint.evaluation.step))
-    forced = translator.teacher_forced(english, right or translation.french)
+    forced = teacher_forced(translation, checkpoint)
     left, column = st.columns(2)
     with left:
-        st.selectbox(
-            _("Map"), [BEST, *HEADS], key=HEAD, bind="query-params", label_visibility="collapsed",
-            format_func=names_of(HEAD, [BEST, *HEADS], map_name),
-        )  # fmt: skip
-        maps.show_head(maps.use_maps(forced, use), "forms-map", head=head, rows=12)
+        use, head = draw(TransformerState.shown_map, label_visibility="collapsed") or ("cross", best)
+        one_use.show_head(use_maps(forced, use), "forms-map", head=head, rows=12)
     with column:
         agreement = [percent(float(share), 2) for share in np.ravel(checkpoint.evaluation.agreement)]
-        _show_mosaic(maps.use_maps(forced, "cross"), head if use == "cross" else None, agreement)
+        _show_mosaic(use_maps(forced, "cross"), head if use == "cross" else None, agreement)
     others: tuple[Use, ...] = ("encoder", "decoder")
     for other, place in zip(others, st.columns(2), strict=True):
         with place:
-            _show_mosaic(maps.use_maps(forced, other), head if use == other else None)
+            _show_mosaic(use_maps(forced, other), head if use == other else None)
+    return use, head
 
 
-def _show_mosaic(use_maps: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
+def _show_mosaic(shown: Maps, chosen: int | None, labels: Sequence[str] = ()) -> None:
     """Draws the heads of one use; a click selects one."""
 
     def open_head(head: int) -> None:
-        st.session_state[HEAD] = next(name for name, index in HEADS.items() if index == (use_maps.use, head))
+        set_field_value(TransformerState.shown_map, (shown.use, head))
 
-    st.markdown(f"**{_(maps.USES[use_maps.use])}**")
-    key = f"forms-{use_maps.use}"
-    maps.show_heads(use_maps, key, chosen=chosen, on_open=open_head, labels=labels)
+    st.markdown(f"**{_(USES[shown.use])}**")
+    key = f"forms-{shown.use}"
+    one_use.show_heads(shown, key, chosen=chosen, on_open=open_head, labels=labels)
 
 
 def marked_words(translated: Translation, right: Sequence[str] | None, step: int) -> html.Markup:
@@ -214,7 +173,7 @@ def marked_words(translated: Translation, right: Sequence[str] | None, step: int
     verdict = "" if right is None else "attnviz-right" if translated.french == tuple(right) else "attnviz-wrong"
     return html.element(
         "p",
-        html.element("small", _("After {step} steps it writes").format(step=grouped(step))),
+        html.element("small", _("After {step} steps it writes", step=grouped(step))),
         html.element("span", *parts, class_=verdict, lang="fr"),
         class_="attnviz-made",
         role="status",

@@ -8,12 +8,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from attnviz.classroom.live_class import Classes, View
+from attnviz.classroom.live_class import Classes
 from attnviz.classroom.question import text_question
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
+from attnviz.classroom.teacher_view import View
 from attnviz.ui.classroom import server_classes
+from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.routes import ClassRoutes
-from attnviz.ui.classroom.states import class_address
 
 GERMAN, ENGLISH = {"accept-language": "de-AT,en;q=0.5"}, {"accept-language": "en"}
 

@@ -13,17 +13,18 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 
-from attnviz.classroom.live_class import Classes, View
+from attnviz.classroom.live_class import Classes
 from attnviz.classroom.question import text_question
-from attnviz.classroom.stores import open_store
+from attnviz.classroom.store_address import open_store
+from attnviz.classroom.teacher_view import View
 from attnviz.lessons.lesson_files import parse_lesson
-from attnviz.ui import housekeeping
-from attnviz.ui.addresses import address
+from attnviz.server import housekeeping
+from attnviz.server.addresses import address
 from attnviz.ui.classroom import access, server_classes
+from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.class_posts import OF_TEACHER
 from attnviz.ui.classroom.rate_limit import RateLimit
 from attnviz.ui.classroom.routes import ClassRoutes
-from attnviz.ui.classroom.states import class_address
 
 HOST = "http://testserver"
 ROOT = Path(__file__).parents[3]
@@ -298,7 +299,7 @@ def test_the_server_deletes_a_class_when_its_hours_are_over(live, classes, tmp_p
     now = time.time()
 
     async def until(wanted: list[int]) -> None:
-        deleting = asyncio.create_task(housekeeping.delete_classes())
+        deleting = asyncio.create_task(housekeeping.delete_classes(server_classes.delete_expired_classes))
         async with asyncio.timeout(30):
             while kept(tmp_path) != wanted and not deleting.done():
                 await asyncio.sleep(0.001)

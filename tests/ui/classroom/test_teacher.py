@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from attnviz.classroom.live_class import View
 from attnviz.classroom.store import StoreError, UnknownClass
-from attnviz.ui import hosting, page_runs
+from attnviz.classroom.teacher_view import View
+from attnviz.server import hosting, page_runs
 from attnviz.ui.classroom import teacher
 from tests.support.app import contents, healthy, open_page
 

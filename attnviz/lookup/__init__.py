@@ -1,0 +1,1 @@
+"""Attention as a soft dictionary, and its derivatives."""

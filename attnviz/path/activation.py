@@ -1,0 +1,105 @@
+"""Activations: what a part of a model computed, and from what."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+OperationName = Literal["input", "linear", "norm", "scores", "softmax", "weighted sum", "concat", "add"]
+SublayerKind = Literal["embedding", "attention", "cross", "network", "output"]
+
+
+@dataclass(frozen=True, eq=False)
+class Activation:
+    """What one part of a sublayer computed.
+
+    Values of a part that works head by head have the axes (heads, rows, columns), others (rows, columns). `weight` and
+    `bias` are those of a linear map, or the gain and the bias of a layer norm; those of queries, keys and values begin
+    with the axis of the heads.
+    """
+
+    sublayer: str
+    part: str
+    symbol: str  # as in a formula; an index follows _, and a power ^
+    formula: str
+    about: str
+    operation: OperationName
+    sources: tuple["Activation", ...]
+    values: Float[Tensor, "*heads rows columns"]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...] = ()  # the names of keys or words; dimensions have none
+    weight: Float[Tensor, "..."] | None = None
+    bias: Float[Tensor, "..."] | None = None
+
+    @property
+    def name(self) -> str:
+        """The sublayer and the part, such as “encoder 0 attention weights”."""
+        return f"{self.sublayer} {self.part}"
+
+    @property
+    def by_head(self) -> bool:
+        """Whether each head has values of its own."""
+        return self.values.ndim == 3
+
+    def head_values(self, head: int) -> Float[Tensor, "rows columns"]:
+        """Returns the values of one head, or the values if all heads share them."""
+        return self.values[head] if self.by_head else self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Sublayer:
+    """A sublayer with its activations in the order of the computation; the last is its output."""
+
+    name: str
+    stack: str  # "encoder" or "decoder"
+    layer: int | None  # None: of the embedding or the output
+    kind: SublayerKind
+    activations: tuple[Activation, ...]
+
+    @property
+    def output(self) -> Activation:
+        return self.activations[-1]
+
+
+class ActivationRecord(Mapping[str, Activation]):
+    """All activations of one forward pass by name, in the order of the computation.
+
+    Example:
+        >>> from attnviz.path import translator_activations
+        >>> from attnviz.translator import load
+        >>> record = translator_activations(load(), ("I", "sleep", "."), ("je",))
+        >>> record["decoder 1 cross weights"].values.shape
+        torch.Size([4, 2, 3])
+        >>> record["decoder 1 cross weights"].sources[0].name
+        'decoder 1 cross scores'
+    """
+
+    def __init__(self, sublayers: tuple[Sublayer, ...], heads: int) -> None:
+        self.sublayers, self.heads = sublayers, heads
+
+    @cached_property
+    def _by_name(self) -> dict[str, Activation]:
+        return {one.name: one for sublayer in self.sublayers for one in sublayer.activations}
+
+    def __getitem__(self, name: str) -> Activation:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @cached_property
+    def layers(self) -> dict[str, tuple[Sublayer, ...]]:
+        """The sublayers of each layer, by the name of the layer, such as “encoder 0”."""
+        names = dict.fromkeys(layer_name(one) for one in self.sublayers)
+        return {name: tuple(one for one in self.sublayers if layer_name(one) == name) for name in names}
+
+
+def layer_name(sublayer: Sublayer) -> str:
+    """Returns the name of the layer of a sublayer; embedding and output are layers of their own."""
+    return sublayer.name if sublayer.layer is None else f"{sublayer.stack} {sublayer.layer}"

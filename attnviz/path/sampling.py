@@ -1,0 +1,66 @@
+"""The next word: its probabilities at a temperature, and the word that is drawn."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.language import _
+
+
+@dataclass(frozen=True, eq=False)
+class NextWord:
+    """The choice of the next word by its logits.
+
+    At temperature 0 the likeliest word has probability 1 (greedy decoding). The drawn word follows from `seed`.
+
+    Example:
+        >>> choice = NextWord(("cat", "dog"), torch.tensor([2.0, 0.0]), temperature=2.0)
+        >>> choice.probabilities
+        tensor([0.7311, 0.2689])
+        >>> choice.greedy
+        'cat'
+    """
+
+    words: tuple[str, ...]
+    logits: Float[Tensor, " words"]
+    temperature: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise ValueError(
+                _("A temperature of 0 or more is expected; {temperature} was given.", temperature=self.temperature)
+            )
+
+    @cached_property
+    def probabilities(self) -> Float[Tensor, " words"]:
+        """softmax(logits / temperature)."""
+        if self.temperature == 0:
+            return torch.nn.functional.one_hot(self.logits.argmax(), len(self.words)).to(self.logits)
+        return (self.logits / self.temperature).softmax(-1)
+
+    @property
+    def greedy(self) -> str:
+        """The word with the largest probability."""
+        return self.words[int(self.logits.argmax())]
+
+    @cached_property
+    def random_number(self) -> float:
+        """The random number of the seed, from 0 to below 1."""
+        return float(torch.rand((), generator=torch.Generator().manual_seed(self.seed)))
+
+    @cached_property
+    def drawn(self) -> str:
+        """The word into whose part of the line from 0 to 1 the random number falls; likelier words come first."""
+        order = self.logits.argsort(descending=True, stable=True)
+        ends = self.probabilities[order].double().cumsum(-1)
+        place = int(torch.searchsorted(ends, self.random_number * float(ends[-1]), right=True))
+        return self.words[int(order[min(place, len(order) - 1)])]
+
+    def likeliest(self, count: int) -> list[tuple[str, float, float]]:
+        """Returns the likeliest words, each with its logit and its probability."""
+        order = self.logits.argsort(descending=True, stable=True)[:count].tolist()
+        return [(self.words[i], float(self.logits[i]), float(self.probabilities[i])) for i in order]

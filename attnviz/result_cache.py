@@ -1,0 +1,80 @@
+"""Results that are computed once: states and views ask for them by what they depend on.
+
+Keys are text: the `repr` of what a result depends on. A program keeps the latest ones; the app sets its own cache,
+which all visitors share.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from attnviz.language import current_language
+from attnviz.layer import Layer
+from attnviz.sources import Source
+from attnviz.turns import turn
+
+T = TypeVar("T")
+MISSING = object()
+
+
+class ResultCache:
+    """The latest results; the least recently used one is dropped first."""
+
+    def __init__(self, max_results: int = 64) -> None:
+        self.max_results = max_results
+        self._results: OrderedDict[str, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
+        """Returns the result of `compute`, cached under these keys. `work` is the approximate number of its steps."""
+        name = repr((current_language(), *key))  # results may have words in them
+        if (result := self._find(name)) is not MISSING:
+            return result
+        with turn(work):
+            if (result := self._find(name)) is not MISSING:  # computed by another thread meanwhile
+                return result
+            result = compute()
+            with self._lock:
+                self._results[name] = result
+                if len(self._results) > self.max_results:
+                    self._results.popitem(last=False)
+            return result
+
+    def layers(self, source: Source) -> Sequence[Layer]:
+        """Returns the layers of a source. Raises ValueError if they cannot be made."""
+        if source.keeps_layers:
+            return source.layers()
+        return self.once(source.layers, "layers", source, work=source.work)
+
+    def refined(self, compute: Callable[[], T], *key: object, work: int) -> T:
+        """Returns a result that may be shown before the whole of it is computed."""
+        return self.once(compute, *key, work=work)
+
+    def finished(self, *key: object) -> Any:
+        """Returns the result of `refined` if the whole of it is computed and shown; otherwise None."""
+        return None
+
+    def drop(self) -> None:
+        """Drops all results."""
+        with self._lock:
+            self._results.clear()
+
+    def _find(self, name: str) -> Any:
+        with self._lock:
+            if name in self._results:
+                self._results.move_to_end(name)
+            return self._results.get(name, MISSING)
+
+
+_caches = [ResultCache()]
+
+
+def result_cache() -> ResultCache:
+    """Returns the cache of this program."""
+    return _caches[-1]
+
+
+def set_result_cache(cache: ResultCache) -> None:
+    """Sets the cache that states and views ask."""
+    _caches[:] = [cache]

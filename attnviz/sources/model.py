@@ -1,0 +1,104 @@
+"""A source that runs a model on a text, two texts or a picture."""
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from attnviz.extras import check_installed
+from attnviz.models import MINILM
+from attnviz.sources.source import Opening, Source
+from attnviz.sources.upload import File
+from attnviz.text import EXAMPLE
+from attnviz.trace import Trace
+from attnviz.turns import HEAVY_WORK, turn
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel
+
+PICTURE_CHARACTERS = 1_000  # a picture takes about as long as a text of so many
+
+
+def load_model(name: str) -> "LoadedModel":
+    """Returns a model from memory, or loads it in turn. Raises ValueError if it cannot be loaded."""
+    check_installed("models", "A trained model")
+    from attnviz.models import model_cache  # with transformers, which other sources do without
+
+    return model_cache.model(name, model_cache.HUB)
+
+
+@dataclass(frozen=True, repr=False)
+class Model(Source):
+    """A sentence through a real trained model: all-MiniLM-L6-v2, an encoder of 6 layers with 12 heads each.
+
+    Its own queries and keys are taken while it reads the text, so its score, mask and normalizer can be swapped.
+
+    Example:
+        >>> Model("The cat sat.").layers()[0].inputs.query.shape
+        torch.Size([12, 6, 32])
+
+    `name` is the id of another model on the hub, or the path of a folder; it may read `pair` after or beside the text,
+    or see an `image`.
+    """
+
+    keeps_layers: ClassVar[bool] = True
+
+    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
+    name: str = MINILM
+    pair: str = ""
+    image: File | None = None
+
+    def __repr__(self) -> str:
+        """The text of the source, another one when the files of the model are others."""
+        values = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)]
+        return f"{type(self).__name__}({', '.join(values)}, version={self.version!r})"
+
+    @property
+    def version(self) -> str:
+        """A text that says which files the model has now; empty for the default model, whose weights are known."""
+        if self.name == MINILM:
+            return ""
+        from attnviz.models import model_cache
+
+        return model_cache.version(self.name, model_cache.HUB)
+
+    @property
+    def private(self) -> bool:  # type: ignore[override]
+        return self.image is not None
+
+    @property
+    def subject(self) -> tuple[str, ...]:
+        return *super().subject, self.name
+
+    @property
+    def opening(self) -> Opening:
+        """Of the default model the head in which “it” looks at “animal”, in the example."""
+        if self.name != MINILM:
+            return Opening()
+        return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)
+
+    def model(self) -> "LoadedModel":
+        """Returns the model. Raises ValueError if it cannot be loaded."""
+        return load_model(self.name)
+
+    @property
+    def example(self) -> tuple[str, str, bytes | None]:
+        """What the model reads of the text, the second text and the content of the picture."""
+        modality = self.model().modality
+        text, pair = (self.text, self.pair) if "text" in modality else ("", "")
+        return text, pair, self.image.data if self.image and "picture" in modality else None
+
+    @property
+    def work(self) -> int:
+        return 0 if self.model().has_captured(*self.example) else self.forward_work
+
+    @property
+    def forward_work(self) -> int:
+        """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
+        text, pair, image = self.example
+        characters = len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0)
+        work = self.model().model.num_parameters() * characters // 1_000
+        return work if self.name == MINILM else max(work, HEAVY_WORK + 1)
+
+    def layers(self) -> Trace:
+        """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""
+        with turn(self.work):
+            return self.model().layers(*self.example)

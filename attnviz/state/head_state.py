@@ -1,0 +1,88 @@
+"""The fields of pages that show a head of a source."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from attnviz.analysis.head_maps import Special
+from attnviz.biases import BIASES
+from attnviz.inputs import MapAxes
+from attnviz.language import N_, option_name
+from attnviz.masks import Mask
+from attnviz.mechanism import Mechanism
+from attnviz.normalizers import NORMALIZERS
+from attnviz.scores import SCORES, Score
+from attnviz.state.fields import ChoiceField, PartField, PartsField
+from attnviz.state.parts import MASK_MENU, by_title
+from attnviz.state.selection import Selection
+from attnviz.state.source_field import HeadField, LayerField, SourceField, layer, layers
+from attnviz.state.state import State
+
+NO_QUERY = N_("none")
+ABOUT_BIASES = N_("What is done to the scores before the mask.")
+
+
+def is_free(state: Any) -> bool:
+    """Returns whether the mechanism of the selected layer can be changed."""
+    return not layer(state).locked
+
+
+def _own(state: Any) -> Mechanism:
+    """Returns the mechanism that the fields open with; they are not offered where there are only weights."""
+    own = layer(state).mechanism
+    return own if isinstance(own, Mechanism) else Mechanism()
+
+
+MASK_FIELD = PartField[Mask](N_("Mask"), MASK_MENU, lambda state: _own(state).mask, when=is_free)
+SCORE_FIELD = PartField[Score](N_("Score"), by_title(SCORES), lambda state: _own(state).score, when=is_free)
+BIASES_FIELD = PartsField(N_("Biases"), BIASES, lambda state: _own(state).biases, when=is_free, about=ABOUT_BIASES)
+NORMALIZER_FIELD = PartField(
+    N_("Normalizer"), by_title(NORMALIZERS), lambda state: _own(state).normalizer, when=is_free
+)
+
+
+class QueryField(ChoiceField[int | None]):
+    """The row of the pinned query among those that are shown; None if there is none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            N_("Pinned query"), query_options, lambda state: state.selection.first_row, option_name=query_name
+        )
+
+
+def query_options(state: Any) -> Mapping[str, int | None]:
+    """Returns the rows by the names of their queries."""
+    return {NO_QUERY: None} | {name: row for row, name in enumerate(state.selection.query_names)}
+
+
+def query_name(option: str, code: str | None = None) -> str:
+    """Returns the name of a query in a menu; tokens are not messages."""
+    return option_name(option, code) if option == NO_QUERY else option
+
+
+class HeadState(State):
+    """A head of one layer of a source."""
+
+    source = SourceField()
+    layer = LayerField()
+    head = HeadField()
+
+    @property
+    def inputs(self) -> MapAxes:
+        """The inputs of the layer, or its weights."""
+        return layer(self).inputs
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism of the layer, with the parts that have been resolved."""
+        parts = {name: self.values[name] for name in ("score", "biases", "mask", "normalizer") if name in self.values}
+        return replace(_own(self), **parts)
+
+    @property
+    def selection(self) -> Selection:
+        """The head and its mechanism; where a part is changed, other layers have it too."""
+        return Selection(
+            source=self.source,
+            layers=[each.updated(_own(self), self.mechanism) for each in layers(self)],
+            index=self.layer, head=self.head, special=self.values.get("special_tokens", Special.SHOWN),
+        )  # fmt: skip

@@ -1,0 +1,73 @@
+"""What a link to Lookup says."""
+
+from typing import Any
+
+import torch
+
+from attnviz.figures.plane import Colored
+from attnviz.language import N_
+from attnviz.lookup.dictionary import SIDE, SOFTNESS, Dictionary, Entry, Point
+from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
+from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField
+from attnviz.state.parts import by_title
+from attnviz.state.state import State
+
+EXAMPLE = Dictionary(
+    (
+        Entry("cat", 1.5, 0.5, 5.0),
+        Entry("hen", 0.4, 1.5, 2.0),
+        Entry("snake", -1.4, 0.7, 0.0),
+        Entry("ant", -0.8, -1.1, 6.0),
+        Entry("spider", 0.9, -1.2, 8.0),
+    )
+)
+FIRST_QUERY: Point = (1.5, 0.5)
+SIMILARITIES: dict[str, type[Score]] = by_title((ScaledDot, Dot, General, Additive, Cosine))
+COLORINGS: dict[str, Colored] = {N_("winning key"): "key", N_("value that comes back"): "value"}
+W = ((0.2, -1.0), (1.0, 0.2))  # turns a query to the right
+LARGEST_W, LARGEST_SEED, SEED = 3.0, 9999, 2
+
+
+def weight_field(row: int, column: int) -> NumberField:
+    label = f"W{' ₁₂'[row]}{' ₁₂'[column]}"
+    return NumberField(
+        label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=lambda state: state.similarity is General
+    )
+
+
+def chosen_score(state: Any) -> Score:
+    """Returns the similarity, with its weights."""
+    if state.similarity is General:
+        return General(torch.tensor([[state.w11, state.w12], [state.w21, state.w22]], dtype=torch.float64))
+    return Additive(seed=int(state.seed)) if state.similarity is Additive else state.similarity()
+
+
+class LookupState(State):
+    """A dictionary, a query, and how it is looked up."""
+
+    table = ParsedField(
+        N_("The table as text"), Dictionary.parse, EXAMPLE,
+        about=N_("One entry after the other, as x,y,value,word with semicolons between them."),
+    )  # fmt: skip
+    query_x = NumberField(N_("Query x"), FIRST_QUERY[0], -SIDE, SIDE, 2)
+    query_y = NumberField(N_("Query y"), FIRST_QUERY[1], -SIDE, SIDE, 2)
+    softness = ChoiceField(
+        N_("How soft? Exact match → sharp → soft → uniform"), tuple(SOFTNESS),
+        about=N_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
+        "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."),
+    )  # fmt: skip
+    gradients = FlagField(
+        N_("Gradients"),
+        about=N_("How much the result changes when a number changes a little, back through the network."),
+    )
+    similarity = ChoiceField(N_("Similarity"), SIMILARITIES)
+    w11, w12 = weight_field(1, 1), weight_field(1, 2)
+    w21, w22 = weight_field(2, 1), weight_field(2, 2)
+    seed = NumberField(
+        N_("Seed of its weights"), SEED, 0, LARGEST_SEED, when=lambda state: state.similarity is Additive
+    )
+    color = ChoiceField(
+        N_("Color the plane by"),
+        COLORINGS,
+        about=N_("What every other query would get: which key has most of its weight, or which value comes back."),
+    )

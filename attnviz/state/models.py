@@ -1,0 +1,309 @@
+"""What a link to Models says."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from attnviz.analysis.head_maps import Aggregate, Special, shown_positions
+from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, Next
+from attnviz.analysis.work import is_affordable
+from attnviz.language import N_, option_with_name
+from attnviz.layer import Kind, Layer, head_option
+from attnviz.masks import Mask, parse
+from attnviz.models import MINILM
+from attnviz.models.image_inputs import FORMATS
+from attnviz.models.interventions import Intervention
+from attnviz.sources import Model
+from attnviz.sources.haystack import LEAST_WORDS, Haystack
+from attnviz.state.aggregation_methods import (
+    METHODS,
+    ROLLOUT,
+    VALUE_WEIGHTED,
+    LayerHead,
+    head_choices,
+    layer_head_name,
+)
+from attnviz.state.explore import ExploreState
+from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, NumberField, ParsedField, TextField
+from attnviz.state.head_state import QueryField
+from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
+from attnviz.state.long_map_state import LongMapState
+from attnviz.state.selection import Selection, similar_layers
+from attnviz.state.session_fields import FileField, LongTextField
+from attnviz.state.source_field import HeadField, LayerField, head_options, layers
+from attnviz.text import EXAMPLE
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel
+
+OVERVIEW, HEADS, AGGREGATION = N_("Overview"), N_("What heads do"), N_("Together")
+WHAT_IF, SIDE_BY_SIDE, NEEDLE = N_("What if"), N_("Side by side"), N_("Needle")
+TABS = {name: name for name in (OVERVIEW, HEADS, AGGREGATION, WHAT_IF, SIDE_BY_SIDE, NEEDLE)}
+MAPS, STRONGEST, SAME = N_("Attention maps"), N_("Its strongest key"), N_("As on the left")
+LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
+ABOUT_RANDOM = N_(
+    "At most 50 different random tokens of the model’s vocabulary, all of them twice in the same order: on such texts "
+    "induction heads are measured. The numbers are means over three of them. The map is of your text."
+)
+EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
+IF_PARTS = part_fields("if")
+TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
+PICTURES = [kind.lower() for kind in FORMATS]
+PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
+MOST_WORDS = 700  # so that the map has about a thousand tokens at most, and is drawn whole
+START = Haystack()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModelSelection(Selection):
+    """A selection whose source is an example through a model, and the state that it is of."""
+
+    source: Model
+    state: "ModelsState"
+
+    @property
+    def model(self) -> "LoadedModel":
+        return self.source.model()
+
+    @property
+    def opening_query(self) -> int | None:
+        """The query that the source opens with, or the last one that is not special: with it a model goes on."""
+        if (opening := super().opening_query) is not None:
+            return opening
+        inputs = self.layers[0].inputs
+        return next(reversed(shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)), None)
+
+
+def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
+    """Returns the metrics by name, without that of the next token where no layer has one to attend to."""
+    sees_ahead = any(layer.kind is Kind.SELF for layer in layers)
+    return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
+
+
+def metric_field(label: str, opening: str) -> ChoiceField[HeadMetric]:
+    return ChoiceField(
+        label, lambda state: offered_metrics(layers(state)), lambda state: offered_metrics(layers(state))[opening]
+    )
+
+
+def unlocked(layers: Sequence[Layer]) -> tuple[int, ...]:
+    """Returns the indices of the layers whose attention can be changed."""
+    return tuple(i for i, layer in enumerate(layers) if not layer.locked)
+
+
+def layer_places(selection: Selection) -> dict[str, tuple[int, ...]]:
+    """Returns the layers to change, by name: all, those of one kind, or one."""
+    every = unlocked(selection.layers)
+    same_kind = tuple(i for i in every if selection.layers[i].kind == selection.layer.kind)
+    here = tuple(i for i in every if i == selection.index)
+    places = {EVERYWHERE: every, SAME_KIND: same_kind, HERE: here}
+    return {name: layers for name, layers in places.items() if name != SAME_KIND or 0 < len(same_kind) < len(every)}
+
+
+def heads_by_name(layers: Sequence[Layer]) -> dict[str, LayerHead]:
+    """Returns the heads that can be ablated, by name."""
+    return {
+        head_option(layers[i].id, head): (i, head) for i in unlocked(layers) for head in range(layers[i].inputs.heads)
+    }
+
+
+def stack_work(layers: Sequence[Layer], stack: Sequence[int]) -> int:
+    """Returns the number of weights of all heads of the layers in a stack."""
+    return sum(layers[i].inputs.heads * layers[i].inputs.queries * layers[i].inputs.keys for i in stack)
+
+
+def parse_right_model(text: str) -> str:
+    return SAME if not text or option_with_name(text, [SAME]) else text
+
+
+def is_right_known(state: Any) -> bool:
+    """Returns whether the layers of the right side are those of the model on the left, or are shown."""
+    return state.right_model == SAME or state.inspect == SIDE_BY_SIDE
+
+
+def optional_choice(
+    label: str, nothing: str, options: Callable[[Any], Mapping[str, Any]], **more: Any
+) -> ChoiceField[Any]:
+    """Returns a field of these options, after one that stands for None, with which it opens."""
+    return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
+
+
+class ModelsState(LongMapState):
+    """A model with its input, a head of it, and what the tabs show of them."""
+
+    model = TextField(N_("Model"), MINILM, about=N_("Models that are on this computer."))
+    text = LongTextField(N_("Text"), EXAMPLE)
+    second = LongTextField(N_("Second text"), "")
+    picture = FileField(N_("Picture"), PICTURES, PICTURE_MB)
+    layer, head = LayerField(), HeadField()
+    special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
+    quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
+    part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
+    bookmarks = LongMapState.bookmarks
+    inspect = ChoiceField(N_("Tab"), TABS)
+    pinned, predict = QueryField(), ExploreState.predict
+    color_by = optional_choice(N_("Color by"), MAPS, lambda state: offered_metrics(layers(state)))
+    key = optional_choice(
+        N_("Key"),
+        STRONGEST,
+        lambda state: {name: i for i, name in enumerate(state.selection.key_names)},
+        about=N_("Or click a cell of the map: it pins its query and chooses its key."),
+    )
+    # What heads do
+    measured_on = ChoiceField(
+        N_("Measured on"),
+        {N_("This text"): False, N_("Random repeated tokens"): True},
+        when=lambda state: state.source.model().modality == "text",
+        about=ABOUT_RANDOM,
+    )
+    across, up = metric_field(N_("Across"), "Distance"), metric_field(N_("Up"), "Entropy")
+    leave_out = ChoiceField(
+        N_("Leave out"),
+        LEFT_OUT,
+        about=N_("What is left out does not count as a query, and what lies on it as a key does not count either."),
+    )
+    # Together
+    aggregation = ChoiceField(N_("Taken together"), {name: name for name in METHODS}, parameter="together")
+    chosen_heads = ChoicesField(
+        N_("Heads"),
+        lambda state: head_choices(layers(state), state.stack),
+        option_name=layer_head_name,
+        parameter="heads-together",
+    )
+    rollout_to = ChoiceField(
+        N_("Through the layers, up to"),
+        lambda state: {layers(state)[i].name: i for i in state.stack},
+        lambda state: state.stack[-1],
+        when=lambda state: len(state.stack) > 1,
+    )
+    # The names hold the positions, so that a choice stays with its tokens when the text changes elsewhere.
+    summed_tokens = ChoicesField(
+        N_("Tokens"),
+        lambda state: dict(zip(state.selection.query_names, state.selection.queries, strict=True)),
+        parameter="tokens-together",
+    )
+    # What if
+    if_own = FlagField(N_("Change it yourself"))
+    if_mask, if_score, if_normalizer = IF_PARTS
+    if_where = ChoiceField(
+        N_("Where"),
+        lambda state: layer_places(state.selection),
+        about=N_("In which layers the mask, the score and the normalizer are replaced."),
+    )
+    if_off = ChoicesField(
+        N_("Ablated heads"),
+        lambda state: heads_by_name(layers(state)),
+        option_name=layer_head_name,
+        about=ABLATION_HELP,
+    )
+    if_sparse = ParsedField[Mask | None](
+        N_("Sparse mask laid over, in words"),
+        lambda text: parse(text) if text.strip() else None,
+        None,
+        text=lambda mask: "" if mask is None else str(mask),
+        about=N_(
+            "A query sees what its layer’s own mask and this one both allow, as on the Masks page "
+            "under “Mass kept”. `… | h != 3` changes head 3 alone."
+        ),
+    )
+    # Side by side
+    right_model = ParsedField(
+        N_("Model on the right"),
+        parse_right_model,
+        SAME,
+        about=N_("One of those that are here, the path of a folder, or an id of the hub that was downloaded before."),
+    )
+    right_text = LongTextField(N_("Text on the right"), TWIN)
+    right_picture = FileField(N_("Picture on the right"), PICTURES, PICTURE_MB)
+    right_layer = optional_choice(
+        N_("Layer on the right"),
+        SAME,
+        lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)},
+        when=is_right_known,
+    )
+    right_head = optional_choice(
+        N_("Head on the right"),
+        SAME,
+        lambda state: head_options(state.right_layers[state.right_index].inputs.heads),
+        when=is_right_known,
+    )
+    difference = FlagField(N_("Difference"))
+    # Needle
+    needle_words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS)
+    needle_depth = NumberField(
+        N_("Depth of the fact"),
+        START.depth,
+        0,
+        100,
+        about=N_("At 0% it is at the beginning of the text, at 100% before the question."),
+    )
+
+    @cached_property
+    def source(self) -> Model:  # type: ignore[override]
+        """The input through the model. Raises ValueError for the address of anything else."""
+        from attnviz.models.hub import model_id  # with huggingface_hub, which other pages do without
+
+        return Model(self.text, model_id(self.model) or MINILM, self.second, self.picture)
+
+    @property
+    def selection(self) -> ModelSelection:
+        """The head, and the display of its maps."""
+        made = layers(self)
+        return ModelSelection(
+            source=self.source, state=self, layers=made,
+            index=self.layer, head=self.head,
+            special=self.special_tokens, colors=self.colors, viewport=self.viewport,
+            cell_colors=self.cell_colors,
+        )  # fmt: skip
+
+    @property
+    def stack(self) -> list[int]:
+        """The layers whose heads are taken together: those like the selected one, or it alone if all are too many."""
+        stack = similar_layers(layers(self), self.layer)
+        by_hand = METHODS[self.aggregation].aggregate is not None
+        return [self.layer] if by_hand and not is_affordable(stack_work(layers(self), stack)) else stack
+
+    @property
+    def aggregated_heads(self) -> list[LayerHead]:
+        """The heads that are taken together."""
+        every = [head for heads in head_choices(layers(self), self.stack).values() for head in heads]
+        if self.aggregation == ROLLOUT:
+            chosen = {head for head in every if head[0] <= self.rollout_to}
+        elif self.aggregation == VALUE_WEIGHTED:
+            chosen = {(i, head) for i, head in every if i == self.layer and self.head in (head, *Aggregate)}
+        else:
+            chosen = {head for heads in self.chosen_heads for head in heads}
+        return sorted(chosen or {*every})
+
+    @property
+    def intervention(self) -> Intervention:
+        """What is changed in the model."""
+        parts = changed_parts(IF_PARTS, (self.if_mask, self.if_score, self.if_normalizer))
+        return Intervention(**parts, ablated=self.if_off, layers=self.if_where, sparse=self.if_sparse)
+
+    @cached_property
+    def right(self) -> Self:
+        """The state of the right side, with its first head. Raises ValueError if it cannot be shown."""
+        model = self.model if self.right_model == SAME else self.right_model
+        picture = self.right_picture or self.picture
+        return self.updated(model=model, text=self.right_text, picture=picture, layer=0, head=0, inspect=OVERVIEW)
+
+    @property
+    def right_layers(self) -> Sequence[Layer]:
+        """The layers of the right side, where they are shown."""
+        return layers(self.right if self.inspect == SIDE_BY_SIDE else self)
+
+    @property
+    def right_index(self) -> int:
+        """The index of the layer on the right: the chosen one, or else that of the name or of the index on the left."""
+        names, left = [layer.name for layer in self.right_layers], layers(self)[self.layer].name
+        same = names.index(left) if left in names else min(self.layer, len(names) - 1)
+        return same if self.right_layer is None else self.right_layer
+
+    @property
+    def right_selection(self) -> ModelSelection:
+        """The head on the right: the chosen one, or else that of the same number, or the last one."""
+        index, last = self.right_index, self.right_layers[self.right_index].inputs.heads - 1
+        same = min(self.head, last) if isinstance(self.head, int) else self.head
+        return replace(self.right.selection, index=index, head=same if self.right_head is None else self.right_head)

@@ -1,0 +1,42 @@
+"""Fields whose values may be too long or too private for a link; a session keeps them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attnviz.formatting import grouped
+from attnviz.language import N_, _
+from attnviz.sources.upload import File
+from attnviz.state.fields import Field, LinkReader, TextField
+
+LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
+TEXT_NOT_LINKED = N_("A text of more than {most} characters is not in the link. It stays in this session.")
+FILE_NOT_LINKED = N_("The uploaded file stays in this session: it is not in the link.")
+
+
+class LongTextField(TextField):
+    """A text, which the link has unless it is long."""
+
+    def write(self, state: Any, value: str) -> Iterator[tuple[str, str]]:
+        if note := text_note(value):
+            raise ValueError(note)
+        yield self.parameter, value
+
+
+class FileField(Field[File | None]):
+    """An uploaded file of at most some megabytes with one of some endings, which no link has; None at first."""
+
+    def __init__(self, label: str, endings: Sequence[str], megabytes: int, **options: Any) -> None:
+        super().__init__(label, lambda _state: None, **options)
+        self.endings, self.megabytes = endings, megabytes
+
+    def read(self, state: Any, link: LinkReader) -> None:
+        return None
+
+    def write(self, state: Any, value: File | None) -> Iterator[tuple[str, str]]:
+        raise ValueError(_(FILE_NOT_LINKED))
+
+
+def text_note(*texts: str) -> str:
+    """Returns a note if one of the texts is too long for the link, or else an empty text."""
+    is_long = any(len(text) > LONGEST_LINK for text in texts)
+    return _(TEXT_NOT_LINKED, most=grouped(LONGEST_LINK)) if is_long else ""

@@ -1,0 +1,94 @@
+"""The source of layers as a field of a state, and the layer and the head that are selected."""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from attnviz.analysis.head_maps import Aggregate, HeadChoice
+from attnviz.language import N_, _
+from attnviz.layer import Layer
+from attnviz.result_cache import result_cache
+from attnviz.sources import SOURCES, Model, Source, Toy
+from attnviz.state.fields import ChoiceField, PartField
+from attnviz.state.parts import by_title, settings, title
+
+AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
+HEAD = N_("Head #")
+
+
+def example_source() -> Source:
+    """Returns the source that a page opens with: the trained model, or toy vectors where it is not installed."""
+    from attnviz.models import minilm  # with transformers, which other sources do without
+
+    return Model() if minilm.is_installed() else Toy()
+
+
+class SourceField(PartField[Source]):
+    """A source. The parameter of its input has no prefix, so that a text stays while the source changes."""
+
+    def __init__(self) -> None:
+        super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source())
+
+    def prefix(self, kind: type, setting: str) -> str:
+        return "" if setting == settings(kind)[0].name else title(kind)
+
+    def write(self, state: Any, value: Source) -> Iterator[tuple[str, str]]:
+        if any(getattr(value, one.name) != one.default for one in fields(value) if not one.metadata):  # type: ignore[arg-type]
+            raise ValueError(_("{value} cannot be written into a link.", value=value))
+        yield from super().write(state, value)
+
+
+class LayerField(ChoiceField[int]):
+    """The index of a layer of the source."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            N_("Layer"),
+            lambda state: {layer.name: i for i, layer in enumerate(layers(state))},
+            lambda state: state.source.opening.layer,
+            about=N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
+        )
+
+
+class HeadField(ChoiceField[HeadChoice]):
+    """A head of the layer, or several as one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            N_("Head"),
+            lambda state: head_options(layers(state)[state.layer].inputs.heads),
+            lambda state: min(state.source.opening.head, layers(state)[state.layer].inputs.heads - 1),
+            about=N_("A layer looks several times at once: each head has queries and keys of its own."),
+        )
+
+    def context(self, state: Any) -> Hashable:
+        return tuple(layer.name for layer in layers(state))
+
+
+def layers(state: Any) -> Sequence[Layer]:
+    """Returns the layers of the source of a state. Raises ValueError if there are none."""
+    return source_layers(state.source)
+
+
+def source_layers(source: Source) -> Sequence[Layer]:
+    """Returns the layers of a source. Raises ValueError if there are none."""
+    made = result_cache().layers(source)
+    if not made:
+        raise ValueError(_("This trace has no layers yet. Wait until its capture has written one."))
+    return made
+
+
+def layer(state: Any) -> Layer:
+    """Returns the selected layer of a state."""
+    return layers(state)[state.layer]
+
+
+def head_options(heads: int) -> Mapping[str, HeadChoice]:
+    """Returns the heads by their names, and of several their aggregates."""
+    options: dict[str, HeadChoice] = {name: head for head, name in enumerate(head_names(heads))}
+    return options | (AGGREGATES if heads > 1 else {})
+
+
+def head_names(heads: int) -> list[str]:
+    """Returns the names of heads as options of a menu."""
+    return [HEAD.replace("#", str(head)) for head in range(heads)]

@@ -1,0 +1,79 @@
+"""A state: what a page shows, as a frozen value, from a link and to a link."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Self
+
+from attnviz.link import Link
+from attnviz.state.fields import Field, LinkReader
+
+
+class State:
+    """The values of the declared fields, in their order; a field may depend on those before it.
+
+    Where a field cannot be resolved, `problem` says why, and the fields from there on have no value: nothing can be
+    shown. `refused` says which values of the link were not taken, and why.
+    """
+
+    fields: ClassVar[tuple[Field[Any], ...]] = ()
+    values: dict[str, Any]
+    problem = ""
+    refused: tuple[str, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        own = [each for each in vars(cls).values() if isinstance(each, Field)]
+        cls.fields = (*(each for each in cls.fields if each.name not in vars(cls)), *own)
+
+    def __init__(self, **values: Any) -> None:
+        """Sets these values, and those that a page opens with. Raises TypeError for an unknown field, ValueError for a
+        value that a field does not have."""
+        if unknown := values.keys() - {field.name for field in self.fields}:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}.")
+        self._resolve(lambda field: values[field.name] if field.name in values else field.opening(self))
+        if self.problem:
+            raise ValueError(self.problem)
+
+    @classmethod
+    def read(cls, link: Iterable[tuple[str, str]]) -> Self:
+        """Returns the state that the parameters of a link open."""
+        reader = LinkReader(link)
+        state = cls.__new__(cls)
+        state._resolve(lambda field: field.read(state, reader))
+        object.__setattr__(state, "refused", tuple(reader.refused.values()))
+        return state
+
+    def updated(self, **values: Any) -> Self:
+        """Returns this state with other values. Raises as the constructor does."""
+        return type(self)(**self.values | values)
+
+    def link(self) -> Link:
+        """Returns the parameters of the link that opens this state. Raises ValueError if a value cannot be written,
+        such as a file."""
+        return tuple(
+            parameter
+            for field in self.fields
+            if field.name in self.values and (value := self.values[field.name]) != field.opening(self)
+            for parameter in field.write(self, value)
+        )
+
+    def _resolve(self, choose: Callable[[Field[Any]], Any]) -> None:
+        values: dict[str, Any] = {}
+        object.__setattr__(self, "values", values)
+        for field in self.fields:
+            try:
+                values[field.name] = choose(field) if field.is_offered(self) else field.opening(self)
+            except (ValueError, NotImplementedError, ImportError) as problem:  # of a package that is not installed
+                object.__setattr__(self, "problem", str(problem))
+                break
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed.")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        return f"{type(self).__name__}({values})"

@@ -1,0 +1,120 @@
+"""What a link to Steps says."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from attnviz.biases import BIASES
+from attnviz.formatting import numbered_tokens
+from attnviz.language import N_
+from attnviz.masks import Causal, Full, Mask
+from attnviz.result_cache import result_cache
+from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsField, TextField
+from attnviz.state.head_state import ABOUT_BIASES
+from attnviz.state.source_field import head_names
+from attnviz.state.state import State
+from attnviz.steps import (
+    Edits,
+    SentenceExample,
+    Steps,
+    StepsExample,
+    TranslatorExample,
+    compute_steps,
+    format_edits,
+    parse_edits,
+)
+from attnviz.steps.scaling import WIDTHS
+from attnviz.translator import VARIANTS
+from attnviz.translator.encoder_decoder import HEADS, LAYERS, USES
+
+SELF, CROSS, TRANSLATOR = N_("Self"), N_("Cross"), N_("Translator")
+STEP_BY_STEP, PREDICT, WHY_SCALE = N_("Step by step"), N_("Predict"), N_("Why scale")
+SECOND = "die Katze setzte sich"
+MASKS: dict[str, Mask] = {N_("Full"): Full(), N_("Causal"): Causal()}
+SIMILARITIES = {variant.capitalize(): variant for variant in VARIANTS}  # named as on other pages, which share the link
+ABOUT_SIMILARITY = N_(
+    "How a French word is compared with each English word, in the encoder–decoder attention. "
+    "Each choice is a translator of its own, trained with it.\n\n**Scaled dot:** q · k / √d\n\n**Dot:** q · k\n\n"
+    "**General:** qᵀ W k\n\n**Additive:** vᵀ tanh(W_q q + W_k k)"
+)
+_LIMITS = {one.name: one.metadata for one in fields(SentenceExample)}
+
+
+def has_sentence(state: Any) -> bool:
+    return state.attention != TRANSLATOR
+
+
+def has_translator(state: Any) -> bool:
+    return state.attention == TRANSLATOR
+
+
+def number_field(name: str) -> NumberField:
+    about = _LIMITS[name]
+    return NumberField(about["label"], getattr(SentenceExample, name), about["min"], about["max"], when=has_sentence)
+
+
+def by_number(count: int) -> Mapping[str, int]:
+    return {str(number): number for number in range(count)}
+
+
+def computed_steps(example: StepsExample, edits: Edits) -> Steps:
+    """Returns the computed example. Raises ValueError if it cannot be written out with these edits."""
+    return result_cache().once(lambda: compute_steps(example, edits), "steps", example, format_edits(edits))
+
+
+def query_rows(state: Any) -> Mapping[str, int]:
+    tokens = computed_steps(state.example, {}).inputs.query_tokens
+    return {name: row for row, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
+
+
+def chosen_example(state: Any) -> StepsExample:
+    """Returns the example of the fields before the edits. Raises ValueError if it cannot be written out."""
+    if state.attention == TRANSLATOR:
+        return TranslatorExample(
+            state.english, state.similarity, state.translator_use, state.translator_layer, state.translator_head
+        )
+    second = state.second if state.attention == CROSS else None
+    return SentenceExample(state.sentence, second, int(state.d_k), int(state.heads), state.masked, state.biases)
+
+
+class StepsState(State):
+    """An example small enough to be written out, the numbers in it that are edited, a head and a query."""
+
+    attention = ChoiceField(
+        N_("Attention"), (SELF, CROSS, TRANSLATOR),
+        about=N_("**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
+        "**Translator**: a head of the small translator of the Transformer page."),
+    )  # fmt: skip
+    sentence = TextField(N_("Sentence"), SentenceExample.text, when=has_sentence)
+    second = TextField(
+        N_("Second sentence"),
+        SECOND,
+        when=lambda state: state.attention == CROSS,
+        about=N_("Keys and values are made of it."),
+    )
+    d_k = number_field("d_k")
+    heads = number_field("heads")
+    head_shown = ChoiceField(
+        N_("Head shown"),
+        lambda state: {name: head for head, name in enumerate(head_names(state.heads))},
+        when=lambda state: has_sentence(state) and state.heads > 1,
+    )
+    masked = ChoiceField(N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."))
+    biases = PartsField(N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES)
+    english = TextField(N_("English"), TranslatorExample.english, when=has_translator)
+    similarity = ChoiceField(N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY)
+    translator_use = ChoiceField(
+        N_("Use"), {name: use for use, name in USES.items()}, lambda _state: TranslatorExample.use, when=has_translator
+    )
+    translator_layer = ChoiceField(N_("Layer"), by_number(LAYERS), when=has_translator)
+    translator_head = ChoiceField(N_("Head"), by_number(HEADS), when=has_translator)
+    edits = ParsedField[Edits](N_("Edits"), parse_edits, {}, text=format_edits)
+    stage = TextField("stage")
+    query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1))
+    part = ChoiceField(N_("Tab"), (STEP_BY_STEP, PREDICT, WHY_SCALE))
+    width = ChoiceField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d")
+
+    @property
+    def example(self) -> StepsExample:
+        """The example without its edits. Raises ValueError if it cannot be written out."""
+        return chosen_example(self)

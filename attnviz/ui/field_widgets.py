@@ -1,0 +1,370 @@
+"""The widgets of the fields of states, bound to the link."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from attnviz.language import _, option_with_name
+from attnviz.settings import MB, upload_bytes
+from attnviz.sources.upload import File
+from attnviz.state.fields import (
+    ChoiceField,
+    ChoicesField,
+    Field,
+    FlagField,
+    LinkReader,
+    NumberField,
+    ParsedField,
+    PartField,
+    PartsField,
+    RangeField,
+    TextField,
+    setting_field,
+)
+from attnviz.state.parts import (
+    AS_IN_MODEL,
+    GROUP,
+    as_in_model,
+    by_title,
+    field_key,
+    help_text,
+    menu_name,
+    settings,
+    title,
+)
+from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongTextField, text_note
+from attnviz.ui.link_state import link_parameters, unlinked
+from attnviz.ui.markdown import plain
+from attnviz.ui.menus import chosen_option, names_of
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
+
+T = TypeVar("T")
+BIND: Any = "query-params"  # the link has the value of the widget
+
+
+@dataclass
+class _Menu:
+    """How a menu was drawn last, or of a number its opening value."""
+
+    context: int = 0  # a hash: a long text has many queries
+    opening: Any = None
+    choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last ones, by the contexts
+
+
+def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any = None, **options: Any) -> T:
+    """Draws the widget of a field and returns its value; where the state does not offer the field, its opening value.
+
+    `state` has the fields before it that its options, its opening value and whether it is offered depend on; without
+    one it is offered. `widget` is another Streamlit widget than that of its kind, `opening` another opening value than
+    the field's, such as that of what is shown, and `options` are those of the widget.
+
+    Where the options of a choice are not those of the run before, it has the last choice among them, or else the
+    opening one; what nobody has changed follows the opening value. Raises ValueError for a text that a
+    ParsedField does not take, TypeError for a field of a kind without a widget.
+    """
+    opening = field.opening(state) if opening is None else opening
+    if state is not None and not field.is_offered(state):
+        value: Any = opening
+    elif isinstance(field, PartField):
+        value = choose_object(field, opening, **options)
+    elif isinstance(field, PartsField):
+        value = choose_several(field, opening)
+    elif isinstance(field, LongTextField):
+        value = _draw_long_text(field, {"value": opening} | _common(field) | options)
+    elif isinstance(field, ParsedField):
+        value = field.parse(draw_text(field, widget, opening=opening, **options))
+    else:
+        value = _draw(field, state, widget, opening, _common(field) | options)
+    return value
+
+
+def draw_text(field: ParsedField[Any], widget: Any = None, *, opening: Any = None, **options: Any) -> str:
+    """Draws the widget of a field that is written as a text, and returns the text, which the field may not take."""
+    value = field.text(field.opening(None) if opening is None else opening)
+    return str((widget or st.text_input)(value=value, **_common(field) | options))
+
+
+def draw_hidden(field: ParsedField[Any]) -> str:
+    """Draws the widget of a field that nobody sees, so that the link keeps its text, and returns that; call it once a
+    run."""
+    with st.container(key=f"in-link-{field.parameter}"):
+        return draw_text(field, label_visibility="collapsed")
+
+
+def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
+    """Draws the options of a field as tabs, and returns them by the names of the options."""
+    key, names = field.parameter, [*field.options(state)]
+    name_of = names_of(key, names, field.option_name)
+    labels = [*map(name_of, names)]
+    if (chosen := read_widget(key)) is not None and chosen not in labels:  # a tab is known by its label
+        write_widget(key, name_of(option_with_name(chosen, names, field.option_name) or names[0]))
+    opening = name_of(field.name_of(state, field.opening(state)))
+    return dict(zip(names, st.tabs(labels, default=opening, key=key, bind=BIND), strict=True))
+
+
+def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
+    """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option."""
+    for name, tab in choice_tabs(field, state).items():
+        if tab.open:
+            with tab:
+                shows[name]()
+
+
+def field_value(field: Field[T], state: Any = None) -> Any:
+    """Returns the value that the widget of a field has in the session, or None before it is drawn first."""
+    value = read_widget(field.parameter)
+    return field.options(state).get(value) if isinstance(field, ChoiceField) and value is not None else value
+
+
+def field_text(field: ParsedField[Any]) -> str:
+    """Returns the text of a field: that of its widget, or before it is drawn first that of the link, or the opening
+    one."""
+    linked = st.query_params.get(field.parameter, field.text(field.opening(None)))
+    return str(read_widget(field.parameter, linked))
+
+
+def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
+    """Gives the widget of a field a value; call it before the widget is drawn in a run, as a callback does."""
+    if isinstance(field, PartField):
+        return _set_part(field, value, state)
+    shown = _shown(field, value, state)
+    if isinstance(field, ChoiceField):
+        _menu(field.parameter).choices[hash(field.context(state))] = shown
+    write_widget(field.parameter, shown)
+
+
+def _set_part(field: PartField[T], value: T, state: Any) -> None:
+    shown = widget_state(field.menu, value, field.parameter)
+    usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)
+    for key in shown:
+        if not has_widget(key) and shown[key] != usual[key]:
+            st.query_params[key] = str(shown[key])  # Streamlit 1.67 leaves out what is set before it is drawn
+        write_widget(key, shown[key])
+
+
+def _shown(field: Field[Any], value: Any, state: Any = None) -> Any:
+    """Returns a value as the widget of its field has it."""
+    if isinstance(field, ChoicesField):
+        return [field.name_of(state, each) for each in value]
+    if isinstance(field, ChoiceField):
+        return field.name_of(state, value)
+    return field.text(value) if isinstance(field, ParsedField) else value
+
+
+def drop_stale(fields: Iterable[Field[Any]], state: Any) -> None:
+    """Removes from the link what fields do not have and no widget has taken yet; Streamlit would leave it there."""
+    link = LinkReader(link_parameters())
+    for field in fields:
+        key = field.parameter
+        if link.text(key) is None or has_widget(key):
+            continue
+        value, opening = field.read(state, link) if field.is_offered(state) else None, field.opening(state)
+        if key in link.refused and value != opening:
+            st.query_params[key] = [text for _parameter, text in field.write(state, value)]
+        elif key in link.refused or not field.is_offered(state):
+            del st.query_params[key]
+
+
+def _menu(key: str) -> _Menu:
+    return SessionValue(f"{key} menu", _Menu).get()
+
+
+def _common(field: Field[Any]) -> dict[str, Any]:
+    about = _(field.about) or None
+    return {"label": _(field.label), "key": field.parameter, "bind": BIND, "help": about}
+
+
+def _draw_long_text(field: LongTextField, options: dict[str, Any]) -> str:
+    """Draws a text area, and returns its text with its line breaks."""
+    key = field.parameter
+    was_long, note = SessionValue(f"{key} was long", bool), text_note(read_widget(key) or "")
+    if was_long.get() and not note:
+        write_widget(key, read_widget(key))  # the link gets it again: the browser has written none
+    was_long.set(bool(note))
+    if note:
+        unlinked.set(note)
+        options |= {"bind": None}
+    return st.text_area(height="content", persist_state="session", **options)
+
+
+def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dict[str, Any]) -> Any:
+    if isinstance(field, ChoicesField):
+        choices = field.options(state)
+        chosen = _choose(field, state, [*choices], [], widget or st.multiselect, options)
+        return tuple(choices[name] for name in choices if name in chosen)
+    if isinstance(field, ChoiceField):
+        choices = field.options(state)
+        opening = field.name_of(state, opening)
+        return choices[_choose(field, state, [*choices], opening, widget or st.selectbox, options)]
+    if isinstance(field, FlagField):
+        return (widget or st.toggle)(value=opening, **options)
+    if isinstance(field, NumberField):
+        options = {"min_value": field.least(state), "max_value": field.most, "value": opening} | options
+        menu = _menu(field.parameter)
+        if (before := read_widget(field.parameter)) is not None:  # the limits may be others than before
+            number = opening if before == menu.opening else min(max(before, options["min_value"]), options["max_value"])
+            if number != before:
+                write_widget(field.parameter, number)
+        menu.opening = opening
+        if widget or field.decimals == 0:
+            return (widget or whole_number)(**options)
+        placeholder = _(field.empty) if field.empty else None
+        number = st.number_input(step=field.step, format="%.6g", placeholder=placeholder, **options)
+        if number is None:
+            return None
+        return field.rounded(number) if math.isfinite(number) else opening
+    if isinstance(field, FileField):
+        del options["bind"]
+        most = min(field.megabytes, upload_bytes() // MB)
+        uploaded = st.file_uploader(type=field.endings, max_upload_size=most, **options)
+        if uploaded:
+            unlinked.set(_(FILE_NOT_LINKED))
+        return File(uploaded.name, uploaded.getvalue()) if uploaded else None
+    if isinstance(field, RangeField):
+        return tuple(sorted(st.slider(min_value=opening[0], max_value=opening[1], value=opening, **options)))
+    raise TypeError(f"{field.name} has no widget here: {type(field).__name__}.")
+
+
+def _choose(
+    field: ChoiceField[Any], state: Any, names: Sequence[str], opening: Any, widget: Any, options: dict[str, Any]
+) -> Any:
+    """Draws a widget of options, and returns the name of the chosen one, or of several a list."""
+    key, context = field.parameter, hash(field.context(state))
+    menu, is_several = _menu(key), isinstance(field, ChoicesField)
+    if has_widget(key):
+        chosen = before = read_widget(key)
+        if menu.context != context and context in menu.choices:
+            chosen = menu.choices[context]
+        elif not is_several and chosen == menu.opening:
+            chosen = opening
+        if is_several:
+            chosen = [name for name in chosen if name in names]
+        elif chosen not in names:
+            chosen = opening
+        if chosen != before:
+            write_widget(key, chosen)  # which Streamlit would leave in the link otherwise
+    opens: dict[str, Any] = {"default": opening, "required": True}  # of buttons
+    if is_several:
+        opens = {}
+    elif widget in (st.selectbox, st.select_slider):
+        opens = {"index": names.index(opening)} if widget is st.selectbox else {"value": opening}
+    chosen = widget(options=names, format_func=names_of(key, names, field.option_name), **opens, **options)
+    chosen = opening if chosen is None else chosen  # of buttons, where the link has an empty value
+    menu.context, menu.opening, menu.choices[context] = context, opening, chosen
+    return chosen
+
+
+def show_error(problem: str) -> None:
+    st.error(plain(problem))
+
+
+def choose_object(field: PartField[T], start: T, on_refusal: Callable[[str], object] = show_error) -> T:
+    """Returns an object of the chosen class of a field, with the values of its widgets.
+
+    The menu begins with `start`, as AS_IN_MODEL if the menu does not have its class or widgets cannot hold its values.
+    If the class refuses the values, `on_refusal` is called and the initial object is returned.
+    """
+    if (kind := choose_class(field, start)) is None:
+        return start
+    return configure(start if type(start) is kind else kind(), field.parameter, on_refusal=on_refusal)
+
+
+def choose_class(field: PartField[T], start: T) -> type[T] | None:
+    """Draws the menu of a field, in which the name of a group selects its first member, and the docstring of the chosen
+    class is the help. Returns the class; None for AS_IN_MODEL."""
+    key, unnamed = field.parameter, as_in_model(field.menu, start)
+    menu = {**unnamed, **field.menu}
+    opening = AS_IN_MODEL if unnamed else title(type(start))
+
+    def enter_group() -> None:
+        name = read_widget(key)
+        if name.startswith(GROUP):
+            write_widget(key, title(menu[name]))
+
+    # On the first run of a link the widget has no state yet.
+    about = help_text(menu.get(chosen_option(key, menu), menu[opening]))
+    name = st.selectbox(
+        options=list(menu), index=list(menu).index(opening), format_func=names_of(key, menu, menu_name),
+        on_change=enter_group, **_common(field) | {"help": about},
+    )  # fmt: skip
+    return None if name == AS_IN_MODEL else menu[name]
+
+
+def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
+    """Returns an object of each chosen class of a field, with the values of its widgets.
+
+    Objects of `start` whose class is not in the menu are always included.
+    """
+    menu: Mapping[str, type] = by_title(field.kinds)
+    started = {type(one): one for one in start if type(one) in field.kinds}
+    chosen = st.multiselect(
+        options=list(menu), default=[title(kind) for kind in started], select_all=False, placeholder=_("None"),
+        format_func=names_of(field.parameter, menu), **_common(field),
+    )  # fmt: skip
+    objects = [one for one in start if type(one) not in field.kinds]
+    for name in chosen:
+        kind = menu[name]
+        st.markdown(f"**{_(name)}**", help=help_text(kind))
+        objects.append(configure(started.get(kind, kind()), field.prefix(kind)))
+    return tuple(objects)
+
+
+def configure_all(field: PartsField) -> list[Any]:
+    """Returns an object of each class of a field, with the values of its widgets, which are drawn under its name."""
+    objects = []
+    for kind in field.kinds:
+        if settings(kind):
+            st.markdown(f"**{_(title(kind))}**")
+        objects.append(configure(kind(), field.prefix(kind)))
+    return objects
+
+
+def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callable[[str], object] = show_error) -> T:
+    """Returns `start` with the values of its widgets; refused values are explained and leave it unchanged."""
+    try:
+        values = {one.name: draw_setting(one, prefix, start, linked) for one in settings(type(start))}
+        return replace(start, **values)  # type: ignore[type-var]
+    except ValueError as problem:
+        on_refusal(str(problem))
+        return start
+
+
+def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
+    """Returns the session state with which `choose_object` under `key` shows a value."""
+    if as_in_model(menu, value):
+        return {key: AS_IN_MODEL}
+    return {key: title(type(value)), **field_state(value, key)}
+
+
+def field_state(value: object, prefix: str) -> dict[str, object]:
+    """Returns the session state with which the widgets of a value show it."""
+    fields = {setting.name: setting_field(setting, prefix, value) for setting in settings(type(value))}
+    return {field.parameter: _shown(field, getattr(value, name)) for name, field in fields.items()}
+
+
+def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked: bool = True) -> Any:
+    """Draws the widget of a setting of a class, which begins with that of `start`; returns its value."""
+    about = help_text(type(start))
+    if "max_bytes" in setting.metadata:
+        # Files of every name: the source refuses an unknown format in a sentence of its own.
+        label, key = _(setting.metadata["label"]), field_key(prefix, type(start), setting)
+        most = setting.metadata["max_bytes"]() >> 20
+        uploaded = st.file_uploader(label, key=key, help=about, max_upload_size=most)
+        return uploaded and File(uploaded.name, uploaded.getvalue())
+    field = setting_field(setting, prefix, start)
+    options: dict[str, Any] = {} if linked else {"bind": None}
+    return draw(field, **options, **({"help": about} if type(field) is TextField else {}))
+
+
+def whole_number(label: str, **options: Any) -> int:
+    """Draws a number_input for integers."""
+    try:
+        return st.number_input(label, step=1, **options)
+    except OverflowError:
+        # A link that says infinity, of which Streamlit 1.67 tries to make a whole number: a widget without the link.
+        return st.number_input(label, step=1, **options | {"key": f"{options['key']} unbound", "bind": None})

@@ -1,0 +1,55 @@
+"""The progress of a long computation, which its page shows below the result so far."""
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from attnviz.language import _
+from attnviz.server import jobs, scheduling
+from attnviz.ui.markdown import plain
+
+T = TypeVar("T")
+EVERY = 0.5  # seconds between two looks
+REDRAW = 3.0  # seconds between two pictures of one job
+
+
+def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T], str]) -> T:
+    """Returns what there is of the result of `compute`, as a job with these keys, and draws the progress of the job.
+
+    `compute` calls its argument `progress` with the share that is done and the result so far, which `describe` puts
+    into words. Raises what `compute` raises before it has a result.
+    """
+    job = jobs.request(lambda progress: compute(progress=progress), *key)
+    result = job.first()
+    _show_progress(job, describe(result))
+    return result
+
+
+def _show_progress(job: jobs.Job[Any], description: str) -> None:
+    """Draws the progress of a job that runs, once in a page run, and reruns the page when there is more to see; or why
+    the job has failed."""
+    if jobs.mark_shown(job):
+        return
+    if not job.is_over:
+        st.fragment(_follow, run_every=EVERY)(job, description, job.latest, time.monotonic())
+    elif job.error:
+        st.error(plain(str(job.error)), icon=":material/error:")
+
+
+def _follow(job: jobs.Job[Any], description: str, drawn: object, when: float) -> None:
+    job.look(scheduling.session())
+    left = job.seconds_left
+    time_left = scheduling.line_sentence(job.place) if job.place else _duration(left)
+    st.progress(job.progress, plain(f"{description} {time_left}".strip()))
+    if job.is_over or (job.latest is not drawn and time.monotonic() > when + REDRAW):
+        st.rerun()
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return _("It has just begun.")
+    if seconds < 90:
+        return _("About {value} s are left.", value=max(1, round(seconds)))
+    return _("About {seconds} minutes are left.", seconds=round(seconds / 60))

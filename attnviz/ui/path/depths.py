@@ -1,0 +1,352 @@
+"""The picture at each depth, as what the browser draws: the whole model, one layer, one part."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.formatting import dimensions, number, visible
+from attnviz.language import N_, _, in_sentence
+from attnviz.masks import Mask
+from attnviz.path import Activation, ActivationRecord, NextWord, Sublayer
+from attnviz.state.path import PathState
+from attnviz.translator import VARIANTS
+from attnviz.translator.encoder_decoder import Use
+from attnviz.ui.head_links import notation_address, steps_address
+from attnviz.views.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
+
+STAGE_CELLS = 16  # of a vector in the picture of the whole model
+MOST_CELLS = 64  # of a vector in a picture; of a longer one, each cell is the mean of several numbers
+MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
+LIKELIEST = 6  # words that are shown in the whole model
+CANDIDATES = 16  # words that are shown at the end
+DIGITS = 6  # significant ones, of the numbers that are sent
+LABELS = {
+    "attention": N_("attention"), "cross": N_("encoder–decoder"), "network": N_("MLP"), "output": N_("norm"),
+    "embedding": "",
+}  # fmt: skip
+
+
+def path_picture(state: PathState) -> dict[str, Any]:
+    """Returns the picture of what is open."""
+    if not state.open:
+        return model_picture(state)
+    return layer_picture(state) if state.open in state.record.layers else part_picture(state)
+
+
+def model_picture(state: PathState) -> dict[str, Any]:
+    """Returns the whole model: vectors after each sublayer, and the mean weights of all heads."""
+    record, next_word = state.record, state.next_word
+    stages: list[dict[str, Any]] = []
+    ends: dict[str, int] = {}  # the stage of each sublayer's output
+    for sublayer in record.sublayers:
+        if sublayer.name == "output":
+            break
+        output = sublayer.output
+        sources = [ends[source] for source in _sublayer_sources(sublayer) if source in ends]
+        weights = next((one.values.mean(0) for one in sublayer.activations if one.part == "weights"), None)
+        stages.append(
+            {
+                "name": sublayer.name,
+                "stack": sublayer.stack,
+                "kind": "memory" if sublayer.name == "memory" else sublayer.kind,
+                "title": sublayer_title(sublayer),
+                "label": _(LABELS[sublayer.kind]),
+                "caption": _stage_caption(sublayer, state.mask, output),
+                "source": sources[0] if sources else -1,
+                "memory": ends["memory"] if sublayer.kind == "cross" else -1,
+                "weights": None if weights is None else rounded(weights, 3),
+                "cells": cell_tints(output.values, STAGE_CELLS),
+            }
+        )
+        ends[sublayer.name] = len(stages) - 1
+    frames = [
+        {
+            "open": name,
+            "title": _("Layer {layer}", layer=some[0].layer) if some[0].layer is not None else _frame_title(name),
+            "about": layer_title(name),
+            "first": ends[some[0].name],
+            "last": ends[some[-1].name],
+        }
+        for name, some in record.layers.items()
+        if name != "output"
+    ]
+    stacks = dict.fromkeys(one.stack for one in record.sublayers)
+    tokens = {stack: record[f"{stack} embedding words"].rows for stack in stacks}
+    return {
+        "depth": "model",
+        "trail": [],
+        "bands": [
+            {"stack": stack, "title": _(stack.capitalize()), "tokens": [visible(token) for token in tokens[stack]]}
+            for stack in stacks
+        ],
+        "stages": stages,
+        "frames": frames,
+        "next": None if next_word is None else next_word_picture(next_word, LIKELIEST),
+        "heads": 0,
+        "head": 0,
+    }
+
+
+def layer_picture(state: PathState) -> dict[str, Any]:
+    """Returns one layer: a lane of panels for each sublayer, of one head where heads differ."""
+    record, name, head, next_word = state.record, state.open, state.head, state.next_word
+    sublayers = record.layers[name]
+    lanes = []
+    for sublayer in sublayers:
+        parts = [(one, True) for one in _outside(sublayer)] + [(one, False) for one in sublayer.activations]
+        parts.sort(key=_reading_order)
+        panels = [_panel(one, head, entering) for one, entering in parts]
+        about = look_sentence(sublayer, state.mask) if sublayer.kind in ("attention", "cross") else ""
+        lanes.append({"title": sublayer_title(sublayer), "about": about, "kind": sublayer.kind, "panels": panels})
+    is_last = name == "output"
+    return {
+        "depth": "layer",
+        "trail": [{"open": name, "title": layer_title(name)}],
+        "lanes": lanes,
+        "next": next_word_picture(next_word, CANDIDATES) if is_last and next_word else None,
+        "heads": record.heads if any(one.by_head for sub in sublayers for one in sub.activations) else 0,
+        "head": head,
+    }
+
+
+def part_picture(state: PathState) -> dict[str, Any]:
+    """Returns one part: its numbers, the matrices that it is computed from, the formula, and links to its head."""
+    record, name, head, next_word = state.record, state.open, state.head, state.next_word
+    activation = record[name]
+    layer = next(layer for layer, some in record.layers.items() if any(one.name == activation.sublayer for one in some))
+    sublayer = next(one for one in record.sublayers if one.name == activation.sublayer)
+    columns = _shown_columns(activation, next_word)
+    picture = {
+        "depth": "part",
+        "trail": [
+            {"open": layer, "title": layer_title(layer)},
+            {"open": name, "title": f"{sublayer_title(sublayer)}: {in_sentence(part_title(activation))}"},
+        ],
+        "caption": part_sentence(activation),
+        "formula": activation.formula,
+        "operation": activation.operation,
+        "function": "relu" if "ReLU" in activation.formula else "gelu" if "GELU" in activation.formula else "",
+        "sources": [_matrix(one, head) for one in activation.sources],
+        "weight": _weight(activation, head, columns),
+        "bias": _bias(activation, head, columns),
+        "result": _matrix(activation, head, columns),
+        "next": next_word_picture(next_word, CANDIDATES) if activation.part == "logits" and next_word else None,
+        "heads": record.heads if activation.by_head or any(one.by_head for one in activation.sources) else 0,
+        "head": head,
+        "links": [],
+    }
+    # The other pages show the translator with the mask that it was trained with.
+    if picture["heads"] and next_word is not None and not state.interventions:
+        picture["links"] = _head_links(record, sublayer, head)
+    if activation.operation == "concat":  # of all heads, one beside the other
+        source = activation.sources[0]
+        picture["sources"] = [
+            _matrix(source, i) | {"symbol": _("head {i}", i=i), "about": ""} for i in range(len(source.values))
+        ]
+        picture["heads"], picture["links"] = 0, []
+    return picture
+
+
+def _head_links(record: ActivationRecord, sublayer: Sublayer, head: int) -> list[dict[str, str]]:
+    """Returns links to a head of the translator on Steps and Transformer."""
+    english = " ".join(record["encoder embedding words"].rows)
+    use: Use = "cross" if sublayer.kind == "cross" else "encoder" if sublayer.stack == "encoder" else "decoder"
+    layer = sublayer.layer or 0
+    return [
+        {
+            "title": _("All numbers of this head"),
+            "address": steps_address(english, next(iter(VARIANTS)), use, layer, head),
+        },
+        {"title": _("The formula in the paper"), "address": notation_address(english, use, layer, head)},
+    ]
+
+
+def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
+    """Returns the likeliest words with their probabilities, and the word that is drawn."""
+    likeliest = shown_words(next_word, count)
+    drawn, greedy = visible(next_word.drawn), visible(next_word.greedy)
+    rest = 1 - sum(probability for _, _, probability in likeliest)
+    reason = (
+        _("the likeliest word")
+        if next_word.temperature == 0
+        else _("drawn with the random number {random_number}", random_number=number(next_word.random_number))
+    )
+    return {
+        "words": [
+            {"word": visible(word), "logit": number(logit), "probability": probability, "text": share(probability)}
+            for word, logit, probability in likeliest
+        ],
+        "rest": max(rest, 0.0),
+        "others": len(next_word.words) - len(likeliest),
+        "drawn": drawn,
+        "greedy": greedy,
+        "random": next_word.random_number if next_word.temperature else 0,
+        "temperature": number(next_word.temperature),
+        "sentence": _("“{drawn}” is written: {reason}.", drawn=drawn, reason=reason)
+        + (f" {_('The likeliest word is “{greedy}”.', greedy=greedy)}" if drawn != greedy else ""),
+        "caption": _(
+            "The last row is compared with all {count} French words. Softmax, at temperature "
+            "{temperature}, makes probabilities of the scores.",
+            count=len(next_word.words),
+            temperature=number(next_word.temperature),
+        ),
+    }
+
+
+def shown_words(next_word: NextWord, count: int) -> list[tuple[str, float, float]]:
+    """Returns the likeliest words, with the drawn one as the last if it is not among them."""
+    likeliest = next_word.likeliest(count)
+    if next_word.drawn in [word for word, _, _ in likeliest]:
+        return likeliest
+    return likeliest[:-1] + [one for one in next_word.likeliest(len(next_word.words)) if one[0] == next_word.drawn]
+
+
+def share(probability: float) -> str:
+    """Returns a probability as text."""
+    return number(probability) if probability >= 1e-3 or probability == 0 else "< 0.001"
+
+
+def cell_tints(values: Float[Tensor, "rows columns"], most: int = MOST_CELLS) -> list[list[int]]:
+    """Returns numbers as colors, from −100 to 100 of the largest; of wide rows, means of several numbers."""
+    if values.shape[1] > most:
+        width = -(-values.shape[1] // most)
+        values = torch.nn.functional.avg_pool1d(values[:, None], width, ceil_mode=True, count_include_pad=False)[:, 0]
+    greatest = float(values.abs().max()) or 1.0
+    return [[round(100 * one / greatest) for one in row] for row in values.tolist()]
+
+
+def rounded(values: Float[Tensor, "rows columns"], digits: int = DIGITS) -> list[list[float | None]]:
+    """Returns numbers with so many significant digits; None where a mask makes them −∞."""
+    return [[None if one == float("-inf") else float(f"{one:.{digits}g}") for one in row] for row in values.tolist()]
+
+
+def _reading_order(part: tuple[Activation, bool]) -> float:
+    """Returns the place of an activation in its lane; the memory stands before its keys, and the values before what is
+    made of them."""
+    activation, entering = part
+    if entering:
+        return 2.5 if activation.sublayer == "memory" else 0
+    order = {"norm": 1, "queries": 2, "keys": 3, "scores": 4, "weights": 5, "values": 6, "heads": 7, "concat": 8}
+    if (
+        activation.part == "norm"
+        and activation.sources[0].part == "sum"
+        and activation.sources[0].sublayer == activation.sublayer
+    ):
+        return 11  # after the sum
+    return order.get(activation.part, 10 if activation.part == "sum" else 9 if activation.part == "output" else 8.5)
+
+
+def _panel(activation: Activation, head: int, entering: bool = False) -> dict[str, Any]:
+    values = activation.head_values(head)
+    is_map = activation.part in ("scores", "weights")
+    return {
+        "name": activation.name,
+        "title": _("Memory")
+        if activation.part == "vectors"
+        else _("Input")
+        if entering
+        else _("Head {head}", head=head)
+        if activation.part == "heads"
+        else part_title(activation),
+        "symbol": activation.symbol,
+        "shape": dimensions(values.shape),
+        "caption": _("What comes in, from the part before.") if entering else part_sentence(activation),
+        "kind": activation.part if is_map else "vectors",
+        "of_head": activation.by_head,
+        "rows": [visible(token) for token in activation.rows],
+        "columns": [visible(token) for token in activation.columns],
+        "cells": map_cells(values, activation.part) if is_map else cell_tints(values),
+        "sources": [one.name for one in activation.sources],
+        "entering": entering,
+        "slices": len(activation.sources[0].values) if activation.operation == "concat" else 0,
+    }
+
+
+def map_cells(values: Float[Tensor, "rows columns"], part: str) -> list[list[float | None]]:
+    """Returns weights as they are, and scores as shares of the largest; None where a mask forbids a cell."""
+    if part == "weights":
+        return rounded(values, 4)
+    greatest = float(values[values.isfinite()].abs().max()) if bool(values.isfinite().any()) else 1.0
+    return rounded(values / (greatest or 1.0), 3)
+
+
+def _outside(sublayer: Sublayer) -> list[Activation]:
+    """Returns the activations of other sublayers that this one reads, in the order in which they are read."""
+    own = {one.name for one in sublayer.activations}
+    sources = [source for one in sublayer.activations for source in one.sources if source.name not in own]
+    return list({one.name: one for one in sources}.values())
+
+
+def _sublayer_sources(sublayer: Sublayer) -> list[str]:
+    """Returns the sublayers that this one reads; that which it adds to is the first."""
+    return [one.sublayer for one in sorted(_outside(sublayer), key=lambda one: one.sublayer == "memory")]
+
+
+def _frame_title(name: str) -> str:
+    return _("Memory") if name == "memory" else _("Words")
+
+
+def _stage_caption(sublayer: Sublayer, mask: Mask, output: Activation) -> str:
+    if sublayer.kind == "embedding":
+        language = _("Each token") if len(output.rows) and output.rows[0] == "[CLS]" else _("Each word")
+        return _(
+            "{language} becomes a vector of {shape} numbers, and its position is added.",
+            language=language,
+            shape=output.values.shape[1],
+        )
+    if sublayer.kind == "network":
+        return _("Each row by itself goes through a small network, the MLP, and the result is added to it.")
+    if sublayer.name == "memory":
+        return _("These vectors are the encoder’s memory of the sentence. The decoder looks at them.")
+    return look_sentence(sublayer, mask)
+
+
+def _shown_columns(activation: Activation, next_word: NextWord | None) -> Sequence[int] | None:
+    """Returns the positions of the likeliest words if the columns are all words of a vocabulary."""
+    if activation.part != "logits" or next_word is None:
+        return None
+    return [activation.columns.index(word) for word, _, _ in shown_words(next_word, CANDIDATES)]
+
+
+def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = None) -> dict[str, Any]:
+    values = activation.head_values(head)
+    names = activation.columns
+    if columns is not None:
+        values, names = values[:, list(columns)], tuple(names[i] for i in columns)
+    return {
+        "name": activation.name,
+        "symbol": activation.symbol,
+        "about": _(activation.about),
+        "shape": dimensions(values.shape),
+        "rows": [visible(token) for token in activation.rows],
+        "columns": [visible(token) for token in names],
+        "values": rounded(values) if values.numel() <= MOST_NUMBERS else None,
+        "map": activation.part if activation.part in ("scores", "weights") else "",
+    }
+
+
+def _weight(activation: Activation, head: int, columns: Sequence[int] | None) -> dict[str, Any] | None:
+    weight = activation.weight
+    if weight is None:
+        return None
+    if activation.operation == "norm":
+        return {"symbol": "γ", "about": _("learned"), "shape": f"{len(weight)}", "values": rounded(weight[None])}
+    weight = weight[head] if weight.ndim == 3 else weight
+    weight = weight[:, list(columns)] if columns is not None else weight
+    symbol = activation.formula.split()[3] if activation.part != "hidden" else "W^1"
+    return {
+        "symbol": symbol,
+        "about": _("learned"),
+        "shape": dimensions(weight.shape),
+        "values": rounded(weight) if weight.numel() <= MOST_NUMBERS else None,
+    }
+
+
+def _bias(activation: Activation, head: int, columns: Sequence[int] | None) -> list[float | None] | None:
+    bias = activation.bias
+    if bias is None:
+        return None
+    return rounded((bias[head] if bias.ndim == 2 else bias)[None])[0]

@@ -1,0 +1,69 @@
+"""The viewport of a long map, from two sliders that follow zooms of the map, and what its colors show."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TypeVar
+
+import streamlit as st
+
+from attnviz.figures.downsampled_map import CellColors
+from attnviz.inputs import MapAxes
+from attnviz.state.long_map_state import LongMapState
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import WHOLE, Viewport, is_long
+from attnviz.ui import bookmark_menu, token_finder
+from attnviz.ui.chart import Cells
+from attnviz.ui.field_widgets import draw
+from attnviz.ui.session_values import write_widget
+from attnviz.views.selected_maps import HeadMap
+
+S = TypeVar("S", bound=Selection)
+CLOSE = 512  # positions of each axis in view around one of them
+SLIDERS = LongMapState.part_of_queries.parameter, LongMapState.part_of_keys.parameter
+
+
+def choose_viewport(inputs: MapAxes) -> Viewport:
+    """Draws the search, the sliders and the bookmarks, if the map is long, and returns the viewport."""
+    if not is_long(inputs):
+        return WHOLE
+
+    def go_to(query: int | None, key: int | None) -> None:
+        move(
+            None if query is None else around(query, inputs.queries), None if key is None else around(key, inputs.keys)
+        )
+
+    with st.sidebar:
+        token_finder.show(inputs, go_to)
+        state = SimpleNamespace(inputs=inputs)
+        rows, keys = draw(LongMapState.part_of_queries, state), draw(LongMapState.part_of_keys, state)
+        bookmark_menu.show(inputs, rows, keys, move)
+    return Viewport(*((first, last + 1) for first, last in (rows, keys)))
+
+
+def choose(selection: S) -> S:
+    """Draws the widgets of a long map; returns the selection with the part in view and what its colors show."""
+    part, state = choose_viewport(selection.layer.inputs), SimpleNamespace(inputs=selection.layer.inputs)
+    with st.sidebar:
+        colors = CellColors(draw(LongMapState.quantity, state), draw(LongMapState.scale, state))
+    return replace(selection, viewport=part, cell_colors=colors)
+
+
+def move(queries: slice | None, keys: slice | None) -> None:
+    """Sets the sliders to these positions; None leaves one as it is."""
+    for key, part in zip(SLIDERS, (queries, keys), strict=True):
+        if part is not None:
+            write_widget(key, (part.start, part.stop - 1))
+
+
+def on_zoom(head_map: HeadMap) -> Callable[[Cells | None], None] | None:
+    """Returns the callback of a zoom, which moves the viewport of a long map; None for other maps."""
+    if head_map.downsampled is None:
+        return None
+    return lambda cells: move(*head_map.positions_in(cells))
+
+
+def around(position: int, count: int) -> slice:
+    """Returns the CLOSE positions with this one in their middle, or nearest to it, of a text of `count`."""
+    first = max(0, min(position - CLOSE // 2, count - CLOSE))
+    return slice(first, min(first + CLOSE, count))

@@ -1,0 +1,1 @@
+"""What pages show, computed from their states: no Streamlit."""

@@ -1,0 +1,63 @@
+"""What Models shows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attnviz.language import _
+from attnviz.lessons.checks import Quantities
+from attnviz.sources.haystack import Haystack
+from attnviz.state.models import AGGREGATION, NEEDLE, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
+from attnviz.views.explore import pinned_quantities
+from attnviz.views.haystack_layers import find_needle, most_words
+from attnviz.views.head_aggregate import aggregate_map
+from attnviz.views.intervened_example import IntervenedExample
+from attnviz.views.page_view import PageView, map_panel
+from attnviz.views.selected_maps import HeadMap, selected_map
+
+Titled = list[tuple[str, HeadMap]]
+
+
+def models(state: ModelsState) -> PageView:
+    """Returns the maps of the open tab: of the selected head, as trained and changed, of several heads as one, or on
+    both sides; and on the first tab the quantities of the pinned query. Raises ValueError if one cannot be computed."""
+    maps, row = TABS.get(state.inspect, _selected)(state), state.pinned if state.inspect == OVERVIEW else None
+    quantities: Quantities = {}
+    if row is not None:
+        quantities = pinned_quantities(state.selection, maps[0][1], row)
+    panels = tuple(map_panel(head_map, title, row) for title, head_map in maps)
+    return PageView(panels, quantities, row is not None and state.predict, state.colors)
+
+
+def _selected(state: ModelsState) -> Titled:
+    return [(state.selection.title, selected_map(state.selection))]
+
+
+def _aggregated(state: ModelsState) -> Titled:
+    head_map = aggregate_map(state.selection, state.stack, state.aggregated_heads, state.aggregation)
+    return [(head_map.title, head_map)]
+
+
+def _changed(state: ModelsState) -> Titled:
+    trained = state.selection
+    example = IntervenedExample.under(state.intervention, trained.source)
+    sides = (_("As trained"), trained), (_("Changed"), replace(trained, source=example, layers=example.layers()))
+    return [(f"{side}: {selection.title}", selected_map(selection)) for side, selection in sides]
+
+
+def _both_sides(state: ModelsState) -> Titled:
+    sides = state.selection, state.right_selection
+    return [(f"{side.model.name}: {side.title}", selected_map(side)) for side in sides]
+
+
+def _needle(state: ModelsState) -> Titled:
+    words = min(int(state.needle_words), most_words(state.source))
+    selection = find_needle(state.source, Haystack(words, int(state.needle_depth))).selected(state.selection)
+    return [(selection.title, selected_map(selection))]
+
+
+TABS: dict[str, Callable[[ModelsState], Titled]] = {
+    AGGREGATION: _aggregated,
+    WHAT_IF: _changed,
+    SIDE_BY_SIDE: _both_sides,
+    NEEDLE: _needle,
+}

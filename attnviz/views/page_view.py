@@ -1,0 +1,144 @@
+"""What a page shows: panels of weights, and the numbers that lessons check."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+from jaxtyping import Float
+from markupsafe import Markup
+
+from attnviz.analysis.difference import difference
+from attnviz.figures import heatmap
+from attnviz.figures.bars import row_bars
+from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
+from attnviz.formatting import enumeration, quoted
+from attnviz.language import _
+from attnviz.lessons.checks import Quantities, rows_quantities
+from attnviz.state.color_range import ColorRange, largest_weight
+from attnviz.views.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
+from attnviz.views.selected_maps import HeadMap
+
+MOST_TOKENS = 160  # along a side of a map as SVG
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A map, or one row of weights as bars."""
+
+    title: str
+    weights: Float[np.ndarray, "queries keys"]  # NaN where not allowed; of a long map in fewer cells
+    query_tokens: Sequence[str]
+    key_tokens: Sequence[str]
+    row: int | None = None  # of the pinned query
+    is_difference: bool = False  # of the two maps before it, with colors of its own
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the weights are those of one query alone."""
+        return len(self.weights) == 1
+
+    def to_svg(self, largest: float, *, most: int = MOST_TOKENS, size: int = BAR_HEIGHT) -> Markup:
+        """Returns the panel as an SVG element with colors, or bars of at most `size` pixels, up to `largest`. Raises
+        ValueError if a side of a map has more than `most` tokens, or a row too many."""
+        if self.is_row:
+            return svg_row(self.weights[0], self.key_tokens, largest=largest, size=size)
+        return svg_map(self.weights, self.query_tokens, self.key_tokens, largest=largest, row=self.row, most=most)
+
+    def to_figure(self, largest: float) -> go.Figure:
+        """Returns the panel as a plotly figure with colors, or bars, up to `largest`."""
+        if self.is_row:
+            lowest = min(0.0, float(np.nanmin(self.weights)))
+            return row_bars(self.weights[0], self.key_tokens, lowest=lowest, highest=largest).figure
+        return heatmap(self.weights, self.query_tokens, self.key_tokens, largest=largest).figure
+
+
+@dataclass(frozen=True, eq=False)
+class PageView:
+    """The panels of a page in the order in which they are drawn, and its quantities."""
+
+    panels: tuple[Panel, ...]
+    quantities: Quantities
+    predicted: bool = False  # whether the reader predicts the pinned row before it is shown
+    colors: ColorRange = ColorRange.SHOWN  # up to 1, or up to the largest weight of the panels
+
+    @cached_property
+    def largest(self) -> float:
+        """The upper end of the color scale, which all maps share."""
+        return self.colors.end([panel.weights for panel in self.maps])
+
+    @property
+    def maps(self) -> tuple[Panel, ...]:
+        """The panels of weights, without differences."""
+        return tuple(panel for panel in self.panels if not panel.is_difference)
+
+    def end(self, panel: Panel) -> float:
+        """Returns the upper end of the color scale of a panel."""
+        return largest_weight([panel.weights]) if panel.is_difference else self.largest
+
+    def to_svg(self) -> str:
+        """Returns the panels as one SVG element. Raises ValueError if one is too large for that."""
+        return str(svg_panels([(panel.title, panel.to_svg(self.end(panel))) for panel in self.panels]))
+
+    def to_html(self) -> str:
+        """Returns the panels as one HTML page with interactive figures, which works offline."""
+        return figures_page([(panel.title, panel.to_figure(self.end(panel))) for panel in self.panels])
+
+    def save(self, path: str | Path) -> None:
+        """Writes the panels to a file: .svg, .pdf, .html, .npz or .csv. Raises ValueError for another ending, or if the
+        panels cannot be written so."""
+        path = Path(path)
+        writers: dict[str, Callable[[], str | bytes]] = {
+            ".svg": self.to_svg,
+            ".pdf": lambda: as_pdf(self.to_svg()),
+            ".html": self.to_html,
+            ".npz": self._npz,
+            ".csv": self._csv,
+        }
+        if path.suffix not in writers:
+            raise ValueError(
+                _(
+                    "{name} has no ending that can be written; expected is one of {endings}.",
+                    name=quoted(path.name),
+                    endings=enumeration([*writers]),
+                )
+            )
+        content = writers[path.suffix]()
+        write_whole(path, content.encode() if isinstance(content, str) else content)
+
+    def _repr_html_(self) -> str:
+        return self.to_svg()
+
+    def _npz(self) -> bytes:
+        first = self.maps[0]
+        if any(panel.weights.shape != first.weights.shape for panel in self.maps):
+            raise ValueError(_("These panels have different sizes. Save them as .svg or .html."))
+        return as_npz(np.stack([panel.weights for panel in self.maps]), first.query_tokens, first.key_tokens)
+
+    def _csv(self) -> bytes:
+        if len(self.maps) > 1:
+            raise ValueError(
+                _("A CSV file has one map, and this view has {count}. Save them as .npz.", count=len(self.maps))
+            )
+        panel = self.maps[0]
+        return as_csv(panel.weights, panel.query_tokens, panel.key_tokens)
+
+
+def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
+    """Returns a head map as a panel. A row of a map in fewer cells is not marked."""
+    return Panel(title, head_map.weights, *head_map.labels, None if head_map.downsampled else row)
+
+
+def difference_panel(before: Panel, after: Panel, title: str) -> Panel:
+    """Returns the second panel minus the first, of equal size."""
+    change = difference(before.weights, after.weights).numpy()
+    return replace(before, title=title, weights=change, is_difference=True)
+
+
+def quantities_by_panel(panels: Sequence[Panel], row: int | None) -> Quantities:
+    """Returns the quantities of a row of several panels, each followed by the title of its panel."""
+    if row is None or not panels:
+        return {}
+    return rows_quantities(panels[0].key_tokens, {f" under {each.title}": each.weights[row] for each in panels})

@@ -1,0 +1,96 @@
+"""The pages whose views are computed from a link."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from attnviz.formatting import enumeration, quoted
+from attnviz.language import _
+from attnviz.lessons.lesson_tables import parse_address
+from attnviz.link import Link
+from attnviz.result_cache import result_cache
+from attnviz.state.explore import ExploreState
+from attnviz.state.head_state import HeadState
+from attnviz.state.lookup import LookupState
+from attnviz.state.masks import MasksState
+from attnviz.state.models import ModelsState
+from attnviz.state.path import PathState
+from attnviz.state.scores import ScoresState
+from attnviz.state.source_field import layer
+from attnviz.state.state import State
+from attnviz.state.steps import StepsState
+from attnviz.state.transformer import TransformerState
+from attnviz.state.viewport import is_long
+from attnviz.views.explore import explore
+from attnviz.views.lookup import lookup
+from attnviz.views.masks import masks
+from attnviz.views.models import models
+from attnviz.views.page_view import PageView
+from attnviz.views.path import path
+from attnviz.views.scores import scores
+from attnviz.views.steps import steps
+from attnviz.views.transformer import transformer
+
+PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
+    "explore": (ExploreState, explore),
+    "lookup": (LookupState, lookup),
+    "steps": (StepsState, steps),
+    "path": (PathState, path),
+    "scores": (ScoresState, scores),
+    "masks": (MasksState, masks),
+    "transformer": (TransformerState, transformer),
+    "models": (ModelsState, models),
+}
+
+
+def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
+    """Returns the state of a page that the parameters of a link open. Raises ValueError for a page that has none."""
+    if page not in PAGES:
+        raise ValueError(
+            _(
+                "{page} is not a page with a view; expected is one of {pages}.",
+                page=quoted(page),
+                pages=enumeration([*PAGES]),
+            )
+        )
+    return PAGES[page][0].read(link)
+
+
+def view_of(page: str, state: State) -> PageView:
+    """Returns what a page shows in a state. Raises ValueError if that cannot be computed."""
+    if state.problem:
+        raise ValueError(state.problem)
+    return PAGES[page][1](state)
+
+
+def step_view(page: str, link: Link) -> PageView | None:
+    """Returns what a page shows in the state of a link, for the step of a lesson; None if there is nothing to show, or
+    a text whose map is too long for paper."""
+
+    def compute() -> PageView | None:
+        state = read_state(page, link)
+        is_too_long = isinstance(state, HeadState) and not state.problem and is_long(layer(state).inputs)
+        return None if is_too_long else view_of(page, state)
+
+    try:
+        return result_cache().once(compute, "view of a page", page, link)
+    except ValueError:  # the page shows something else then, with an error
+        return None
+
+
+def view(link: str) -> PageView:
+    """Returns what a page of the app shows when a link opens it, one of PAGES with its parameters; the address
+    before the page does not matter. A notebook shows its panels.
+
+    Raises ValueError for another page, or if nothing can be shown; warns about values that are not taken.
+
+    Example:
+        >>> masks = view("/masks?source=Toy&text=a+b+c&mask-a=causal&mask-b=full")
+        >>> [panel.title for panel in masks.panels], masks.quantities["cells added"]
+        (['A: causal', 'B: full', 'B − A'], 3.0)
+    """
+    page, parameters = parse_address(link)
+    state = read_state(page, parameters)
+    for sentence in state.refused:
+        warnings.warn(sentence, stacklevel=2)
+    return view_of(page, state)

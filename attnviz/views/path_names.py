@@ -1,0 +1,92 @@
+"""The names of layers and parts on the screen, and what each stage does, in a sentence."""
+
+from attnviz.language import N_, _
+from attnviz.masks import Causal, Mask
+from attnviz.path import Activation, Sublayer
+
+TITLES = {
+    "words": N_("Words"),
+    "positions": N_("Positions"),
+    "segments": N_("Segments"),
+    "norm": N_("Norm"),
+    "queries": N_("Queries"),
+    "keys": N_("Keys"),
+    "values": N_("Values"),
+    "scores": N_("Scores"),
+    "weights": N_("Weights"),
+    "heads": N_("Head output"),
+    "concat": N_("Concat"),
+    "output": N_("Output"),
+    "hidden": N_("Hidden"),
+    "sum": N_("Add"),
+    "vectors": N_("Memory"),
+    "logits": N_("Logits"),
+}
+SENTENCES = {
+    "words": N_("Each word is looked up in a table: a learned vector."),
+    "positions": N_("Each position has a vector too, so that the order of the words is not lost."),
+    "segments": N_("One more vector says which text a token is from. Here there is one text."),
+    "norm": N_("Each row is brought to mean 0 and spread 1, then scaled by learned numbers."),
+    "queries": N_("A learned matrix makes a query of each row: what this word asks for."),
+    "keys": N_("Another matrix makes a key of each row: what this word can be found by."),
+    "values": N_("A third matrix makes a value of each row: what this word has to give."),
+    "scores": N_("Each query is compared with each key by a dot product, divided by √d_k."),
+    "weights": N_("Softmax turns each row of scores into weights that add up to 1."),
+    "heads": N_("Each row is a sum of the values, each times its weight."),
+    "concat": N_("The outputs of all heads stand side by side again."),
+    "output": N_("A learned matrix mixes what the heads found."),
+    "hidden": N_("Each row by itself goes into a wider space, and negative numbers become 0."),
+    "sum": N_("It is added to what came in: the residual connection."),
+    "vectors": N_("The encoder’s last vectors: keys and values of the decoder come from here."),
+    "logits": N_("The last row is compared with the vector of each French word."),
+}
+KINDS = {
+    "embedding": N_("Words and positions"),
+    "attention": N_("Self-attention"),
+    "cross": N_("Encoder–decoder attention"),
+    "network": N_("MLP"),
+}
+
+
+def layer_title(name: str) -> str:
+    """Returns the title of a layer, such as “Encoder layer 0”."""
+    stack, rest = (name.partition(" ")[i] for i in (0, 2))
+    if rest == "embedding":
+        return _("{stack} input", stack=_(stack.capitalize()))
+    return (
+        _("{stack} layer {layer}", stack=_(stack.capitalize()), layer=rest)
+        if rest
+        else {"memory": _("Memory"), "output": _("Next word")}[name]
+    )
+
+
+def sublayer_title(sublayer: Sublayer) -> str:
+    """Returns the title of a sublayer in its layer."""
+    return _(KINDS.get(sublayer.kind, "")) or layer_title(sublayer.name)
+
+
+def part_title(activation: Activation) -> str:
+    """Returns the title of a part, such as “Weights”."""
+    if activation.part == "output":
+        return _("Output") if activation.sublayer.endswith("network") else _("Output Wᴼ")
+    return _(TITLES[activation.part])
+
+
+def part_sentence(activation: Activation) -> str:
+    """Returns a sentence about what a part does."""
+    if activation.part == "output" and activation.sublayer.endswith("network"):
+        return _("Another matrix brings each row back to the width of the model.")
+    if activation.part == "hidden" and "GELU" in activation.formula:
+        return _("Each row by itself goes into a wider space, and negative numbers become almost 0 (GELU).")
+    return _(SENTENCES[activation.part])
+
+
+def look_sentence(sublayer: Sublayer, mask: Mask) -> str:
+    """Returns where the words of an attention sublayer look."""
+    if sublayer.kind == "cross":
+        return _("Each French word looks at the English words: orange lines, the thicker the more.")
+    if sublayer.stack == "encoder":
+        return _("Each word looks at all words and takes from them: blue lines, the thicker the more.")
+    if mask == Causal():
+        return _("Each French word looks at itself and at the words before it. The future is masked.")
+    return _("Each French word looks where the changed mask lets it.")

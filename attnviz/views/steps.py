@@ -1,0 +1,24 @@
+"""What Steps shows."""
+
+import numpy as np
+
+from attnviz.language import _
+from attnviz.lessons.checks import row_quantities
+from attnviz.state.steps import STEP_BY_STEP, StepsState, computed_steps
+from attnviz.views.page_view import PageView, Panel
+
+
+def steps(state: StepsState) -> PageView:
+    """Returns the weights of the head shown. Raises ValueError for another tab than the first, or if the example cannot
+    be written out."""
+    if state.part != STEP_BY_STEP:
+        raise ValueError(_("Only the first tab of Steps can be shown without the page."))
+    computed = computed_steps(state.example, state.edits)
+    inputs, row = computed.inputs, state.query
+    head = min(state.head_shown, inputs.heads - 1)
+    weights = computed.matrices[f"weights{head}"].values.numpy()
+    allowed = computed.mechanism(inputs, heads=[head]).allowed[0].numpy()
+    shown = np.where(allowed, weights, np.nan)
+    title = _("Weights of head {head}", head=head)
+    panel = Panel(title, shown, inputs.query_tokens, inputs.key_tokens, row)
+    return PageView((panel,), row_quantities(inputs.key_tokens, weights[row]))

@@ -1,0 +1,39 @@
+"""attnviz picture: what a link shows, in a file."""
+
+from pathlib import Path
+
+import pytest
+
+import attnviz
+from attnviz.command.picture import main
+
+LINK = "/masks?source=Toy&text=a+b+c&mask-a=full&mask-b=causal"
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "npz"])
+def test_a_link_becomes_a_file(tmp_path: Path, ending: str) -> None:
+    main([LINK, "-o", str(tmp_path / f"figure.{ending}")])
+    [file] = tmp_path.iterdir()
+    if ending == "svg":
+        assert file.read_text(encoding="utf-8") == attnviz.view(LINK).to_svg()
+    assert file.stat().st_size > 500
+
+
+def test_values_that_are_not_taken_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main([f"{LINK}&head=Head+99", "-o", str(tmp_path / "figure.svg")])
+    assert "attnviz picture: head = “Head 99” is not taken" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("link", "file", "sentence"),
+    [
+        ("/lessons", "figure.svg", "is not the address of a page"),
+        ("/explore?source=Upload", "figure.svg", "Upload vectors"),
+        (LINK, "figure.jpg", "has no ending"),
+        (LINK, "nowhere/figure.svg", "There is no folder"),
+    ],
+)
+def test_a_mistake_is_a_sentence(tmp_path: Path, link: str, file: str, sentence: str) -> None:
+    with pytest.raises(SystemExit, match=sentence):
+        main([link, "-o", str(tmp_path / file)])
+    assert not [*tmp_path.iterdir()]

@@ -1,0 +1,92 @@
+"""Views of links: the same numbers as the pages show."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from attnviz.lessons.checks import Quantities
+from attnviz.lessons.lesson_files import FOLDER, read_lessons
+from attnviz.lessons.lesson_tables import parse_address
+from attnviz.link import Link
+from attnviz.ui import quantities
+from attnviz.views.pages import PAGES, read_state, step_view, view_of
+from tests.support.app import open_page
+
+SHIPPED = [
+    (lesson.name, step.page, step.state)
+    for lesson in read_lessons(FOLDER)[0]
+    for step in lesson.steps
+    if step.state is not None and step.page in PAGES
+]
+OTHERS = [
+    "explore",
+    "explore?source=Toy&toy.heads=2&toy.width=8&text=a+b+c&mask=Sliding+window&mask.size=2&pinned=1+·+b&head=Head+1",
+    "explore?mask=Causal&score=Cosine&score.scale=3&normalizer=Top-k+softmax&normalizer.k=2",
+    "explore?head=Mean+of+heads&special-tokens=Hidden&layer=encoder+5&biases=ALiBi&biases=Soft+cap",
+    "explore?pinned=none",
+    "explore?text=One+cat.&layer=nowhere&head=Head+99&mask.size=x&score=%3Cb%3E",
+    "explore?source=Toy&toy.heads=999&toy.width=1e9&toy.rotary=half+split&toy.seed=nan",
+    "scores?similarities=Dot&similarities=Distance&mask=Causal&normalizer=Sparsemax",
+    "scores?look=Normalizers&mask=Sinks&softmax.temperature=2",
+    "masks?mask-a=band(2)&biases-a=ALiBi&normalizer=Sigmoid&score=Dot",
+    "lookup?table=1,0,5,cat;0,1,2,hen&query-x=9&query-y=0.55555&softness=T+%3D+0.3&similarity=General&w11=-1",
+    "lookup?similarity=Additive&seed=7&softness=hard",
+    "path?path-model=MiniLM&text=The+cat+sleeps.&open=encoder+3",
+    "transformer?english=the+king+does+not+sleep+.&word=2&encoder-head=Layer+0,+head+1&encoder-row=1+·+king",
+    "transformer?similarity=Additive&word=99&cross-head=nobody&encoder-row=7",
+    "transformer?tab=Before+attention&english=the+old+cat+sleeps+.",
+    "transformer?tab=Several+heads&heads-of=Encoder+self-attention&similarity=Dot",
+    "models?text=the+cat+sat&layer=encoder+1&head=Mean+of+heads&special-tokens=Hidden&colors=0+to+1",
+    "models?inspect=What+if&if-off=encoder+3,+head+1&if-mask=Causal&pinned=2+·+cat",
+    "models?inspect=Together&together=Rollout&rollout-to=encoder+2",
+    "models?inspect=Side+by+side&right-layer=encoder+5&right-head=Head+2&text=the+cat&right-text=the+dog",
+    "models?inspect=Needle&needle-words=60&needle-depth=0",
+    "steps?attention=Cross&sentence=a+b+c&d-k=2&heads=2&head-shown=Head+1&masked=Causal&query=2+·+c&biases=ALiBi",
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "state"),
+    [pytest.param(page, state, id=f"{i}-{name}") for i, (name, page, state) in enumerate(SHIPPED)]
+    + [pytest.param(*parse_address(text), id=str(i)) for i, text in enumerate(OTHERS)],
+)
+def test_a_page_has_the_same_numbers(page: str, state: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Callable[[], Quantities]] = []
+    monkeypatch.setattr(quantities, "publish", lambda compute, _query="": published.append(compute))
+    link: dict[str, list[str]] = {}
+    for name, value in state:
+        link.setdefault(name, []).append(value)
+    app = open_page(page, **link)
+    assert not app.exception
+    if ("part", "Why scale") in state:
+        with pytest.raises(ValueError, match="first tab"):
+            view_of(page, read_state(page, state))
+        return
+    view = view_of(page, read_state(page, state))
+    shown = published[-1]() if published else {}
+    assert view.quantities == pytest.approx(dict(shown), abs=1e-6)
+    for panel in view.panels:
+        assert panel.weights.shape == (len(panel.query_tokens), len(panel.key_tokens))
+        assert panel.row is None or np.isfinite(panel.weights[panel.row]).any()
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("explore?source=Upload", "Upload vectors"),
+        ("explore?source=Toy&text=", "There is no text yet"),
+        ("steps?sentence=a", "words"),
+    ],
+    ids=["upload", "empty", "steps"],
+)
+def test_a_state_without_a_picture_says_why(address: str, reason: str) -> None:
+    page, link = parse_address(address)
+    state = read_state(page, link)
+    assert reason in state.problem
+    with pytest.raises(ValueError, match=reason):
+        view_of(page, state)
+
+
+def test_what_does_not_fit_on_paper_is_left_out() -> None:
+    assert step_view(*parse_address("explore?text=" + "word+" * 800)) is None

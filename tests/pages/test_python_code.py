@@ -1,0 +1,67 @@
+"""Copy as Python: the lines show what the page shows."""
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.lessons.checks import Quantities
+from attnviz.ui import quantities
+from attnviz.ui.python_code import python_code
+from attnviz.views.page_view import PageView
+from attnviz.views.pages import PAGES
+from tests.support.app import open_page
+
+LINKS: dict[str, dict[str, str]] = {
+    "explore": {"source": "Toy", "text": "a (b) 'c' & d", "head": "Kopf 1", "mask": "Kausal"},
+    "scores": {"source": "Toy", "text": "a b c", "similarities": "Dot", "mask": "Causal"},
+    "masks": {"source": "Toy", "text": "a b c", "mask-a": "causal & (q - k < 2)", "mask-b": "~causal"},
+    "lookup": {"query-x": "0.25", "softness": "T = 0.3", "table": "1,0,5,cat;0,1,2,hen"},
+    "path": {"english": "I sleep .", "word": "2", "path-mask": "Voll", "open": "decoder 1"},
+    "transformer": {"english": "the king does not sleep .", "word": "5", "cross-head": "Schicht 1, Kopf 2"},
+    "steps": {"sentence": "a b c", "heads": "2", "head-shown": "Head 1"},
+    "models": {"text": "the cat sat", "second": "a dog", "layer": "Encoder 2", "head": "Kopf 5", "pinned": "2 · cat"},
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_lines_show_what_the_page_shows(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Callable[[], Quantities]] = []
+    monkeypatch.setattr(quantities, "publish", lambda compute, _query="": published.append(compute))
+    app = open_page(page, **LINKS[page], present="0")
+    assert not app.exception
+    code = python_code(page, tuple(LINKS[page].items()))
+    program, _, last = code.rpartition("\n")
+    names: dict[str, object] = {}
+    exec(program, names)
+    view = eval(last, names)
+    assert isinstance(view, PageView)
+    assert view.quantities == pytest.approx(dict(published[-1]()) if published else {}, abs=1e-6)
+
+
+def test_the_lines_are_behind_a_button_on_these_pages_alone() -> None:
+    for page, has_lines in (("explore", True), ("models", True), ("start", False)):
+        app = open_page(page)
+        assert (
+            len([one for one in app.get("popover") if one.proto.popover.label == "Copy as Python"]) == 1
+        ) == has_lines
+    with pytest.raises(ValueError, match="Upload vectors"):
+        python_code("explore", (("source", "Upload"),))
+    assert python_code("explore", ()) == "import attnviz\n\nattnviz.view('explore')"
+
+
+@pytest.mark.parametrize("key", ["text", "second"])
+def test_what_the_link_does_not_have_is_not_copied(key: str) -> None:
+    app = open_page("models")
+    app.text_area(key=key).set_value("the cat " * 255).run()
+    app.session_state["copy-as-python"] = True
+    app.run()
+    assert not app.exception
+    assert not lines(app)
+    assert "A text of more than 2,000 characters is not in the link." in " ".join(one.value for one in app.caption)
+    app.text_area(key=key).set_value("the cat").run()
+    assert "the+cat" in lines(app)[0]
+
+
+def lines(app: AppTest) -> list[str]:
+    return [code.value for code in app.code if code.language == "python"]

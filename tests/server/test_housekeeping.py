@@ -1,0 +1,99 @@
+"""Memory is freed while no page runs."""
+
+import asyncio
+import gc
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from attnviz import ui
+from attnviz.models.minilm import minilm
+from attnviz.server import housekeeping, scheduling, streamlit_internals
+from attnviz.text import EXAMPLE
+from attnviz.turns import HEAVY_WORK
+from attnviz.ui import cache
+
+
+@pytest.mark.parametrize(("run", "collections"), [(nullcontext, True), (scheduling.page_run, False)])
+def test_garbage_is_collected_while_no_page_runs(run, collections, monkeypatch):
+    purged, collected = [], []
+    serve(monkeypatch, lambda: purged.append(1), list)
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
+
+    async def until_purged() -> None:
+        freeing = asyncio.create_task(housekeeping.free_memory(lambda: None))
+        while len(purged) < 3 and not freeing.done():
+            await asyncio.sleep(0.001)
+        freeing.cancel()
+        await asyncio.gather(freeing, return_exceptions=True)
+
+    with run():
+        asyncio.run(until_purged())
+    assert len(purged) >= 3
+    assert bool(collected) == collections
+
+
+def serve(monkeypatch, expire, list_sessions) -> None:
+    """Lets the memory of a server be freed that has these functions."""
+    sessions = SimpleNamespace(
+        _session_storage=SimpleNamespace(_cache=SimpleNamespace(expire=expire)), list_sessions=list_sessions
+    )
+    server = SimpleNamespace(_session_mgr=sessions, media_file_mgr=SimpleNamespace(remove_orphaned_files=lambda: None))
+    monkeypatch.setattr(housekeeping, "EVERY", 0.001)
+    monkeypatch.setattr(streamlit_internals.runtime, "get_instance", lambda: server)
+
+
+def test_results_are_freed_once_the_last_session_has_ended(monkeypatch):
+    counts = iter([2, 1, 0, 0, 0])
+    freed, looked = [], []
+
+    def sessions() -> list[int]:
+        count = next(counts, 0)
+        looked.append(count)
+        return [0] * count
+
+    serve(monkeypatch, lambda: None, sessions)
+    monkeypatch.setattr(gc, "collect", lambda: None)
+    monkeypatch.setattr(housekeeping, "free_results", lambda drop: freed.append(looked[-1]))
+    monkeypatch.setattr(housekeeping, "return_memory", lambda: None)
+
+    async def until_freed() -> None:
+        freeing = asyncio.create_task(housekeeping.free_memory(lambda: None))
+        while len(looked) < 6 and not freeing.done():
+            await asyncio.sleep(0.001)
+        freeing.cancel()
+        await asyncio.gather(freeing, return_exceptions=True)
+
+    asyncio.run(until_freed())
+    assert looked[:5] == [2, 1, 0, 0, 0]
+    assert freed == [0]
+
+
+def test_what_was_computed_for_all_is_freed_but_the_example():
+    model = minilm()
+    model.layers("a text that nobody looks at any more")
+    kept = cache.VisitorResults(2)
+    kept.once(lambda: 1, "a result")
+    housekeeping.free_results(cache.drop_results)
+    assert model.has_captured(EXAMPLE)
+    assert not model.has_captured("a text that nobody looks at any more")
+    assert kept.once(lambda: 2, "a result") == 2
+
+
+def test_a_heavy_computation_keeps_the_server_from_being_idle():
+    with scheduling.computation(HEAVY_WORK + 1):
+        assert not scheduling.is_idle()
+    assert scheduling.is_idle()
+
+
+def test_what_pages_import_is_imported_before_the_first_visitor(monkeypatch):
+    """What is imported later would belong to the garbage collector, which would look at it every time."""
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(set(sys.modules)))
+    housekeeping.import_pages(ui)
+    files = Path(ui.__file__).parent.rglob("*.py")
+    modules = {file.stem for file in files} - {"__init__", "router"}
+    assert modules <= {name.rpartition(".")[-1] for name in frozen[0]}

@@ -1,0 +1,173 @@
+"""What replaces parts of Streamlit does what they did."""
+
+import asyncio
+import random
+import threading
+from types import SimpleNamespace
+
+import pytest
+from streamlit.runtime.media_file_manager import MediaFileMetadata
+from streamlit.testing.v1 import AppTest
+
+from attnviz.server import streamlit_internals
+from attnviz.server.streamlit_internals import REPLACEMENTS, Outbox, Replacement, digest
+
+
+@pytest.mark.parametrize("one", REPLACEMENTS, ids=lambda one: one.name)
+def test_streamlit_is_the_one_that_the_replacement_was_written_for(one):
+    found = {function.__qualname__: digest(function) for function in one.relies_on}
+    assert found == {function.__qualname__: known for function, known in one.relies_on.items()}
+
+
+def test_another_streamlit_is_left_as_it_is(monkeypatch):
+    class Other:
+        def send(self) -> str:
+            return "its own"
+
+    one = Replacement(Other, "send", lambda self: "another", {Other.send: "the digest of an older one"})
+    monkeypatch.setattr(streamlit_internals, "REPLACEMENTS", (one, one._replace(name="none", relies_on={len: "?"})))
+    assert streamlit_internals.speed_up() == []
+    assert Other().send() == "its own"
+
+
+def _page() -> None:
+    import streamlit as st
+    from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+    from attnviz.server.streamlit_internals import StateView
+
+    def compare() -> None:
+        state = get_script_run_ctx().session_state
+        view, whole = StateView(state), state._state.filtered_state
+        assert dict(view) == whole == {key: view[key] for key in view}, (dict(view), whole)
+        assert len(view) == len(whole)
+        assert repr(view) == repr(whole)
+        ids = {*state._state._keys()} - {*whole}
+        assert not any(key in view for key in (*ids, "never there", "$$STREAMLIT_INTERNAL_KEY_x"))
+
+    compare()
+    st.session_state["mine"] = st.session_state.get("mine", 0) + 1
+    st.session_state.setdefault("text", "first")
+    compare()
+    shown = st.checkbox("More", key="more")
+    compare()
+    st.text_input("Text", key="text")
+    st.slider("Without a key", 0, 9)
+    if shown:
+        st.selectbox("Choice", ["a", "b"], key="choice")
+        st.number_input("Number", key="number", value=None)
+    compare()
+    if st.button("Forget", key="forget"):
+        del st.session_state["mine"]
+    compare()
+
+
+def test_the_view_of_the_state_has_what_streamlits_own_has():
+    page = AppTest.from_function(_page).run()
+    page.checkbox[0].check().run()
+    page.selectbox[0].select("b").run()
+    page.number_input[0].set_value(3.0).run()
+    page.slider[0].set_value(4).run()
+    page.text_input[0].set_value("last").run()
+    page.button[0].click().run()
+    page.checkbox[0].uncheck().run()
+    assert not page.exception
+    assert page.session_state["text"] == "last"
+
+
+def test_messages_keep_their_order_and_none_is_lost():
+    delivered: list[tuple[int, int]] = []
+
+    def send(outbox: Outbox, thread: int) -> None:
+        chance = random.Random(thread)
+        for number in range(500):
+            outbox.add(lambda n=number: delivered.append((thread, n)), at_once=chance.random() < 0.1)
+
+    async def receive() -> None:
+        outbox = Outbox(asyncio.get_running_loop())
+        threads = [threading.Thread(target=send, args=(outbox, thread)) for thread in range(4)]
+        for thread in threads:
+            thread.start()
+        while len(delivered) < 2000:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(threads[-1].join)
+
+    asyncio.run(asyncio.wait_for(receive(), 60))
+    assert sorted(delivered) == [(thread, number) for thread in range(4) for number in range(500)]
+    for thread in range(4):
+        numbers = [number for one, number in delivered if one == thread]
+        assert numbers == sorted(numbers)
+
+
+def test_an_event_is_delivered_at_once_after_the_messages_before_it(monkeypatch):
+    monkeypatch.setattr(streamlit_internals, "DELAY", 3600.0)
+
+    async def deliver() -> list[str]:
+        outbox, delivered, is_over = Outbox(asyncio.get_running_loop()), [], asyncio.Event()
+        outbox.add(lambda: delivered.append("message"), at_once=False)
+        outbox.add(lambda: delivered.append("message 2"), at_once=False)
+        outbox.add(lambda: (delivered.append("end"), is_over.set()), at_once=True)
+        await asyncio.wait_for(is_over.wait(), 60)
+        outbox.add(lambda: delivered.append("too early"), at_once=False)
+        await asyncio.sleep(0)
+        return delivered
+
+    assert asyncio.run(deliver()) == ["message", "message 2", "end"]
+
+
+def test_a_message_after_the_server_has_stopped_is_dropped():
+    loop = asyncio.new_event_loop()
+    loop.close()
+    outbox = Outbox(loop)
+    outbox.add(lambda: None, at_once=False)
+    outbox.add(lambda: None, at_once=True)
+
+
+def test_the_server_is_woken_once_for_all_messages_that_wait():
+    woken = []
+
+    class Event(asyncio.Event):
+        def set(self) -> None:
+            woken.append(threading.get_ident())
+            super().set()
+
+    async def wake() -> None:
+        event = Event()
+        runtime = SimpleNamespace(
+            _get_async_objs=lambda: SimpleNamespace(eventloop=asyncio.get_running_loop(), need_send_data=event)
+        )
+        for _ in range(3):
+            streamlit_internals._wake_up(runtime)
+        assert len(woken) == 1
+        event.clear()
+        loop, waker = asyncio.get_running_loop(), threading.Thread(target=lambda: streamlit_internals._wake_up(other))
+        other = SimpleNamespace(_get_async_objs=lambda: SimpleNamespace(eventloop=loop, need_send_data=event))
+        waker.start()
+        await asyncio.wait_for(event.wait(), 60)
+
+    asyncio.run(wake())
+    assert woken == [threading.get_ident()] * 2
+
+
+def test_the_file_of_a_download_stays_for_a_while(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(streamlit_internals.time, "monotonic", lambda: now[0])
+    file = MediaFileMetadata()
+    streamlit_internals._mark_for_delete(file)
+    now[0] += streamlit_internals.KEPT - 1
+    streamlit_internals._mark_for_delete(file)
+    assert not file.is_marked_for_delete
+    now[0] += 1
+    streamlit_internals._mark_for_delete(file)
+    assert file.is_marked_for_delete
+
+
+def test_outside_of_a_run_there_is_no_link_and_no_session():
+    assert streamlit_internals.query_string() == ""
+    assert streamlit_internals.linked_texts("head") is None
+    assert not streamlit_internals.is_fragment_run()
+    assert streamlit_internals.connected_sessions() == 0
+    received = []
+    with streamlit_internals.messages_to(received.append):
+        streamlit_internals.set_linked_texts("head", ["Head 1"])
+    assert received == []

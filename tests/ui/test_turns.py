@@ -1,0 +1,43 @@
+"""Turns of models that are loaded: in the app as heavy work."""
+
+import pytest
+
+from attnviz.models import minilm, model_cache
+from attnviz.server import scheduling
+from attnviz.sources import Model
+from attnviz.ui import cache  # noqa: F401 - heavy work takes turns in the app
+from tests.support.tiny_models import TEXT
+
+pytestmark = pytest.mark.usefixtures("isolated")
+
+
+@pytest.fixture
+def free(monkeypatch) -> list[int]:
+    """The free heavy slots, at each load of a model."""
+    slots, load = [], model_cache.ModelFolder.load
+
+    def spy(folder):
+        slots.append(scheduling._heavy._free)
+        return load(folder)
+
+    monkeypatch.setattr(model_cache.ModelFolder, "load", spy)
+    yield slots
+    assert slots == [scheduling._heavy.slots - 1] * len(slots)
+    assert scheduling._heavy.is_unused
+
+
+def test_a_model_that_was_dropped_from_memory_is_loaded_again_as_heavy_work(saved, free) -> None:
+    source = Model(TEXT, str(saved / "bert"))
+    for _ in range(2):
+        model_cache.shared_cache.cache_clear()
+        source.layers()
+        source.layers()
+    assert len(free) == 2
+
+
+@pytest.mark.parametrize("ask", [lambda source: source.model(), lambda source: source.work, Model.layers])
+def test_the_default_model_is_loaded_as_heavy_work(ask, free, monkeypatch) -> None:
+    minilm._load.cache_clear()
+    ask(Model("a cat"))
+    ask(Model("a dog"))
+    assert len(free) == 1

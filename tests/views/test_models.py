@@ -1,0 +1,122 @@
+"""What a link to Models shows, without the page: each tab's maps are those of the library."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnviz
+from attnviz.analysis.aggregation import aggregate_heads, rollout
+from attnviz.analysis.head_maps import Aggregate, head_map
+from attnviz.layer import Layer
+from attnviz.masks import Causal
+from attnviz.models import model_cache
+from attnviz.models.intervention_run import run_with_interventions
+from attnviz.models.interventions import Intervention
+from attnviz.models.minilm import minilm
+from attnviz.sources.haystack import Haystack
+from attnviz.state.models import TWIN, ModelsState
+from attnviz.text import EXAMPLE
+from attnviz.views.page_view import PageView
+from tests.support.tiny_models import TEXT
+
+LAYERS = minilm().layers(EXAMPLE)
+
+
+def shown(link: str) -> PageView:
+    return attnviz.view(f"/models?{link}")
+
+
+def weights(layer: Layer, head: int) -> np.ndarray:
+    return head_map(layer.inputs, layer.mechanism, head).numpy()
+
+
+def near(view: PageView, *expected: np.ndarray) -> None:
+    for panel, one in zip(view.panels, expected, strict=True):
+        np.testing.assert_allclose(panel.weights, one, atol=1e-6)
+
+
+def test_the_first_tab_has_the_head_and_its_quantities() -> None:
+    view = shown("layer=encoder+2&head=Head+8&pinned=10+·+it")
+    near(view, weights(LAYERS[2], 8))
+    assert view.panels[0].row == 10
+    assert view.quantities["weight of animal"] == pytest.approx(weights(LAYERS[2], 8)[10, 2], abs=1e-6)
+
+
+def test_what_if_has_the_head_as_trained_and_changed() -> None:
+    changed = Intervention(Causal(), ablated=((1, 4),), layers=(3,))
+    after = run_with_interventions(minilm(), [changed], EXAMPLE).layers
+    view = shown("inspect=What+if&if-mask=Causal&if-off=encoder+1,+head+4&if-where=This+layer")
+    near(view, weights(LAYERS[3], 1), weights(after[3], 1))
+    assert [panel.title for panel in view.panels] == ["As trained: encoder 3, head 1", "Changed: encoder 3, head 1"]
+    unchanged = shown("inspect=What+if")
+    near(unchanged, weights(LAYERS[3], 1), weights(LAYERS[3], 1))
+
+
+@pytest.mark.parametrize("name", ["Mean", "Maximum", "Minimum"])
+def test_heads_are_taken_together(name: str) -> None:
+    heads = [(1, 3), *((2, head) for head in range(12))]
+    expected = aggregate_heads(LAYERS, heads, Aggregate[name.upper()])
+    chosen = "heads-together=encoder+2&heads-together=encoder+1,+head+3"
+    near(shown(f"inspect=Together&together={name}&{chosen}"), expected.numpy())
+
+
+def test_layers_are_rolled_out_and_values_weighted() -> None:
+    expected = rollout(LAYERS[:3])
+    near(shown("inspect=Together&together=Rollout&rollout-to=encoder+2"), expected.numpy())
+    lengths = LAYERS[3].inputs.value_of(1).norm(dim=-1).numpy()
+    near(shown("inspect=Together&together=Value-weighted"), weights(LAYERS[3], 1) * lengths)
+
+
+def test_both_sides_have_a_head_each() -> None:
+    right = minilm().layers(TWIN)
+    near(shown("inspect=Side+by+side"), weights(LAYERS[3], 1), weights(right[3], 1))
+    near(shown("inspect=Side+by+side&right-layer=encoder+5&right-head=Head+2"),
+         weights(LAYERS[3], 1), weights(right[5], 2))  # fmt: skip
+
+
+def test_a_model_with_fewer_layers_and_heads_has_its_last(saved: Path, isolated: None) -> None:
+    state = ModelsState(inspect="Side by side", layer=5, head=11, right_model=str(saved / "gpt2"), right_text=TEXT)
+    last = model_cache.model(str(saved / "gpt2")).layers(TEXT)[-1]
+    assert state.right_selection.title == f"{last.name}, head {last.inputs.heads - 1}"
+    assert ModelsState.read(state.link()) == state
+
+
+def test_the_needle_is_in_the_text_of_the_link() -> None:
+    layer = minilm().layers(Haystack(60, 0).text)[3]
+    near(shown("inspect=Needle&needle-words=60&needle-depth=0"), weights(layer, 1))
+
+
+def test_a_model_in_a_link_is_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_arguments: object) -> None:
+        raise AssertionError("a download")
+
+    monkeypatch.setattr("attnviz.models.hub.Hub.find", fetch)
+    monkeypatch.setattr("attnviz.models.hub.Hub.fetch", fetch)
+    for name, reason in (
+        ("org/model", "has to be downloaded first"),
+        ("/nowhere", "There is no folder"),
+        ("https://example.org/a/b", "not of the Hugging Face hub"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            shown(f"model={name}")
+    monkeypatch.setenv("ATTNVIZ_MODELS", "")
+    for name in ("org/model", "/nowhere"):
+        with pytest.raises(ValueError, match="shows only the models that its owner lists"):
+            shown(f"model={name}")
+
+
+def test_a_folder_has_its_own_attention(saved: Path, isolated: None) -> None:
+    layers = model_cache.model(str(saved / "gpt2")).layers(TEXT)
+    view = shown(f"model={saved / 'gpt2'}&text={TEXT}&layer={layers[1].name}&head=Head+2")
+    near(view, weights(layers[1], 2))
+
+
+def test_a_model_that_sees_reads_no_text(saved: Path, isolated: None) -> None:
+    layer = model_cache.model(str(saved / "vit")).layers()[0]
+    near(shown(f"model={saved / 'vit'}&text=ignored"), weights(layer, 0))
+
+
+def test_what_stays_in_the_session_is_not_written_into_a_link() -> None:
+    with pytest.raises(ValueError, match="A text of more than 2,000 characters is not in the link"):
+        ModelsState(text="the cat " * 255).link()

@@ -1,0 +1,95 @@
+"""Pages of a source whose layers are of both kinds: with queries and keys, and of weights alone."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import Inputs, Layer, Mechanism
+from attnviz.analysis.head_maps import Aggregate, Special
+from attnviz.layer import Fidelity, Kind, LayerId
+from attnviz.masks import Causal
+from attnviz.server.upload_memory import layer_bytes
+from attnviz.sources import Source
+from attnviz.state.explore import ExploreState
+from attnviz.state.masks import MasksState
+from attnviz.state.scores import ScoresState
+from attnviz.trace import Trace
+from attnviz.tracing.traces import trace_bytes
+from attnviz.ui import head_charts
+from attnviz.ui.models import grouped_query, layer_table
+from attnviz.views.explore import explore
+from attnviz.views.masks import masks
+from attnviz.views.scores import scores
+from attnviz.views.selected_maps import selected_map, selected_thumbnails
+from attnviz.weights_only import FixedWeights, WeightsOnly
+
+TOKENS = ("[CLS]", "it", "is", "so")
+WEIGHTS = torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(0)) / 4  # no row adds up to 1
+AXES = (TOKENS, TOKENS, (0,), (0,))
+
+
+@dataclass(frozen=True)
+class Mixed(Source):
+    """One layer of each kind."""
+
+    text: str = ""
+
+    def layers(self) -> list[Layer]:
+        vectors = torch.rand(3, 2, 4, 8, generator=torch.Generator().manual_seed(1))
+        return [
+            Layer(LayerId(index=0), Kind.SELF, Inputs(*vectors, *AXES), Mechanism(), Fidelity.VERIFIED),
+            Layer(LayerId(index=1), Kind.SELF, WeightsOnly(WEIGHTS, *AXES), FixedWeights(), Fidelity.WEIGHTS_ONLY),
+        ]
+
+
+def test_another_mask_changes_the_layers_with_queries_and_keys_alone() -> None:
+    state = ExploreState(source=Mixed(), layer=0, mask=Causal())
+    selection = replace(state.selection, all_layers=True)
+    assert selection.layer.mechanism == Mechanism(mask=Causal())
+    assert selection.layers[1].mechanism == FixedWeights()
+    assert np.isnan(selected_map(selection).weights[0, 1])
+    assert selected_thumbnails(selection)[2:].tobytes() == WEIGHTS.numpy().tobytes()
+
+
+def test_weights_are_drawn_and_saved_as_they_are(tmp_path: Path) -> None:
+    state = ExploreState(source=Mixed(), layer=1, head=1)
+    view = explore(state)
+    view.save(tmp_path / "map.npz")
+    saved = np.load(tmp_path / "map.npz")
+    arrays = [saved[name] for name in saved.files if saved[name].dtype.kind == "f"]
+    assert [array.tobytes() for array in arrays] == [WEIGHTS[1].numpy().tobytes()]
+    mean = ExploreState(source=Mixed(), layer=1, head=Aggregate.MEAN)
+    np.testing.assert_allclose(explore(mean).panels[0].weights, WEIGHTS.mean(0), rtol=1e-6)
+
+
+def test_what_would_change_a_mechanism_is_refused_in_a_sentence() -> None:
+    for view, kind in ((masks, MasksState), (scores, ScoresState)):
+        with pytest.raises(ValueError, match=r"^This layer has only weights.* cannot be changed\.$"):
+            view(kind(source=Mixed(), layer=1))
+    assert not ExploreState.mask.is_offered(ExploreState(source=Mixed(), layer=1))
+
+
+@pytest.mark.parametrize(
+    ("special", "note"),
+    [
+        (Special.HIDDEN, "[CLS] are hidden; the rows keep their weights."),
+        (Special.RESCALED, "[CLS] are hidden, and each row is rescaled to the sum it had with them."),
+    ],
+)
+def test_notes_say_nothing_of_how_the_weights_were_made(special: Special, note: str) -> None:
+    selection = ExploreState(source=Mixed(), layer=1, special_tokens=special).selection
+    assert head_charts._notes(selection, selected_map(selection)) == [note]
+
+
+def test_no_layer_of_weights_shares_keys_or_has_a_mask() -> None:
+    _, weights = Mixed().layers()
+    assert layer_table._layer_cells(weights) == ("2", "4", "—", "weights only")
+    assert not grouped_query.is_grouped(weights.inputs)
+
+
+def test_the_memory_of_a_layer_of_weights_is_that_of_the_weights() -> None:
+    weights = Mixed().layers()[1:]
+    assert layer_bytes(weights) == trace_bytes(Trace(tuple(weights))) == WEIGHTS.nbytes
