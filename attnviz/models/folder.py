@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from attnviz.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
 from attnviz.formatting import grouped, quoted
@@ -19,6 +19,7 @@ from attnviz.models.readable_errors import as_value_error
 
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 TOKENIZER_BYTES = 128 << 20
+HEADER_BYTES = 32 << 20  # of a safetensors file, which safetensors would parse up to 100 MB
 MOST_FILES = 10_000
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -215,9 +216,13 @@ def _tensors(file: Path) -> Iterator[tuple[int, str]]:
     """Yields the number of parameters and the type of each tensor, from the header, which safetensors checks against
     the size of the file."""
     damaged = _("{name} was damaged or cut off; download it again", name=quoted(file.name))
-    with as_value_error(damaged), safe_open(file, "pt") as opened:
-        parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
-        tensors = [(math.prod(part.get_shape()), part.get_dtype()) for part in parts]
+    with as_value_error(damaged):
+        with file.open("rb") as beginning:
+            if int.from_bytes(beginning.read(8), "little") > HEADER_BYTES:
+                raise SafetensorError("header too large")
+        with safe_open(file, "pt") as opened:
+            parts = [opened.get_slice(name) for name in opened.keys()]  # noqa: SIM118
+            tensors = [(math.prod(part.get_shape()), part.get_dtype()) for part in parts]
     for count, kind in tensors:
         if kind not in TYPES:
             raise ValueError(

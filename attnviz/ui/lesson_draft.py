@@ -2,6 +2,7 @@
 too long for a link."""
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ class Draft:
     edition: int = 0  # a text that the form has not written is a new one, with widgets of its own
     steps: list[int] = field(default_factory=list)  # by which the widgets of a step are found wherever it stands
     made: int = 0  # steps so far
+    replaced: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # the last texts before changes in the form
 
     @property
     def name(self) -> str:
@@ -44,6 +46,12 @@ class Draft:
         self.text = text
         self.edition += 1
         self.steps = []
+        self.replaced.clear()
+
+    def change_in_form(self, text: str) -> None:
+        """Sets a text that is from the form."""
+        self.replaced.append(self.text)
+        self.text = text
 
     def step_keys(self, count: int) -> list[int]:
         """Returns the numbers of the widgets of so many steps."""
@@ -76,12 +84,14 @@ def is_linked(draft: Draft) -> bool:
     return linked_name() == draft.name or not opens_in_place()
 
 
-def take_typed_text(draft: Draft) -> None:
-    """Takes the text that was typed since the last run. A browser that has not drawn that run yet sends the text and the
-    link of a run before, which nobody has typed."""
+def take_typed_text(draft: Draft, *, is_form_changed: bool = True) -> bool:
+    """Takes the text that was typed since the last run, and returns whether there is one. With a change in the form, a
+    browser that has not drawn the last run sends a text that the form has replaced, which nobody has typed."""
     typed = read_widget(TEXT)
-    if typed not in (None, draft.text) and name_in_link(typed) != linked_name():
-        draft.replace_text(typed)
+    if typed in (None, draft.text) or (typed in draft.replaced) == is_form_changed:
+        return False
+    draft.replace_text(typed)
+    return True
 
 
 def show_in_link(draft: Draft) -> None:

@@ -140,6 +140,7 @@ def header(folder, text, follows=b""):
     [
         (b"", b"", "header too small"),
         (b"\xff" * 8, b"{}", "header too large"),
+        ("{}" + " " * (32 << 20), b"", "header too large"),
         (struct.pack("<Q", 100), b"{}", "invalid header length"),
         ("[" * 100_000, b"", "invalid JSON in header"),
         ("[1]", b"", "invalid JSON in header"),

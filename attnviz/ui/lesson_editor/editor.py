@@ -120,7 +120,9 @@ def _show_form(draft: Draft) -> list[DeltaGenerator]:
         return []
     edited, slots = edit_lesson(draft, table)
     if edited != table:
-        draft.text = table_text(edited)
+        draft.change_in_form(table_text(edited))
+    elif lesson_draft.take_typed_text(draft, is_form_changed=False):
+        st.rerun()
     return slots
 
 

@@ -77,8 +77,8 @@ def _change_steps(draft: Draft, change: Callable[[list[StepEntry], Draft], None]
     every = [*zip(steps, step_places(table), draft.step_keys(len(steps)), strict=True)]
     change(every, draft)
     draft.steps = [key for _step, _place, key in every]
-    draft.text = table_text(
-        with_steps(table, [step for step, _place, _key in every], [place for _step, place, _key in every])
+    draft.change_in_form(
+        table_text(with_steps(table, [step for step, _place, _key in every], [place for _step, place, _key in every]))
     )
     write_widget(TEXT, draft.text)
 
