@@ -1,4 +1,4 @@
-"""The words of the interface in the language of the person who reads them: gettext catalogues in attnviz/languages/.
+"""The words of the interface in the language of the person who reads them: gettext translations in attnviz/languages/.
 
 English texts are the names of the messages. What is put into a text has a name, `_("{count} tokens", count=4)`,
 so that a translation can put it elsewhere; text from outside is such a value, and never a message. The language belongs
@@ -29,7 +29,7 @@ def current_language() -> str:
 
 
 def set_language(code: str) -> None:
-    """Sets the language of this thread. Raises ValueError if there is no such catalogue."""
+    """Sets the language of this thread. Raises ValueError if there are no translations into it."""
     if code not in LANGUAGES:
         raise ValueError(f"There is no language {code!r}; there are {', '.join(LANGUAGES)}.")
     _language.set(code)
@@ -58,17 +58,17 @@ def language(code: str) -> Iterator[None]:
 
 
 def _(message: str, /, **values: object) -> str:
-    """Returns a message in the current language, with values in the places that it names; one that no catalogue has is
+    """Returns a message in the current language, with values in the places that it names; one that is not translated is
     English.
 
     Without values the braces of a message stay as they are, such as those of a formula.
 
     Example:
         >>> with language("de"):
-        ...     _("Head {head}", head=4), _("{count} words that no catalogue has", count=7)
-        ('Kopf 4', '7 words that no catalogue has')
+        ...     _("Head {head}", head=4), _("{count} words without a translation", count=7)
+        ('Kopf 4', '7 words without a translation')
     """
-    text = _catalogue(current_language()).gettext(message) if message else ""
+    text = _translations(current_language()).gettext(message) if message else ""
     return text.format(**values) if values else text
 
 
@@ -80,12 +80,12 @@ def plural(one: str, many: str, count: int, /, **values: object) -> str:
         >>> plural("{count} token", "{count} tokens", 4096, count="4,096")
         '4,096 tokens'
     """
-    text = _catalogue(current_language()).ngettext(one, many, count)
+    text = _translations(current_language()).ngettext(one, many, count)
     return text.format(**values) if values else text
 
 
 def N_(message: str) -> str:
-    """Marks a message for the catalogues, and returns it as it is: it is translated where it is shown."""
+    """Marks a message for translation, and returns it as it is: it is translated where it is shown."""
     return message
 
 
@@ -107,11 +107,11 @@ def option_name(option: str, code: str | None = None) -> str:
     code = code or current_language()
     if code == ENGLISH or not option:
         return option
-    catalogue = _catalogue(code)
-    if (whole := catalogue.gettext(option)) != option:
+    translations = _translations(code)
+    if (whole := translations.gettext(option)) != option:
         return whole
     numbers = iter(re.findall(r"[0-9]+", option))
-    translation = catalogue.gettext(re.sub(r"[0-9]+", "#", option))
+    translation = translations.gettext(re.sub(r"[0-9]+", "#", option))
     return re.sub("#", lambda _: next(numbers, "#"), translation)
 
 
@@ -165,5 +165,5 @@ def script_words(code: str) -> str:
 
 
 @cache
-def _catalogue(code: str) -> gettext.NullTranslations:
+def _translations(code: str) -> gettext.NullTranslations:
     return gettext.NullTranslations() if code == ENGLISH else gettext.translation(DOMAIN, FOLDER, [code])

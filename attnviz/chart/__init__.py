@@ -100,7 +100,7 @@ def _as_json(spec: Any) -> dict[str, Any]:
         for name, value in values.items()
         if isinstance(value, Mapping)
     }
-    if isinstance(spec, CellSentences | ChangeSentences):  # templates of the catalogue
+    if isinstance(spec, CellSentences | ChangeSentences):  # translated templates
         values = {name: _(template) for name, template in values.items()}
     head = {"mode": spec.mode} if hasattr(spec, "mode") else {}
     return head | {re.sub("_(.)", lambda match: match[1].upper(), name): value for name, value in values.items()}

@@ -1,7 +1,7 @@
-// The words of the interface in the language of the page: the server puts its catalogue into the page, none for English.
+// The words of the interface in the language of the page: the server puts its translations into the page, none for English.
 
 /** @type {Record<string, string | Record<string, string>>} */
-const catalogue = JSON.parse(globalThis.document?.getElementById("attnviz-words")?.textContent || "{}");
+const translations = JSON.parse(globalThis.document?.getElementById("attnviz-words")?.textContent || "{}");
 
 /** @typedef {Record<string, string | number>} Values */
 
@@ -11,7 +11,7 @@ const catalogue = JSON.parse(globalThis.document?.getElementById("attnviz-words"
  * @param {Values} [values]
  */
 export function _(message, values = {}) {
-  const text = catalogue[message];
+  const text = translations[message];
   return filled(typeof text === "string" ? text : message, values);
 }
 
@@ -23,7 +23,7 @@ export function _(message, values = {}) {
  * @param {Values} [values]
  */
 export function plural(one, many, count, values = {}) {
-  const forms = catalogue[one];
+  const forms = translations[one];
   if (typeof forms !== "object") return filled(count === 1 ? one : many, { count, ...values });
   return filled(forms[new Intl.PluralRules(document.documentElement.lang).select(count)] ?? forms.other, { count, ...values });
 }

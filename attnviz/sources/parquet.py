@@ -24,7 +24,7 @@ TOKENS = ("token", "tokens", "query_tokens", "key_tokens")
 
 
 def N_(message: str) -> str:
-    """Marks a message for the catalogues; who reads the answer of this process translates it."""
+    """Marks a message for translation; who reads the answer of this process translates it."""
     return message
 
 

@@ -74,7 +74,7 @@ def handout_file(lesson: Lesson, app: str) -> str:
 
 
 def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
-    """Returns the questions and the answers of a lesson, in its language if that has a catalogue. Its
+    """Returns the questions and the answers of a lesson, in its language if that has translations. Its
     pictures are SVG elements, or images where those are not allowed."""
     own = lesson.language.partition("-")[0].lower()
     paper = _Paper(lesson, app, as_images)

@@ -1,4 +1,4 @@
-"""The catalogues of the interface's words: what is translated is correct and compiled; what is not is counted."""
+"""The translations of the interface's words: what is translated is correct and compiled; what is not is counted."""
 
 import ast
 import gettext
@@ -11,7 +11,7 @@ import pytest
 from babel.messages import Catalog
 
 from attnviz.language import ENGLISH, LANGUAGES
-from docs.tools.catalogue import (
+from docs.tools.translations import (
     FOLDERS,
     ROOT,
     SCRIPT_MESSAGE,
@@ -128,14 +128,14 @@ def test_translations_begin_and_end_as_the_messages_do(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", OTHERS)
-def test_the_compiled_catalogue_is_that_of_the_text(code: str) -> None:
-    assert path(code).with_suffix(".mo").read_bytes() == compiled(read(code)), "python -m docs.tools.catalogue"
+def test_the_compiled_translations_are_those_of_the_text(code: str) -> None:
+    assert path(code).with_suffix(".mo").read_bytes() == compiled(read(code)), "python -m docs.tools.translations"
 
 
 @pytest.mark.parametrize("code", OTHERS)
 def test_scripts_read_the_same_translations(code: str) -> None:
     written = path(code).with_suffix(".json").read_text(encoding="utf-8")
-    assert written == of_scripts(read(code)), "python -m docs.tools.catalogue"
+    assert written == of_scripts(read(code)), "python -m docs.tools.translations"
     words = json.loads(written)
     assert all(text["one"] and text["other"] for text in words.values() if isinstance(text, dict))
     assert words["Reset zoom"] == "Zoom zurücksetzen"
@@ -157,7 +157,7 @@ def test_scripts_show_no_text_that_is_no_message() -> None:
 
 
 def test_no_message_is_put_together_before_it_is_looked_up() -> None:
-    """An f-string or a formatted text is in no catalogue. Values are arguments."""
+    """An f-string or a formatted text is in no translation. Values are arguments."""
     wrong = []
     for file in (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(syntax_tree(file)):
@@ -184,7 +184,7 @@ def test_no_parameter_in_a_script_hides_the_function_of_words() -> None:
 
 
 def test_errors_of_masks_are_messages() -> None:
-    """No sentence of a MaskError, and no part of one, is a text that no catalogue can have."""
+    """No sentence of a MaskError, and no part of one, is a text that no translation can have."""
     wrong = []
     for name in ("parser", "mask_mod"):
         for node in ast.walk(syntax_tree(ROOT / f"attnviz/masks/{name}.py")):

@@ -1,8 +1,8 @@
-"""The catalogues of the interface's words: extracted from the code into .po files, compiled into .mo files for Python
+"""The translations of the interface's words: extracted from the code into .po files, compiled into .mo files for Python
 and into .json files for scripts.
 
-`python -m docs.tools.catalogue` adds new messages to the catalogues, without a translation, and removes those that the
-code no longer has; it counts and names both. A message without a translation is shown in English.
+`python -m docs.tools.translations` adds new messages to the .po files, without a translation, and removes those that
+the code no longer has; it counts and names both. A message without a translation is shown in English.
 """
 
 import ast
@@ -42,7 +42,7 @@ COMPONENT_MESSAGE = re.compile(r'(?:title|aria-label)="([^"]+)"|<button[^>]*>([^
 
 
 def extracted() -> Catalog:
-    """Returns a catalogue of all messages of the code, and of what follows from its classes: names, help, labels."""
+    """Returns a template of all messages of the code, and of what follows from its classes: names, help, labels."""
     catalog = Catalog(project=DOMAIN, version=__version__, charset="utf-8")
     for file in sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         for message in marked_messages(syntax_tree(file)):
@@ -127,25 +127,25 @@ def class_messages() -> Iterator[tuple[str, str]]:
 
 
 def path(code: str) -> Path:
-    """Returns the path of the catalogue of a language."""
+    """Returns the path of the translations of a language."""
     return FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
 def read(code: str) -> Catalog:
-    """Returns the catalogue of a language."""
+    """Returns the translations of a language."""
     with path(code).open("rb") as file:
         return pofile.read_po(file, locale=code)
 
 
 def compiled(catalog: Catalog) -> bytes:
-    """Returns a catalogue as gettext reads it."""
+    """Returns translations as gettext reads it."""
     file = io.BytesIO()
     write_mo(file, catalog)
     return file.getvalue()
 
 
 def of_scripts(catalog: Catalog) -> str:
-    """Returns what the browser reads of a catalogue, which are the messages of scripts and of HTML: JSON of
+    """Returns what the browser reads of translations, which are the messages of scripts and of HTML: JSON of
     translations, of those with a number by CLDR's names of its rules, such as one and other."""
     texts: dict[str, str | dict[str, str]] = {}
     for message in catalog:
@@ -161,7 +161,7 @@ def of_scripts(catalog: Catalog) -> str:
 
 
 def update(catalog: Catalog, messages: Catalog) -> str:
-    """Gives the catalogue of a language these messages and no others; returns a report of those that have no
+    """Gives the translations of a language these messages and no others; returns a report of those that have no
     translation, and of those that were removed. Translations of removed messages are not kept."""
     created = catalog.creation_date  # kept, or else each extraction would change it
     catalog.update(messages, no_fuzzy_matching=True)
@@ -181,7 +181,7 @@ def update(catalog: Catalog, messages: Catalog) -> str:
 
 
 def write(code: str) -> str:
-    """Brings the catalogue of a language up to date; returns the report of `update`."""
+    """Brings the translations of a language up to date; returns the report of `update`."""
     catalog = read(code) if path(code).exists() else Catalog(locale=code, project=DOMAIN, charset="utf-8")
     report = update(catalog, extracted())
     path(code).parent.mkdir(parents=True, exist_ok=True)
