@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
 from attnviz.text import shorten_token
 from attnviz.trace import Trace
+from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
@@ -244,7 +245,7 @@ class LoadedModel:
             return inputs, trace
 
     def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        size = _bytes(trace)
+        size = layer_bytes(trace)
         with self._reading:
             self._examples[key] = inputs, trace, size
             while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
@@ -255,12 +256,3 @@ def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str 
     """Returns the second text, or None, and a key for the example."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
-
-
-def _bytes(value: Any) -> int:
-    """Returns the memory of all tensors within a value."""
-    if isinstance(value, Tensor):
-        return value.untyped_storage().nbytes()
-    if isinstance(value, list | tuple):
-        return sum(map(_bytes, value)) if not value or not isinstance(value[0], str | int | float | bool) else 0
-    return sum(_bytes(getattr(value, field.name)) for field in fields(value)) if is_dataclass(value) else 0

@@ -10,6 +10,7 @@ from attnviz.formatting import byte_size
 from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.settings import all_uploads_bytes
+from attnviz.trace.memory import layer_bytes
 
 
 class UploadMemory:
@@ -61,10 +62,3 @@ class UploadMemory:
         while self._releases:
             self._total -= self._releases.popleft()
         return self._total
-
-
-def layer_bytes(layers: Sequence[Layer]) -> int:
-    """Returns the memory of the tensors of layers in bytes; tensors that share memory count once."""
-    inputs = [tensor for layer in layers for tensor in layer.inputs.tensors.values()]
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in inputs}
-    return sum(storages.values())

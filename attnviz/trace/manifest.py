@@ -14,7 +14,7 @@ from attnviz.text import shorten_token
 from attnviz.trace.layer_file import check_regular
 
 NAME = "trace.json"
-FORMAT, VERSION = "attnviz trace", 2  # 1 has weights as queries of an identity matrix
+FORMAT, VERSION = "attnviz trace", 1
 MOST_BYTES = 48 << 20  # of trace.json, where a million tokens take about 16
 MOST_LAYERS = 2_048
 MOST_TOKENS = 1 << 20  # as many positions as masks are made for
