@@ -15,8 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
+from attnviz.app_files import PACKAGE_PARENT
 from attnviz.formatting import byte_size, quoted
 from attnviz.language import _
+from attnviz.limited_process import ENVIRONMENT
 
 LOADING_SECONDS, SECONDS = 60, 10  # of loading a tokenizer, and of any other request
 STARTING_SECONDS = 60  # beside them, of the program that starts the processes, which imports transformers
@@ -42,16 +44,15 @@ class Launcher:
 
     def _start_program(self) -> None:
         self._control, theirs = socket.socketpair()
-        program = [sys.executable, "-I", str(Path(__file__).with_name("tokenizer_program.py")), str(BYTES)]
-        # Threads of NumPy and of the tokenizers library would not survive the fork, and gain nothing for one text.
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        program = [sys.executable, "-m", "attnviz.models.tokenizer_program", str(BYTES)]
         with theirs:
             self._program = subprocess.Popen(  # noqa: S603
                 program,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=environment,
+                cwd=PACKAGE_PARENT,
+                env=os.environ | ENVIRONMENT,
                 start_new_session=True,  # an interrupt in a notebook is not for it
             )
 

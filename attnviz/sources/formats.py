@@ -3,18 +3,13 @@
 import csv
 import io
 import json
-import os
-import struct
 import subprocess
-import sys
-import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +17,8 @@ import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
 from attnviz.language import N_, _
-from attnviz.npy import read_npy
+from attnviz.limited_process import run_program
+from attnviz.npy import DAMAGED, read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
     NARROW_TENSORS,
@@ -41,7 +37,6 @@ LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
 PARQUET_SECONDS = 30  # seconds that a parquet file may take
 PARQUET_READER = 128 << 20  # bytes that its reader takes itself
 MOST_PACKED = 16  # how many times as large as a parquet file its numbers may be
-REFUSED = 3  # exit status of parquet.py when it has written a sentence
 COLUMNS = "columns of the matrix"  # as parquet.py calls their names
 UNNAMED = ""  # the name of an array that has none
 
@@ -50,11 +45,7 @@ CELL_COST = 60
 JSON_COST = {b",": 32, b"[": 96, b'"': 32, b":": 64, b"{": 256}
 
 # What the libraries raise about bytes they cannot read, found by feeding them millions of damaged ones.
-UNREADABLE = (
-    *(ValueError, TypeError, LookupError, AssertionError, ArithmeticError, SyntaxError, MemoryError),
-    *(RuntimeError, OSError, EOFError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
-    safetensors.SafetensorError,
-)
+UNREADABLE = (*DAMAGED, zipfile.BadZipFile, zlib.error, safetensors.SafetensorError)
 
 
 class Budget:
@@ -254,28 +245,20 @@ def parquet_bytes(size: int, unpacked: int) -> int:
 
 def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
-    program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
-    memory = parquet_bytes(len(data), budget.left)
-    limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left), str(memory)]
-    # Another pool takes 1 GB at once, used or not, and NumPy starts threads that are never used.
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+    limits, memory = (MOST_TOKENS, LONGEST_TOKEN, budget.left), parquet_bytes(len(data), budget.left)
     try:
-        done = subprocess.run(  # noqa: S603
-            [*program, *limits], input=data, capture_output=True, timeout=PARQUET_SECONDS, env=environment
-        )
+        npz = run_program("attnviz.parquet", *limits, data=data, seconds=PARQUET_SECONDS, memory=memory)
     except subprocess.TimeoutExpired as error:
         raise ValueError(_("This .parquet file takes too long to read. Save it as .npz instead.")) from error
     except OSError as error:
         raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
-    if done.returncode == REFUSED:
-        sentence, values = json.loads(done.stdout)
-        shown = {name: quoted(one) if isinstance(one, str) else grouped(one) for name, one in values.items()}
-        raise ValueError(_(sentence, **shown))
-    if done.returncode:
-        raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
+    except subprocess.CalledProcessError as error:
+        raise ValueError(
+            _("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz.")
+        ) from error
     columns: tuple[str, ...] = ()
     has_tokens = False
-    for name, array in _read_npz(done.stdout, budget):
+    for name, array in _read_npz(npz, budget):
         has_tokens |= name.lower() in TOKEN_NAMES
         if name == COLUMNS:
             columns = check_tokens("columns", array)
