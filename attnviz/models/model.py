@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
@@ -112,12 +112,10 @@ class LoadedModel:
                 inputs = self._encode(text, pair, image)
                 trace = self._capture(inputs)
             if not trace:
-                raise ValueError(
-                    _(
-                        "Nothing of {name} can be shown. {reasons}",
-                        name=self.name,
-                        reasons=" ".join(trace.missing[:MOST_MISSING]),
-                    )
+                raise value_error(
+                    "Nothing of {name} can be shown. {reasons}",
+                    name=self.name,
+                    reasons=" ".join(trace.missing[:MOST_MISSING]),
                 )
             self._store(key, inputs, trace)
             return trace
@@ -167,8 +165,8 @@ class LoadedModel:
         """Returns the logits of the next token or of the labels, or the vector of the sentence. Logits of labels of
         tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
-            raise ValueError(
-                _("{name} gives neither a next token, nor labels, nor a vector of the whole sentence.", name=self.name)
+            raise value_error(
+                "{name} gives neither a next token, nor labels, nor a vector of the whole sentence.", name=self.name
             )
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
@@ -193,20 +191,18 @@ class LoadedModel:
         modality = self.modality
         if "picture" in modality:
             if self.image_inputs is None:
-                raise ValueError(
-                    _(
-                        "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
-                        name=self.name,
-                    )
+                raise value_error(
+                    "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
+                    name=self.name,
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
         elif image is not None:
-            raise ValueError(_("{name} reads text, and sees no pictures.", name=self.name))
+            raise value_error("{name} reads text, and sees no pictures.", name=self.name)
         if "text" in modality:
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:
-            raise ValueError(_("{name} sees pictures, and reads no text.", name=self.name))
+            raise value_error("{name} sees pictures, and reads no text.", name=self.name)
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
@@ -232,8 +228,8 @@ class LoadedModel:
         except NotImplementedError:
             raise
         except INPUT_ERRORS as error:
-            raise ValueError(
-                _("{name} fails on this example. The reason given is: {reason}", name=self.name, reason=reason(error))
+            raise value_error(
+                "{name} fails on this example. The reason given is: {reason}", name=self.name, reason=reason(error)
             ) from error
 
     def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:

@@ -16,7 +16,7 @@ import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.limited_process import run_program
 from attnviz.npy import DAMAGED, read_npy
 from attnviz.sources.arrays import (
@@ -57,11 +57,9 @@ class Budget:
     def spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise ValueError(
-                _(
-                    "This file would take more than {whole} of memory. Upload fewer or smaller arrays.",
-                    whole=byte_size(self.whole),
-                )
+            raise value_error(
+                "This file would take more than {whole} of memory. Upload fewer or smaller arrays.",
+                whole=byte_size(self.whole),
             )
 
 
@@ -71,8 +69,8 @@ def _report_damage(subject: str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
-        raise ValueError(
-            _("{subject} cannot be read: it was damaged or cut off. Save it again.", subject=subject)
+        raise value_error(
+            "{subject} cannot be read: it was damaged or cut off. Save it again.", subject=subject
         ) from error
 
 
@@ -96,26 +94,22 @@ def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
 def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     # Counted before zipfile lists the members: a long list is a bomb of its own.
     if data.count(b"PK\x01\x02") > MOST_ARRAYS:
-        raise ValueError(
-            _(
-                "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
-                MOST_ARRAYS=MOST_ARRAYS,
-            )
+        raise value_error(
+            "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
+            MOST_ARRAYS=MOST_ARRAYS,
         )
     with _report_damage("This .npz file"):
         archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
-            raise ValueError(
-                _("{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename))
+            raise value_error(
+                "{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename)
             )
         if member.flag_bits & 1:
-            raise ValueError(
-                _("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
-            )
+            raise value_error("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(
-                _("{filename} is packed in an unusual way. Save it with numpy.savez.", filename=quoted(member.filename))
+            raise value_error(
+                "{filename} is packed in an unusual way. Save it with numpy.savez.", filename=quoted(member.filename)
             )
         budget.spend(member.file_size)
     for member in archive.infolist():
@@ -129,7 +123,7 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
     size = int.from_bytes(data[:8], "little")
     with _report_damage("This .safetensors file"):
         if size > LARGEST_HEADER:
-            raise ValueError(_("too long a header"))
+            raise value_error("too long a header")
         tensors = safetensors.torch.load(data)
     for name, tensor in tensors.items():
         budget.spend(tensor.numel() * (tensor.element_size() if tensor.dtype in NARROW_TENSORS else 4))
@@ -146,16 +140,14 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
     try:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
-        raise ValueError(
-            _("Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num)
+        raise value_error(
+            "Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num
         ) from error
     table = read_rows(rows, delimiter)
     if len(table.matrix) > MOST_TOKENS:
-        raise ValueError(
-            _(
-                "This file has more than {MOST_TOKENS} rows, which is the most that can be shown.",
-                MOST_TOKENS=grouped(MOST_TOKENS),
-            )
+        raise value_error(
+            "This file has more than {MOST_TOKENS} rows, which is the most that can be shown.",
+            MOST_TOKENS=grouped(MOST_TOKENS),
         )
     if table.rows:
         yield "tokens", [*table.rows]
@@ -166,7 +158,7 @@ def _lines(data: bytes) -> Iterator[str]:
     try:
         yield from io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
     except UnicodeDecodeError as error:
-        raise ValueError(_(NOT_TEXT)) from error
+        raise value_error(NOT_TEXT) from error
 
 
 def _read_json(data: bytes, budget: Budget) -> NamedArrays:
@@ -175,9 +167,7 @@ def _read_json(data: bytes, budget: Budget) -> NamedArrays:
         yield UNNAMED, _nested("vectors", content)
         return
     if not isinstance(content, dict):
-        raise ValueError(
-            _("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
-        )
+        raise value_error("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
     for name, value in content.items():
         yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
@@ -189,20 +179,18 @@ def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
         # Whole numbers too are read as floats: Python refuses those of more than 4,300 digits.
         return json.loads(data.decode("utf-8-sig"), parse_int=float)
     except UnicodeDecodeError as error:
-        raise ValueError(_(NOT_TEXT)) from error
+        raise value_error(NOT_TEXT) from error
     except json.JSONDecodeError as error:
-        raise ValueError(
-            _(
-                "{subject} is not valid JSON in line {line}, character {character}. Write numbers, texts "
-                "in double quotes, and lists in square brackets.",
-                subject=subject,
-                line=error.lineno,
-                character=error.colno,
-            )
+        raise value_error(
+            "{subject} is not valid JSON in line {line}, character {character}. Write numbers, texts "
+            "in double quotes, and lists in square brackets.",
+            subject=subject,
+            line=error.lineno,
+            character=error.colno,
         ) from error
     except RecursionError as error:
-        raise ValueError(
-            _("{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.", subject=subject)
+        raise value_error(
+            "{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.", subject=subject
         ) from error
 
 
@@ -221,18 +209,16 @@ def _nested(name: str, value: object) -> np.ndarray:
                     else N_("{element} is not a list, but those before are. Write numbers in lists of the same length.")
                 )
                 length = len(entry) if isinstance(entry, list) else 0
-                raise ValueError(_(sentence, element=element, length=length, width=width))
+                raise value_error(sentence, element=element, length=length, width=width)
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
             content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
-            raise ValueError(
-                _(
-                    "{element_name} holds {content}, which is not a number.",
-                    element_name=element_name(name, np.unravel_index(i, shape)),
-                    content=content,
-                )
+            raise value_error(
+                "{element_name} holds {content}, which is not a number.",
+                element_name=element_name(name, np.unravel_index(i, shape)),
+                content=content,
             )
     return np.array(level, np.float64).reshape(shape)
 
@@ -249,12 +235,12 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     try:
         npz = run_program("attnviz.parquet", *limits, data=data, seconds=PARQUET_SECONDS, memory=memory)
     except subprocess.TimeoutExpired as error:
-        raise ValueError(_("This .parquet file takes too long to read. Save it as .npz instead.")) from error
+        raise value_error("This .parquet file takes too long to read. Save it as .npz instead.") from error
     except OSError as error:
-        raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
+        raise value_error("A .parquet file cannot be read on this computer now. Save it as .npz instead.") from error
     except subprocess.CalledProcessError as error:
-        raise ValueError(
-            _("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz.")
+        raise value_error(
+            "This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."
         ) from error
     columns: tuple[str, ...] = ()
     has_tokens = False
