@@ -17,6 +17,7 @@ from attnviz.formatting import grouped, quoted
 from attnviz.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
+INDEX = "model.safetensors.index.json"
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 TOKENIZER_BYTES = 128 << 20
 HEADER_BYTES = 32 << 20  # of a safetensors file, which safetensors would parse up to 100 MB
@@ -146,35 +147,38 @@ class WeightSizes:
 
 def weight_sizes(path: Path, name: str) -> WeightSizes:
     """Returns the sizes of the weights, from the headers of the files."""
-    whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
-    if whole.exists():
-        files = {whole}
-    elif index.exists():
-        weight_map = read_object(index, INDEX_BYTES).get("weight_map")
-        if not isinstance(weight_map, dict) or not weight_map:
-            raise value_error(
-                "{name} does not say which file holds which weights. Save the model again.", name=quoted(index.name)
-            )
-        files = set()
-        for shard in set(map(str, weight_map.values())):
-            if not SHARD.fullmatch(shard):
-                raise value_error(
-                    "{name} names {shard}, which is no file of this folder.",
-                    name=quoted(index.name),
-                    shard=quoted(shard),
-                )
-            if not (path / shard).is_file():
-                raise value_error(
-                    "{shard}, which holds some of the weights, is missing. Download it too.", shard=quoted(shard)
-                )
-            files.add(path / shard)
-    else:
-        raise _no_safetensors(path, name)
     tensors, parameters = 0, Counter[str]()
-    for count, kind in (tensor for file in sorted(files) for tensor in _tensors(file)):
+    for count, kind in (tensor for file in weight_files(path, name) for tensor in _tensors(file)):
         tensors += 1
         parameters[kind] += count
     return WeightSizes(dict(parameters), tensors)
+
+
+def weight_files(path: Path, name: str) -> list[Path]:
+    """Returns the files of the weights. Raises ValueError if one is missing, or their index is damaged."""
+    whole, index = path / "model.safetensors", path / INDEX
+    if whole.exists():
+        return [whole]
+    if not index.exists():
+        raise _no_safetensors(path, name)
+    weight_map = read_object(index, INDEX_BYTES).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise value_error(
+            "{name} does not say which file holds which weights. Save the model again.", name=quoted(index.name)
+        )
+    shards = sorted(set(map(str, weight_map.values())))
+    for shard in shards:
+        if not SHARD.fullmatch(shard):
+            raise value_error(
+                "{name} names {shard}, which is no file of this folder.",
+                name=quoted(index.name),
+                shard=quoted(shard),
+            )
+        if not (path / shard).is_file():
+            raise value_error(
+                "{shard}, which holds some of the weights, is missing. Download it too.", shard=quoted(shard)
+            )
+    return [path / shard for shard in shards]
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:

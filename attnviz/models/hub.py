@@ -26,18 +26,16 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm, validate_repo_id
 
-from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
 from attnviz.language import N_, _, value_error
 from attnviz.models import MINILM as MINILM
-from attnviz.models.folder import INDEX_BYTES, WeightSizes
+from attnviz.models.folder import INDEX, WeightSizes, weight_files
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
 ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
-INDEX = "model.safetensors.index.json"
 FILES = (
     *WEIGHTS,
     *(INDEX, "config.json", "generation_config.json", "adapter_config.json"),
@@ -200,17 +198,11 @@ HUB = Hub()
 
 def _is_complete(folder: Path) -> bool:
     """Returns whether a folder has the model's config and all files of its weights."""
-    if not (folder / "config.json").exists():
-        return False
-    if (folder / "model.safetensors").exists():
-        return True
     try:
-        places = read_object(folder / INDEX, INDEX_BYTES).get("weight_map")
-        return isinstance(places, dict) and all(
-            (folder / str(place)).exists() for place in {*map(str, places.values())}
-        )
-    except ValueError:  # no index, or none that can be read
+        weight_files(folder, folder.name)
+    except ValueError:
         return False
+    return (folder / "config.json").exists()
 
 
 def is_minilm(name: str) -> bool:

@@ -28,6 +28,7 @@ MOST_LAYERS = 64
 MOST_HEADS = 64
 MOST_NUMBERS = 4_096
 LIMITS = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", MOST_NUMBERS))
+LIMITS_OF_WEIGHTS = (*LIMITS[:3], ("keys", MOST_TOKENS))
 TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
 SUM_TOLERANCE = 0.05  # how far from 1 the sum of a row of weights may be that were rounded
 
@@ -154,7 +155,7 @@ def from_arrays(
                 label=_(READ_AS),
             )
         if reading == "weights" or (reading == "by name" and role == "weights"):
-            return _weights_only_layers(name, _split_layers("weights", array, 1), tokens, key_tokens)
+            return _weights_only_layers(name, _split_layers("weights", array, 1, LIMITS_OF_WEIGHTS), tokens, key_tokens)
         query = key = value = _split_layers(name, array, heads)
     elif {"query", "key"} <= by_role.keys() <= {"query", "key", "value"}:
         query, key, value = (
@@ -228,12 +229,6 @@ def _weights_only_layers(
                 highest=significant(highest, 4),
             )
     queries, keys = layers[0].shape[1:]
-    if keys > MOST_TOKENS:
-        raise value_error(
-            "weights has {keys} keys; at most {MOST_TOKENS} can be shown. Upload fewer columns.",
-            keys=grouped(keys),
-            MOST_TOKENS=grouped(MOST_TOKENS),
-        )
     kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
     names = _token_names(tokens, key_tokens, queries, keys)
     return [
@@ -242,9 +237,9 @@ def _weights_only_layers(
     ]
 
 
-def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
+def _split_layers(name: str, array: np.ndarray, heads: int, limits: Sequence[tuple[str, int]] = LIMITS) -> list[Tensor]:
     """Returns an array of 2 to 4 axes as layers of (heads, tokens, width). Raises ValueError if it is too large."""
-    for size, (axis, most) in zip(array.shape, LIMITS[-array.ndim :], strict=True):
+    for size, (axis, most) in zip(array.shape, limits[-array.ndim :], strict=True):
         if size > most:
             raise value_error(
                 "{name} has {size} {axis}; at most {most} can be shown. Upload fewer.",

@@ -10,7 +10,6 @@ from attnviz.bounded_json import read_object
 from attnviz.formatting import quoted
 from attnviz.layer import LayerId
 from attnviz.patch_grid import PatchGrid
-from attnviz.text import shorten_token
 from attnviz.trace.layer_file import check_regular
 
 NAME = "trace.json"
@@ -62,10 +61,6 @@ def text_of(content: dict[str, Any], name: str) -> str:
 def valid_text(text: str) -> str:
     """Returns a text without half characters, which cannot be sent to a browser."""
     return text.encode(errors="replace").decode()
-
-
-def token_of(text: str) -> str:
-    return shorten_token(valid_text(text))
 
 
 def parse_grid(described: object) -> PatchGrid | None:

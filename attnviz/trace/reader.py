@@ -13,6 +13,7 @@ from attnviz.formatting import enumeration, quoted
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.patch_grid import PatchGrid
+from attnviz.text import shorten_token
 from attnviz.trace.layer_file import map_tensors
 from attnviz.trace.manifest import (
     MOST_LAYERS,
@@ -23,7 +24,6 @@ from attnviz.trace.manifest import (
     parse_id,
     read_manifest,
     text_of,
-    token_of,
     valid_text,
 )
 from attnviz.trace.mapped_inputs import MappedInputs, MappedWeights
@@ -104,7 +104,7 @@ def _choice(described: dict[str, Any], name: str, kind: type[Member]) -> Member:
 
 
 def _axis(described: dict[str, Any]) -> TokenAxis:
-    tokens = tuple(token_of(token) for token in list_of(described, "tokens", str, MOST_TOKENS))
+    tokens = tuple(shorten_token(valid_text(token)) for token in list_of(described, "tokens", str, MOST_TOKENS))
     special, ids = (list_of(described, name, int, MOST_TOKENS) for name in ("special", "ids"))
     if not all(0 <= position < len(tokens) for position in special):
         raise ValueError(f"{NAME} names special tokens that are not there. Capture it again.")
