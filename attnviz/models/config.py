@@ -136,14 +136,11 @@ def limited_modules(name: str, tensors: int) -> Iterator[None]:
         if left < 0:
             raise TooManyModules
 
-    hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
-        yield
+        with register_module_module_registration_hook(count), register_module_parameter_registration_hook(count):
+            yield
     except TooManyModules:
         raise too_large(name) from None
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def build(

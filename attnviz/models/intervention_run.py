@@ -1,6 +1,7 @@
 """A Hugging Face model under interventions: the layers above a changed one get its changed output."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,13 +69,8 @@ def run_with_interventions(
     def keep_output(module: Any, args: Any, result: Any) -> None:
         outputs.append(model.extract_output(result))
 
-    with model.lock:
-        hook = model.model.register_forward_hook(keep_output) if model.outputs else None
-        try:
-            after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
-        finally:
-            if hook:
-                hook.remove()
+    with model.lock, model.model.register_forward_hook(keep_output) if model.outputs else nullcontext():
+        after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else _("It has other layers than before.")
         raise value_error("With this change {name} cannot be shown. {reason}", name=model.name, reason=reason)
