@@ -88,6 +88,10 @@ class MultiHeadCall:
             return output, weights
         return output.masked_fill(empty.transpose(0, 1), 0), weights.masked_fill(empty, 0)
 
+    def weights(self) -> Tensor:
+        """Returns the weights (sequences, heads, queries, keys) of torch's own function."""
+        return torch.cat([self.rows(sequence, 0, len(self.query))[1] for sequence in range(self.query.shape[1])])
+
     def projected(self, output: Tensor) -> Tensor:
         """Returns the module's output (queries, sequences, width) of one (sequences, queries, heads, width)."""
         weight, bias = self.arguments["out_proj_weight"], self.arguments["out_proj_bias"]
