@@ -79,7 +79,7 @@ class Job(Generic[T]):
     def run(self) -> None:
         """Computes the result, in the turns of the session that was the first to ask."""
         try:
-            with scheduling.background_computation(self._session, self._check, self._wait_at) as give_way:
+            with scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way:
 
                 def on_result(share: float, result: T) -> None:
                     self._check()
