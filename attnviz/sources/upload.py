@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -37,26 +36,16 @@ READ_AS = N_("Read as")
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True)
 class File:
-    """An uploaded file. Files are equal if their repr is: name, size and a digest of the content."""
+    """An uploaded file. Files are equal if their names and the digests of their contents are."""
 
     name: str
-    data: bytes
+    data: bytes = field(repr=False, compare=False)
+    sha256: str = field(init=False)
 
-    @cached_property
-    def _repr(self) -> str:
-        digest = hashlib.sha256(self.data).hexdigest()
-        return f"File(name={self.name!r}, size={len(self.data)}, sha256={digest})"
-
-    def __repr__(self) -> str:
-        return self._repr
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, File) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", hashlib.sha256(self.data).hexdigest())
 
 
 @dataclass(frozen=True)
