@@ -298,10 +298,9 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
     causes = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
-    kinds = tuple(map(type, causes))
 
     def is_a(*types: type) -> bool:
-        return any(issubclass(kind, types) for kind in kinds)
+        return any(isinstance(cause, types) for cause in causes)
 
     if is_a(GatedRepoError):
         return _(
