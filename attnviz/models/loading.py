@@ -72,16 +72,13 @@ class ModelFolder:
     def load(self) -> LoadedModel:
         """Loads the model. Raises ValueError if weights are missing or damaged."""
         tokenizer = self._start_tokenizer()  # which reads its files while the weights are read
-        *heads, base = self.classes
-        for auto in heads:
+        for auto in self.classes:
             model, missing = self._weights(auto)
             if not missing:
-                return self._make_model(model, self.outputs, tokenizer)
-            del model  # before there are two
-        model, missing = self._weights(base)
-        if missing:
-            examples = ", ".join(quoted(key) for key in sorted(missing)[:3])
+                break
             whole = len(model.state_dict())
+            del model  # before there are two
+        else:
             raise value_error(
                 "{count} of the {whole} weights of {name} are missing from its files or have "
                 "another shape, such as {examples}. Random numbers in their place would give a "
@@ -89,9 +86,23 @@ class ModelFolder:
                 count=len(missing),
                 whole=whole,
                 name=quoted(self.name),
-                examples=examples,
+                examples=", ".join(map(quoted, missing[:3])),
             )
-        return self._make_model(model, "" if heads else self.outputs, tokenizer)
+        if isinstance(tokenizer, TokenizerProcess):
+            try:
+                tokenizer.wait()
+            except ValueError:
+                tokenizer = None  # the model says so when it is given a text
+        return LoadedModel(
+            model,
+            tokenizer,
+            self.name,
+            outputs=self.outputs if auto is self.classes[0] else "",
+            pooling=self.pooling,
+            notes=self.notes,
+            folder=self.path,
+            most_tokens=self.most_tokens,
+        )
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
         with as_value_error(_("The weights of {name} cannot be read", name=quoted(self.name))):
@@ -123,23 +134,6 @@ class ModelFolder:
         if self.trusted:
             return transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
         return TokenizerProcess(self.name, self.path, self.config_json)
-
-    def _make_model(self, model: Any, outputs: str, tokenizer: Any) -> LoadedModel:
-        if isinstance(tokenizer, TokenizerProcess):
-            try:
-                tokenizer.wait()
-            except ValueError:
-                tokenizer = None  # the model says so when it is given a text
-        return LoadedModel(
-            model,
-            tokenizer,
-            self.name,
-            outputs=outputs,
-            pooling=self.pooling,
-            notes=self.notes,
-            folder=self.path,
-            most_tokens=self.most_tokens,
-        )
 
 
 def _memory(meta: Any) -> int:
