@@ -16,7 +16,7 @@ REFUSED = 3  # exit status of a program that has written why it refuses its inpu
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
-class Refusal(Exception):
+class InputRefusal(Exception):
     """A program refuses its input; the message is for the person at the screen."""
 
 
@@ -38,14 +38,14 @@ def run_program(module: str, *arguments: object, data: bytes, seconds: float | i
 
 
 def serve_input(compute: Callable[..., object]) -> None:
-    """Calls `compute`, which writes to standard output unless it raises Refusal, with the input and the arguments that
+    """Calls `compute`, which writes to standard output unless it raises InputRefusal, with the input and the arguments that
     `run_program` has given to this process."""
     language, memory, *arguments = sys.argv[1:]
     set_language(language)
     limit_memory(int(memory))
     try:
         compute(sys.stdin.buffer.read(), *arguments)
-    except Refusal as refusal:
+    except InputRefusal as refusal:
         sys.stdout.buffer.write(str(refusal).encode())
         sys.exit(REFUSED)
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from attnviz.formatting import grouped, quoted
 from attnviz.language import _
-from attnviz.limited_process import Refusal, serve_input
+from attnviz.limited_process import InputRefusal, serve_input
 
 COLUMNS = "columns of the matrix"  # the name of their names
 INDEX = re.compile(r"|__index_level_[0-9]+__|index|id|idx|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)
@@ -29,7 +29,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
     footer = file.metadata
     if footer.num_rows > rows:
-        raise Refusal(
+        raise InputRefusal(
             _(
                 "This file has {rows} rows; at most {most} can be shown.",
                 rows=grouped(footer.num_rows),
@@ -42,7 +42,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
     for field in file.schema_arrow:
         if not (_is_text(field.type) or _is_number(_item(field.type))):
-            raise Refusal(
+            raise InputRefusal(
                 _(
                     "Column {name} holds {kind}, not numbers or text. Remove it.",
                     name=quoted(field.name),
@@ -51,7 +51,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
             )
     unnamed = [name for name in texts if name.lower() not in TOKENS]
     if unnamed and len(texts) > 1:
-        raise Refusal(
+        raise InputRefusal(
             _("Column {name} holds text, and so does another. Name the tokens “tokens”.", name=quoted(unnamed[0]))
         )
     table = file.read(use_threads=False)
@@ -60,10 +60,12 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     for field, column in zip(table.schema, table.columns, strict=True):
         values = pc.list_flatten(column) if _item(field.type) != field.type else column
         if column.null_count or values.null_count:
-            raise Refusal(_("Column {name} has empty cells. Fill them, or remove the column.", name=quoted(field.name)))
+            raise InputRefusal(
+                _("Column {name} has empty cells. Fill them, or remove the column.", name=quoted(field.name))
+            )
         if values is not column:
             if len(pc.unique(pc.list_value_length(column))) > 1:
-                raise Refusal(
+                raise InputRefusal(
                     _("The lists in column {name} differ in length. Make them equally long.", name=quoted(field.name))
                 )
             yield field.name, values.to_numpy().reshape(len(column), -1)
@@ -71,7 +73,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
             name = "tokens" if field.name in unnamed else field.name
             yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
         elif field.name.lower() in TOKENS:
-            raise Refusal(
+            raise InputRefusal(
                 _("Column {name} must hold text. Save it as text, or name it otherwise.", name=quoted(field.name))
             )
         elif field.name not in index and not INDEX.fullmatch(field.name):
@@ -106,8 +108,8 @@ def _item(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if lists else kind
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(
+def _too_large(limit: int) -> InputRefusal:
+    return InputRefusal(
         _(
             "This file would take more than {megabytes} MB of memory. Upload fewer columns.",
             megabytes=grouped(limit >> 20),

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from attnviz.bounded_json import nested_objects
-from attnviz.limited_process import Refusal, run_program, serve_input
+from attnviz.limited_process import InputRefusal, run_program, serve_input
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial
@@ -66,7 +66,7 @@ def _build(config: bytes, name: str, tensors: str) -> None:
     try:
         build(name, json.loads(config), int(tensors))
     except ValueError as problem:
-        raise Refusal(str(problem)) from problem
+        raise InputRefusal(str(problem)) from problem
 
 
 if __name__ == "__main__":
