@@ -38,8 +38,8 @@ def run_program(module: str, *arguments: object, data: bytes, seconds: float | i
 
 
 def serve_input(compute: Callable[..., object]) -> None:
-    """Calls `compute`, which writes to standard output unless it raises InputRefusal, with the input and the arguments that
-    `run_program` has given to this process."""
+    """Calls `compute`, which writes to standard output unless it raises InputRefusal, with the input and the arguments
+    that `run_program` has given to this process."""
     language, memory, *arguments = sys.argv[1:]
     set_language(language)
     limit_memory(int(memory))
