@@ -9,7 +9,7 @@ import tomllib
 from typing import Any
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 
 MOST_PARTS = 8  # of a dotted key or of a table's name
 MAX_DEPTH = 8  # of lists and tables within each other
@@ -38,7 +38,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:
-        raise ValueError(_("It is not TOML: {problem}.", problem=problem)) from problem
+        raise value_error("It is not TOML: {problem}.", problem=problem) from problem
     except ValueError as problem:  # more digits than Python converts
         raise _large_integer() from problem
     _check_integers(table)
@@ -61,18 +61,16 @@ def _check_structure(text: str) -> None:
             case "\n":
                 parts = 0
         if parts >= MOST_PARTS or depth > MAX_DEPTH:
-            raise ValueError(
-                _(
-                    "Line {number} nests too deeply: a key has at most {most} parts, and lists and tables stand at "
-                    "most {depth} deep.",
-                    number=text.count("\n", 0, token.start()) + 1,
-                    most=MOST_PARTS,
-                    depth=MAX_DEPTH,
-                )
+            raise value_error(
+                "Line {number} nests too deeply: a key has at most {most} parts, and lists and tables stand at "
+                "most {depth} deep.",
+                number=text.count("\n", 0, token.start()) + 1,
+                most=MOST_PARTS,
+                depth=MAX_DEPTH,
             )
     if values > MOST_VALUES:
-        raise ValueError(
-            _("It has {count} values; at most {most} are read.", count=grouped(values), most=grouped(MOST_VALUES))
+        raise value_error(
+            "It has {count} values; at most {most} are read.", count=grouped(values), most=grouped(MOST_VALUES)
         )
 
 
@@ -85,9 +83,7 @@ def _check_integers(value: object) -> None:
 
 
 def _large_integer() -> ValueError:
-    return ValueError(
-        _(
-            "It has a whole number of more than {most}. Write it as text in quotes, or a smaller one.",
-            most=grouped(LARGEST_INTEGER),
-        )
+    return value_error(
+        "It has a whole number of more than {most}. Write it as text in quotes, or a smaller one.",
+        most=grouped(LARGEST_INTEGER),
     )

@@ -84,6 +84,16 @@ def plural(one: str, many: str, count: int, /, **values: object) -> str:
     return text.format(**values) if values else text
 
 
+def value_error(message: str, /, **values: object) -> ValueError:
+    """Returns a ValueError with a message in the current language, with values in the places that it names.
+
+    Example:
+        >>> value_error("There are {count} heads.", count=4)
+        ValueError('There are 4 heads.')
+    """
+    return ValueError(_(message, **values))
+
+
 def N_(message: str) -> str:
     """Marks a message for translation, and returns it as it is: it is translated where it is shown."""
     return message

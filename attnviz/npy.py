@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnviz.formatting import quoted
-from attnviz.language import _
+from attnviz.language import value_error
 
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # What numpy raises about a damaged header, found by feeding it millions of them.
@@ -41,31 +41,25 @@ def read_npy(
         if not all(type(size) is int for size in shape):  # numpy reads True as well
             raise TypeError
     except DAMAGED as error:
-        raise ValueError(
-            _(
-                "The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.",
-                name=name,
-            )
+        raise value_error(
+            "The header of {name} cannot be read: it was damaged or cut off. Save it again with numpy.save.",
+            name=name,
         ) from error
     check(dtype, shape)
     count, start = math.prod(shape), file.tell()
     if any(n < 0 for n in shape) or not dtype.itemsize or count * dtype.itemsize > len(data) - start:
-        raise ValueError(
-            _(
-                "{upper}{name} says that its shape is {shape}, but fewer numbers follow. It was "
-                "damaged or cut off. Save it again with numpy.save.",
-                upper=name[0].upper(),
-                name=name[1:],
-                shape=quoted(shape),
-            )
+        raise value_error(
+            "{upper}{name} says that its shape is {shape}, but fewer numbers follow. It was "
+            "damaged or cut off. Save it again with numpy.save.",
+            upper=name[0].upper(),
+            name=name[1:],
+            shape=quoted(shape),
         )
     if dtype.hasobject:
-        raise ValueError(
-            _(
-                "{upper}{name} holds Python objects, which are not opened. Save numbers.",
-                upper=name[0].upper(),
-                name=name[1:],
-            )
+        raise value_error(
+            "{upper}{name} holds Python objects, which are not opened. Save numbers.",
+            upper=name[0].upper(),
+            name=name[1:],
         )
     if not count:
         return np.empty(shape, dtype)

@@ -99,8 +99,10 @@ def test_the_tool_counts_new_messages_and_names_changed_ones() -> None:
 
 
 def test_the_tool_sees_messages_whose_values_are_arguments() -> None:
-    code = '_("{a} of {b}", a=1, b=2), plural("{count} key", "{count} keys", n, count=n), _("one"), N_("two")'
-    assert set(marked_messages(ast.parse(code))) == {"{a} of {b}", ("{count} key", "{count} keys"), "one", "two"}
+    code = (
+        '_("{a} of {b}", a=1, b=2), plural("{count} key", "{count} keys", n, count=n), N_("two"), value_error("three")'
+    )
+    assert set(marked_messages(ast.parse(code))) == {"{a} of {b}", ("{count} key", "{count} keys"), "two", "three"}
 
 
 @pytest.mark.parametrize("code", OTHERS)
@@ -162,9 +164,9 @@ def test_no_message_is_put_together_before_it_is_looked_up() -> None:
     for file in (file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(syntax_tree(file)):
             match node:
-                case ast.Call(ast.Name("_" | "N_" | "plural"), [ast.JoinedStr() | ast.BinOp(), *_]):
+                case ast.Call(ast.Name("_" | "N_" | "plural" | "value_error"), [ast.JoinedStr() | ast.BinOp(), *_]):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")
-                case ast.Call(ast.Attribute(ast.Call(ast.Name("_" | "N_" | "plural")), "format"), []):
+                case ast.Call(ast.Attribute(ast.Call(ast.Name("_" | "N_" | "plural" | "value_error")), "format"), []):
                     wrong.append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert not wrong
 

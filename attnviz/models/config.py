@@ -17,7 +17,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from attnviz.bounded_json import nested_objects
 from attnviz.formatting import grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
 # What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
@@ -61,8 +61,8 @@ def check_config(name: str, config: dict[str, Any]) -> None:
     """Raises ValueError for unknown model types, quantized weights, and numbers beyond those of any model."""
     kind = config.get("model_type")
     if not isinstance(kind, str):
-        raise ValueError(
-            _("The config.json of {name} has no model_type, so nobody can tell what it is.", name=quoted(name))
+        raise value_error(
+            "The config.json of {name} has no model_type, so nobody can tell what it is.", name=quoted(name)
         )
     if kind not in CONFIG_MAPPING:
         unknown = _(
@@ -73,12 +73,10 @@ def check_config(name: str, config: dict[str, Any]) -> None:
         raise ValueError(" ".join([unknown, *own, _("Choose a model that transformers itself can build.")]))
     for part in nested_objects(config):
         if part.get("quantization_config") or part.get("compression_config"):
-            raise ValueError(
-                _(
-                    "The weights of {name} are quantized, and only plain ones are read here. Choose "
-                    "the model they were made from.",
-                    name=quoted(name),
-                )
+            raise value_error(
+                "The weights of {name} are quantized, and only plain ones are read here. Choose "
+                "the model they were made from.",
+                name=quoted(name),
             )
         for key, value in part.items():
             _check_number(key, value)
@@ -92,31 +90,25 @@ def _check_number(key: str, value: Any) -> None:
     values = value if isinstance(value, list) else [value]
     for number in values:
         if isinstance(number, float) and not math.isfinite(number) and key not in ENDLESS:
-            raise ValueError(
-                _(
-                    "config.json says that {key} is {number}, which is no number of a model.",
-                    key=quoted(key),
-                    number=number,
-                )
+            raise value_error(
+                "config.json says that {key} is {number}, which is no number of a model.",
+                key=quoted(key),
+                number=number,
             )
         if isinstance(number, counts) and abs(number) > most:
             got = f"{number:,}" if abs(number) < 10**30 else _("larger than {value:.0e}", value=10**30)
-            raise ValueError(
-                _(
-                    "config.json says that {key} is {got}; no model has more than {most}.",
-                    key=quoted(key),
-                    got=got,
-                    most=grouped(most),
-                )
-            )
-    if len(values) > most:
-        raise ValueError(
-            _(
-                "config.json has {count} numbers for {key}; no model has more than {most}.",
-                count=grouped(len(values)),
+            raise value_error(
+                "config.json says that {key} is {got}; no model has more than {most}.",
                 key=quoted(key),
+                got=got,
                 most=grouped(most),
             )
+    if len(values) > most:
+        raise value_error(
+            "config.json has {count} numbers for {key}; no model has more than {most}.",
+            count=grouped(len(values)),
+            key=quoted(key),
+            most=grouped(most),
         )
 
 
@@ -126,12 +118,10 @@ class TooManyModules(Exception):
 
 def too_large(name: str) -> ValueError:
     """Returns the error for a config that describes far more weights than the files have."""
-    return ValueError(
-        _(
-            "The config.json of {name} describes far more parts than its files have weights for. Look "
-            "there for a number that is too large, or download the model again.",
-            name=quoted(name),
-        )
+    return value_error(
+        "The config.json of {name} describes far more parts than its files have weights for. Look "
+        "there for a number that is too large, or download the model again.",
+        name=quoted(name),
     )
 
 
@@ -146,14 +136,11 @@ def limited_modules(name: str, tensors: int) -> Iterator[None]:
         if left < 0:
             raise TooManyModules
 
-    hooks = register_module_module_registration_hook(count), register_module_parameter_registration_hook(count)
     try:
-        yield
+        with register_module_module_registration_hook(count), register_module_parameter_registration_hook(count):
+            yield
     except TooManyModules:
         raise too_large(name) from None
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def build(

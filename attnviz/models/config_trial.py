@@ -9,18 +9,15 @@ import json
 import re
 import resource
 import subprocess
-import sys
 from functools import lru_cache
 from typing import Any
 
-from attnviz.app_files import PACKAGE_PARENT
 from attnviz.bounded_json import nested_objects
-from attnviz.language import current_language, set_language
+from attnviz.limited_process import InputRefusal, run_program, serve_input
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial
 SECONDS, CPU_SECONDS, BYTES = 120, 40, 4 << 30  # of a trial
-REFUSED = 3
 POSITIONS = re.compile(r"position|length|context|ctx")
 WIDTH = re.compile(r"dim|d_model|embd|width|size")
 
@@ -58,23 +55,19 @@ def _largest(value: Any) -> int:
 
 @lru_cache(maxsize=64)
 def _run_trial(name: str, config: str, tensors: int) -> None:
-    command = [sys.executable, "-m", "attnviz.models.config_trial", name, str(tensors), current_language()]
     try:
-        done = subprocess.run(  # noqa: S603
-            command, input=config, capture_output=True, text=True, timeout=SECONDS, cwd=PACKAGE_PARENT
-        )
-    except subprocess.TimeoutExpired as error:
+        run_program(__name__, name, tensors, data=config.encode(), seconds=SECONDS, memory=BYTES)
+    except subprocess.SubprocessError as error:
         raise too_large(name) from error
-    if done.returncode:
-        raise ValueError(done.stdout) if done.returncode == REFUSED else too_large(name)
+
+
+def _build(config: bytes, name: str, tensors: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+    try:
+        build(name, json.loads(config), int(tensors))
+    except ValueError as problem:
+        raise InputRefusal(str(problem)) from problem
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    set_language(sys.argv[3])
-    try:
-        build(sys.argv[1], json.load(sys.stdin), int(sys.argv[2]))
-    except ValueError as problem:
-        sys.stdout.write(str(problem))
-        sys.exit(REFUSED)
+    serve_input(_build)

@@ -14,9 +14,10 @@ from safetensors import SafetensorError, safe_open
 
 from attnviz.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
 from attnviz.formatting import grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
+INDEX = "model.safetensors.index.json"
 INDEX_BYTES = 32 << 20  # the names of all weights and which file holds each
 TOKENIZER_BYTES = 128 << 20
 HEADER_BYTES = 32 << 20  # of a safetensors file, which safetensors would parse up to 100 MB
@@ -47,36 +48,30 @@ def open_folder(folder: str | Path) -> Path:
         path = Path(folder).expanduser().resolve(strict=True)
         entries = sorted(path.iterdir()) if path.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            _(
-                "There is no folder {folder} that can be opened. Give the path of one, from its root.",
-                folder=quoted(folder),
-            )
+        raise value_error(
+            "There is no folder {folder} that can be opened. Give the path of one, from its root.",
+            folder=quoted(folder),
         ) from error
     if not path.is_dir():
-        raise ValueError(
-            _("{folder} is a file. Give the folder that holds it, with its config.json.", folder=quoted(folder))
+        raise value_error(
+            "{folder} is a file. Give the folder that holds it, with its config.json.", folder=quoted(folder)
         )
     if len(entries) > MOST_FILES:
-        raise ValueError(
-            _("This folder has {count} files, which is more than any model has.", count=grouped(len(entries)))
+        raise value_error(
+            "This folder has {count} files, which is more than any model has.", count=grouped(len(entries))
         )
     if (path / "adapter_config.json").exists():
-        raise ValueError(
-            _(
-                "{name} is an adapter, which only changes another model. Merge the two "
-                "(merge_and_unload in peft), save the result, and give that folder.",
-                name=quoted(path.name),
-            )
+        raise value_error(
+            "{name} is an adapter, which only changes another model. Merge the two "
+            "(merge_and_unload in peft), save the result, and give that folder.",
+            name=quoted(path.name),
         )
     if not (path / "config.json").is_file():
         if (path / "model_index.json").exists():
-            raise ValueError(_("This folder holds several models, each in a folder of its own. Give one of those."))
-        raise ValueError(
-            _(
-                "{name} is no model: it has no config.json. Give a folder that save_pretrained has written.",
-                name=quoted(path.name),
-            )
+            raise value_error("This folder holds several models, each in a folder of its own. Give one of those.")
+        raise value_error(
+            "{name} is no model: it has no config.json. Give a folder that save_pretrained has written.",
+            name=quoted(path.name),
         )
     for entry in (*entries, *path.glob(TEMPLATES)):
         if entry.suffix not in (*PICKLES, *OTHERS) or entry.name.startswith("tokenizer"):  # others nobody opens
@@ -91,23 +86,19 @@ def _check_file(folder: Path, entry: Path) -> None:
         homes.append(folder.parent.parent / "blobs")
     real = Path(os.path.realpath(entry))
     if not any(real.is_relative_to(os.path.realpath(home)) for home in homes):
-        raise ValueError(
-            _(
-                "{name} is a link that leads out of the folder, so it is not read. Put the file itself there.",
-                name=quoted(entry.name),
-            )
+        raise value_error(
+            "{name} is a link that leads out of the folder, so it is not read. Put the file itself there.",
+            name=quoted(entry.name),
         )
     if not entry.is_dir() and not entry.is_file():
-        raise ValueError(_("{name} is not a file that can be read. Save the model again.", name=quoted(entry.name)))
+        raise value_error("{name} is not a file that can be read. Save the model again.", name=quoted(entry.name))
     whole = entry.suffix in READ or entry.name.startswith("tokenizer")
     if entry.is_file() and whole and entry.stat().st_size > TOKENIZER_BYTES:
-        raise ValueError(
-            _(
-                "{name} has {size} bytes; at most {TOKENIZER_BYTES} are read.",
-                name=quoted(entry.name),
-                size=grouped(entry.stat().st_size),
-                TOKENIZER_BYTES=grouped(TOKENIZER_BYTES),
-            )
+        raise value_error(
+            "{name} has {size} bytes; at most {TOKENIZER_BYTES} are read.",
+            name=quoted(entry.name),
+            size=grouped(entry.stat().st_size),
+            TOKENIZER_BYTES=grouped(TOKENIZER_BYTES),
         )
 
 
@@ -116,23 +107,19 @@ def check_tokenizer(path: Path) -> None:
     for key, value in _settings(path / "tokenizer_config.json"):
         texts = value if isinstance(value, list) else [value]
         if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
-            raise ValueError(
-                _(
-                    "tokenizer_config.json names a file in {key}, which could be any of this computer, "
-                    "so this model is not read. Remove that entry: what a tokenizer needs stands "
-                    "beside it by itself.",
-                    key=quoted(key),
-                )
+            raise value_error(
+                "tokenizer_config.json names a file in {key}, which could be any of this computer, "
+                "so this model is not read. Remove that entry: what a tokenizer needs stands "
+                "beside it by itself.",
+                key=quoted(key),
             )
     # Whatever stands in this one replaces even what the loading itself has set, such as where the tokenizer is.
     for key, _value in _settings(path / "special_tokens_map.json"):
         if not SPECIAL.fullmatch(key):
-            raise ValueError(
-                _(
-                    "special_tokens_map.json says what {key} is, but may only name special tokens, so "
-                    "this model is not read. Remove that entry.",
-                    key=quoted(key),
-                )
+            raise value_error(
+                "special_tokens_map.json says what {key} is, but may only name special tokens, so "
+                "this model is not read. Remove that entry.",
+                key=quoted(key),
             )
 
 
@@ -160,51 +147,50 @@ class WeightSizes:
 
 def weight_sizes(path: Path, name: str) -> WeightSizes:
     """Returns the sizes of the weights, from the headers of the files."""
-    whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
-    if whole.exists():
-        files = {whole}
-    elif index.exists():
-        weight_map = read_object(index, INDEX_BYTES).get("weight_map")
-        if not isinstance(weight_map, dict) or not weight_map:
-            raise ValueError(
-                _("{name} does not say which file holds which weights. Save the model again.", name=quoted(index.name))
-            )
-        files = set()
-        for shard in set(map(str, weight_map.values())):
-            if not SHARD.fullmatch(shard):
-                raise ValueError(
-                    _(
-                        "{name} names {shard}, which is no file of this folder.",
-                        name=quoted(index.name),
-                        shard=quoted(shard),
-                    )
-                )
-            if not (path / shard).is_file():
-                raise ValueError(
-                    _("{shard}, which holds some of the weights, is missing. Download it too.", shard=quoted(shard))
-                )
-            files.add(path / shard)
-    else:
-        raise _no_safetensors(path, name)
     tensors, parameters = 0, Counter[str]()
-    for count, kind in (tensor for file in sorted(files) for tensor in _tensors(file)):
+    for count, kind in (tensor for file in weight_files(path, name) for tensor in _tensors(file)):
         tensors += 1
         parameters[kind] += count
     return WeightSizes(dict(parameters), tensors)
+
+
+def weight_files(path: Path, name: str) -> list[Path]:
+    """Returns the files of the weights. Raises ValueError if one is missing, or their index is damaged."""
+    whole, index = path / "model.safetensors", path / INDEX
+    if whole.exists():
+        return [whole]
+    if not index.exists():
+        raise _no_safetensors(path, name)
+    weight_map = read_object(index, INDEX_BYTES).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise value_error(
+            "{name} does not say which file holds which weights. Save the model again.", name=quoted(index.name)
+        )
+    shards = sorted(set(map(str, weight_map.values())))
+    for shard in shards:
+        if not SHARD.fullmatch(shard):
+            raise value_error(
+                "{name} names {shard}, which is no file of this folder.",
+                name=quoted(index.name),
+                shard=quoted(shard),
+            )
+        if not (path / shard).is_file():
+            raise value_error(
+                "{shard}, which holds some of the weights, is missing. Download it too.", shard=quoted(shard)
+            )
+    return [path / shard for shard in shards]
 
 
 def _no_safetensors(path: Path, name: str) -> ValueError:
     files = sorted(entry.name for entry in path.iterdir() if entry.suffix in (*PICKLES, *OTHERS, ".safetensors"))
     pickles = [file for file in files if Path(file).suffix in PICKLES]
     if pickles:
-        return ValueError(
-            _(
-                "{name} has its weights only in {pickle}, a pickle, which can run code when it is "
-                "opened. Where you trust it, load it once with transformers and save it again: "
-                "save_pretrained writes model.safetensors.",
-                name=quoted(name),
-                pickle=quoted(pickles[0]),
-            )
+        return value_error(
+            "{name} has its weights only in {pickle}, a pickle, which can run code when it is "
+            "opened. Where you trust it, load it once with transformers and save it again: "
+            "save_pretrained writes model.safetensors.",
+            name=quoted(name),
+            pickle=quoted(pickles[0]),
         )
     none = _("{name} has no weights in model.safetensors.", name=quoted(name))
     other = [_("It has {file}, which is not read here.", file=quoted(files[0]))] if files else []
@@ -225,12 +211,10 @@ def _tensors(file: Path) -> Iterator[tuple[int, str]]:
             tensors = [(math.prod(part.get_shape()), part.get_dtype()) for part in parts]
     for count, kind in tensors:
         if kind not in TYPES:
-            raise ValueError(
-                _(
-                    "{name} holds numbers of the type {kind}, which are not read here.",
-                    name=quoted(file.name),
-                    kind=quoted(kind),
-                )
+            raise value_error(
+                "{name} holds numbers of the type {kind}, which are not read here.",
+                name=quoted(file.name),
+                kind=quoted(kind),
             )
         yield count, kind
 

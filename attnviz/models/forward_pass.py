@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.tracing.changed_run import LayerChange, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments
@@ -37,11 +37,9 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     chosen = tuple(interventions) if isinstance(interventions, Iterable) else (interventions,)
     for one in chosen:
         if not isinstance(one, Intervention):
-            raise ValueError(
-                _(
-                    "Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.",
-                    one=f"{one!r:.60}",
-                )
+            raise value_error(
+                "Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.",
+                one=f"{one!r:.60}",
             )
 
     def change(layer: int, heads: int) -> LayerChange | None:

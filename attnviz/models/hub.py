@@ -26,18 +26,16 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm, validate_repo_id
 
-from attnviz.bounded_json import read_object
 from attnviz.formatting import byte_size, quoted
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.models import MINILM as MINILM
-from attnviz.models.folder import INDEX_BYTES, WeightSizes
+from attnviz.models.folder import INDEX, WeightSizes, weight_files
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
 ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
-INDEX = "model.safetensors.index.json"
 FILES = (
     *WEIGHTS,
     *(INDEX, "config.json", "generation_config.json", "adapter_config.json"),
@@ -114,26 +112,22 @@ class Hub:
         with _readable_errors(name, self.cached_models):
             files = self._snapshot(name, dry_run=True)
             if not any(Path(file.filename).match(pattern) for file in files for pattern in WEIGHTS):
-                raise ValueError(
-                    _(
-                        "{name} has no weights as safetensors, and others, which can run code, are not "
-                        "read. Choose another model, or another copy of this one.",
-                        name=quoted(name),
-                    )
+                raise value_error(
+                    "{name} has no weights as safetensors, and others, which can run code, are not "
+                    "read. Choose another model, or another copy of this one.",
+                    name=quoted(name),
                 )
             if "config.json" not in {file.filename for file in files}:
-                raise ValueError(
-                    _(
-                        "{name} has no config.json, so nobody can tell what it is. Choose another model.",
-                        name=quoted(name),
-                    )
+                raise value_error(
+                    "{name} has no config.json, so nobody can tell what it is. Choose another model.",
+                    name=quoted(name),
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
             try:
                 counts = api.get_safetensors_metadata(name).parameter_count
             except (NotASafetensorsRepoError, SafetensorsParsingError) as error:
-                raise ValueError(
-                    _("The weights of {name} are damaged on the hub. Choose another model.", name=quoted(name))
+                raise value_error(
+                    "The weights of {name} are damaged on the hub. Choose another model.", name=quoted(name)
                 ) from error
         weights = WeightSizes({str(kind): count for kind, count in counts.items()})
         parameters, dtype = sum(weights.parameters.values()), computing_type(weights.common_type)
@@ -167,12 +161,9 @@ class Hub:
         with _readable_errors(remote.name, self.cached_models):
             folder = Path(self._snapshot(remote.name, tqdm_class=Bar))
         if not _is_complete(folder):
-            raise ValueError(
-                _(
-                    "{name} lacks some of its weights on the hub, or its index of them is damaged. "
-                    "Choose another model.",
-                    name=quoted(remote.name),
-                )
+            raise value_error(
+                "{name} lacks some of its weights on the hub, or its index of them is damaged. Choose another model.",
+                name=quoted(remote.name),
             )
         progress(remote.size, remote.size)
         return folder
@@ -193,14 +184,12 @@ class Hub:
             place = place.parent
         free = shutil.disk_usage(place).free
         if left > free:
-            raise ValueError(
-                _(
-                    "{left} of {name} would have to be stored, and the disk has {free} left. Make "
-                    "room, or choose a smaller model.",
-                    left=byte_size(left),
-                    name=quoted(name),
-                    free=byte_size(free),
-                )
+            raise value_error(
+                "{left} of {name} would have to be stored, and the disk has {free} left. Make "
+                "room, or choose a smaller model.",
+                left=byte_size(left),
+                name=quoted(name),
+                free=byte_size(free),
             )
 
 
@@ -209,17 +198,11 @@ HUB = Hub()
 
 def _is_complete(folder: Path) -> bool:
     """Returns whether a folder has the model's config and all files of its weights."""
-    if not (folder / "config.json").exists():
-        return False
-    if (folder / "model.safetensors").exists():
-        return True
     try:
-        places = read_object(folder / INDEX, INDEX_BYTES).get("weight_map")
-        return isinstance(places, dict) and all(
-            (folder / str(place)).exists() for place in {*map(str, places.values())}
-        )
-    except ValueError:  # no index, or none that can be read
+        weight_files(folder, folder.name)
+    except ValueError:
         return False
+    return (folder / "config.json").exists()
 
 
 def is_minilm(name: str) -> bool:
@@ -238,31 +221,25 @@ def model_id(text: str) -> str:
     if host.lower() not in ADDRESSES and not scheme:
         return text
     if host.lower() not in ADDRESSES or (scheme and scheme[1].lower() not in ("http", "https")):
-        raise ValueError(
-            _(
-                "{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}",
-                text=quoted(text),
-                ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
-            )
+        raise value_error(
+            "{text} is an address, but not of the Hugging Face hub. {ID_FORMAT}",
+            text=quoted(text),
+            ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
         )
     segments = [segment for segment in re.split("[?#]", path)[0].split("/") if segment]
     if not segments or segments[0].lower() in (*NO_MODELS, *ADDRESSES):
-        raise ValueError(
-            _(
-                "{text} is not the address of a model. {ID_FORMAT}",
-                text=quoted(text),
-                ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
-            )
+        raise value_error(
+            "{text} is not the address of a model. {ID_FORMAT}",
+            text=quoted(text),
+            ID_FORMAT=_(ID_FORMAT, minilm=MINILM),
         )
     size = 1 if len(segments) == 1 or segments[1] in REVISIONS else 2  # the ids of the oldest models have no owner
     revision = segments[size + 1] if len(segments) > size + 1 and segments[size] in REVISIONS else "main"
     if revision != "main":
-        raise ValueError(
-            _(
-                "{text} is the revision {revision} of a model; only main is read here.",
-                text=quoted(text),
-                revision=quoted(revision),
-            )
+        raise value_error(
+            "{text} is the revision {revision} of a model; only main is read here.",
+            text=quoted(text),
+            revision=quoted(revision),
         )
     name = "/".join(segments[:size])
     check_name(name)
@@ -274,8 +251,8 @@ def check_name(name: str) -> None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise ValueError(
-            _("{name} is no name of a model. {ID_FORMAT}", name=quoted(name), ID_FORMAT=_(ID_FORMAT, minilm=MINILM))
+        raise value_error(
+            "{name} is no name of a model. {ID_FORMAT}", name=quoted(name), ID_FORMAT=_(ID_FORMAT, minilm=MINILM)
         ) from error
 
 
@@ -286,12 +263,10 @@ def allowed_models() -> tuple[str, ...] | None:
         try:
             check_name(name)
         except ValueError as error:
-            raise ValueError(
-                _(
-                    "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model "
-                    "and any folder; {name} is no id.",
-                    name=quoted(name),
-                )
+            raise value_error(
+                "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model "
+                "and any folder; {name} is no id.",
+                name=quoted(name),
             ) from error
     return names
 
@@ -301,13 +276,11 @@ def check_allowed(name: str) -> None:
     listed = allowed_models()
     if listed is not None and name not in listed:
         choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
-        raise ValueError(
-            _(
-                "This instance shows only the models that its owner lists, and {name} is none of them. "
-                "Choose one of {choice}.",
-                name=quoted(name),
-                choice=choice,
-            )
+        raise value_error(
+            "This instance shows only the models that its owner lists, and {name} is none of them. "
+            "Choose one of {choice}.",
+            name=quoted(name),
+            choice=choice,
         )
     check_name(name)
 
@@ -325,10 +298,9 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
     causes = [error]
     while (cause := causes[-1].__cause__) is not None:
         causes.append(cause)
-    kinds = tuple(map(type, causes))
 
     def is_a(*types: type) -> bool:
-        return any(issubclass(kind, types) for kind in kinds)
+        return any(isinstance(cause, types) for cause in causes)
 
     if is_a(GatedRepoError):
         return _(

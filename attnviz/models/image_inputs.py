@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.formatting import grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.models.image_processor import (
     LONGEST_SIDE,
     MOST_PIXELS,
@@ -106,15 +106,13 @@ def _opened(image: bytes) -> "Image":
         if small:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
     except (*DAMAGED, Image.DecompressionBombError) as error:
-        raise ValueError(_("This is no picture that can be read. Give one as PNG, JPEG or WebP.")) from error
+        raise value_error("This is no picture that can be read. Give one as PNG, JPEG or WebP.") from error
     if not small:
-        raise ValueError(
-            _(
-                "This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
-                width=grouped(width),
-                height=grouped(height),
-                LARGEST=grouped(MOST_PIXELS),
-            )
+        raise value_error(
+            "This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
+            width=grouped(width),
+            height=grouped(height),
+            LARGEST=grouped(MOST_PIXELS),
         )
     return upright
 

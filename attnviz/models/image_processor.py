@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.bounded_json import CONFIG_BYTES, read_object
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -78,14 +78,12 @@ class ImageProcessor:
         elif self.size is not None:
             height, width = self.size
         if width * height > MOST_PIXELS or max(self.crop or (width, height)) > LONGEST_SIDE:
-            raise ValueError(
-                _(
-                    "The image processor of the model makes {width} × {height} pixels of this picture; the model is "
-                    "given at most {LONGEST_SIDE} along a side. Cut the picture.",
-                    width=grouped(width),
-                    height=grouped(height),
-                    LONGEST_SIDE=grouped(LONGEST_SIDE),
-                )
+            raise value_error(
+                "The image processor of the model makes {width} × {height} pixels of this picture; the model is "
+                "given at most {LONGEST_SIDE} along a side. Cut the picture.",
+                width=grouped(width),
+                height=grouped(height),
+                LONGEST_SIDE=grouped(LONGEST_SIDE),
             )
         if self.size is not None:
             image = image.resize((width, height), self.resample, box=box)

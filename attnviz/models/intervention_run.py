@@ -1,6 +1,7 @@
 """A Hugging Face model under interventions: the layers above a changed one get its changed output."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attnviz.inputs import Inputs
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.forward_pass import run
@@ -68,22 +69,17 @@ def run_with_interventions(
     def keep_output(module: Any, args: Any, result: Any) -> None:
         outputs.append(model.extract_output(result))
 
-    with model.lock:
-        hook = model.model.register_forward_hook(keep_output) if model.outputs else None
-        try:
-            after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
-        finally:
-            if hook:
-                hook.remove()
+    with model.lock, model.model.register_forward_hook(keep_output) if model.outputs else nullcontext():
+        after = capture(model.model, model.forward_arguments(inputs), intervene=intervene_in_layer)
     if len(after) != len(before):
         reason = after.missing[0] if after.missing else _("It has other layers than before.")
-        raise ValueError(_("With this change {name} cannot be shown. {reason}", name=model.name, reason=reason))
+        raise value_error("With this change {name} cannot be shown. {reason}", name=model.name, reason=reason)
     for i in changed:
         if not any(after[i].mechanism is one for one in mechanisms):
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
-        raise ValueError(
-            _("With this change {name} computes numbers that are too large. Take a milder one.", name=model.name)
+        raise value_error(
+            "With this change {name} computes numbers that are too large. Take a milder one.", name=model.name
         )
     first = min(changed, default=len(before))  # those below stay as they are
     layers = [*before[:first], *map(_labeled, after[first:], before[first:])]

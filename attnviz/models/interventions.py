@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.masks import And, Compare, Mask
 from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
@@ -44,13 +44,11 @@ class Intervention:
     def __post_init__(self) -> None:
         for name, places, example in (("ablated", self.ablated, "((3, 1),)"), ("layers", self.layers, "(3,)")):
             if places is not None and not _are_places(places, is_pair=name == "ablated"):
-                raise ValueError(
-                    _(
-                        "{name} must be whole numbers in a tuple, such as {example}; it is {places}.",
-                        name=name,
-                        example=example,
-                        places=f"{places!r:.60}",
-                    )
+                raise value_error(
+                    "{name} must be whole numbers in a tuple, such as {example}; it is {places}.",
+                    name=name,
+                    example=example,
+                    places=f"{places!r:.60}",
                 )
 
     @property

@@ -14,7 +14,7 @@ import transformers
 
 from attnviz.bounded_json import CONFIG_BYTES, read_object
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
@@ -37,16 +37,14 @@ MOST_BYTES = 64 << 20, 4
 def check_size(name: str, parameters: int, size: int) -> None:
     """Raises ValueError for a model that does not fit into memory."""
     if size > model_bytes():
-        raise ValueError(
-            _(
-                "{name} has {parameters} parameters, which take {size} of memory; at most "
-                "{model_bytes} may be taken here. Choose a smaller model, or start attnviz with a "
-                "larger ATTNVIZ_MODEL_MB.",
-                name=quoted(name),
-                parameters=grouped(parameters),
-                size=byte_size(size),
-                model_bytes=byte_size(model_bytes()),
-            )
+        raise value_error(
+            "{name} has {parameters} parameters, which take {size} of memory; at most "
+            "{model_bytes} may be taken here. Choose a smaller model, or start attnviz with a "
+            "larger ATTNVIZ_MODEL_MB.",
+            name=quoted(name),
+            parameters=grouped(parameters),
+            size=byte_size(size),
+            model_bytes=byte_size(model_bytes()),
         )
 
 
@@ -74,28 +72,37 @@ class ModelFolder:
     def load(self) -> LoadedModel:
         """Loads the model. Raises ValueError if weights are missing or damaged."""
         tokenizer = self._start_tokenizer()  # which reads its files while the weights are read
-        *heads, base = self.classes
-        for auto in heads:
+        for auto in self.classes:
             model, missing = self._weights(auto)
             if not missing:
-                return self._make_model(model, self.outputs, tokenizer)
-            del model  # before there are two
-        model, missing = self._weights(base)
-        if missing:
-            examples = ", ".join(quoted(key) for key in sorted(missing)[:3])
+                break
             whole = len(model.state_dict())
-            raise ValueError(
-                _(
-                    "{count} of the {whole} weights of {name} are missing from its files or have "
-                    "another shape, such as {examples}. Random numbers in their place would give a "
-                    "wrong picture. Save or download the model again, whole.",
-                    count=len(missing),
-                    whole=whole,
-                    name=quoted(self.name),
-                    examples=examples,
-                )
+            del model  # before there are two
+        else:
+            raise value_error(
+                "{count} of the {whole} weights of {name} are missing from its files or have "
+                "another shape, such as {examples}. Random numbers in their place would give a "
+                "wrong picture. Save or download the model again, whole.",
+                count=len(missing),
+                whole=whole,
+                name=quoted(self.name),
+                examples=", ".join(map(quoted, missing[:3])),
             )
-        return self._make_model(model, "" if heads else self.outputs, tokenizer)
+        if isinstance(tokenizer, TokenizerProcess):
+            try:
+                tokenizer.wait()
+            except ValueError:
+                tokenizer = None  # the model says so when it is given a text
+        return LoadedModel(
+            model,
+            tokenizer,
+            self.name,
+            outputs=self.outputs if auto is self.classes[0] else "",
+            pooling=self.pooling,
+            notes=self.notes,
+            folder=self.path,
+            most_tokens=self.most_tokens,
+        )
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
         with as_value_error(_("The weights of {name} cannot be read", name=quoted(self.name))):
@@ -128,23 +135,6 @@ class ModelFolder:
             return transformers.AutoTokenizer.from_pretrained(self.path, config=self.config, **SAFE_OPTIONS)
         return TokenizerProcess(self.name, self.path, self.config_json)
 
-    def _make_model(self, model: Any, outputs: str, tokenizer: Any) -> LoadedModel:
-        if isinstance(tokenizer, TokenizerProcess):
-            try:
-                tokenizer.wait()
-            except ValueError:
-                tokenizer = None  # the model says so when it is given a text
-        return LoadedModel(
-            model,
-            tokenizer,
-            self.name,
-            outputs=outputs,
-            pooling=self.pooling,
-            notes=self.notes,
-            folder=self.path,
-            most_tokens=self.most_tokens,
-        )
-
 
 def _memory(meta: Any) -> int:
     """Returns the bytes of a model's tensors, some of which transformers keeps in float32."""
@@ -173,13 +163,11 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     check_trial(name, config_json, sizes.tensors)
     config, implementation, classes, meta = build(name, config_json, sizes.tensors, dtype)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
-        raise ValueError(
-            _(
-                "{name} reads neither text nor a picture: what it takes is called {main_input_name}. "
-                "In a notebook, attnviz.capture takes a batch of any kind.",
-                name=quoted(name),
-                main_input_name=quoted(meta.main_input_name),
-            )
+        raise value_error(
+            "{name} reads neither text nor a picture: what it takes is called {main_input_name}. "
+            "In a notebook, attnviz.capture takes a batch of any kind.",
+            name=quoted(name),
+            main_input_name=quoted(meta.main_input_name),
         )
     parameters = max(parameters_in_files, sum(parameter.numel() for parameter in meta.parameters()))
     size = max(size_in_files, _memory(meta))

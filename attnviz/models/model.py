@@ -5,7 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
 from attnviz.text import shorten_token
 from attnviz.trace import Trace
+from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
@@ -111,12 +112,10 @@ class LoadedModel:
                 inputs = self._encode(text, pair, image)
                 trace = self._capture(inputs)
             if not trace:
-                raise ValueError(
-                    _(
-                        "Nothing of {name} can be shown. {reasons}",
-                        name=self.name,
-                        reasons=" ".join(trace.missing[:MOST_MISSING]),
-                    )
+                raise value_error(
+                    "Nothing of {name} can be shown. {reasons}",
+                    name=self.name,
+                    reasons=" ".join(trace.missing[:MOST_MISSING]),
                 )
             self._store(key, inputs, trace)
             return trace
@@ -166,8 +165,8 @@ class LoadedModel:
         """Returns the logits of the next token or of the labels, or the vector of the sentence. Logits of labels of
         tokens come one token after the other. Raises ValueError if the model has none of them."""
         if not self.outputs:
-            raise ValueError(
-                _("{name} gives neither a next token, nor labels, nor a vector of the whole sentence.", name=self.name)
+            raise value_error(
+                "{name} gives neither a next token, nor labels, nor a vector of the whole sentence.", name=self.name
             )
         with self.lock:
             return self.extract_output(self.model(**self.forward_arguments(inputs)))
@@ -192,20 +191,18 @@ class LoadedModel:
         modality = self.modality
         if "picture" in modality:
             if self.image_inputs is None:
-                raise ValueError(
-                    _(
-                        "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
-                        name=self.name,
-                    )
+                raise value_error(
+                    "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
+                    name=self.name,
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
         elif image is not None:
-            raise ValueError(_("{name} reads text, and sees no pictures.", name=self.name))
+            raise value_error("{name} reads text, and sees no pictures.", name=self.name)
         if "text" in modality:
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:
-            raise ValueError(_("{name} sees pictures, and reads no text.", name=self.name))
+            raise value_error("{name} sees pictures, and reads no text.", name=self.name)
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
@@ -231,8 +228,8 @@ class LoadedModel:
         except NotImplementedError:
             raise
         except INPUT_ERRORS as error:
-            raise ValueError(
-                _("{name} fails on this example. The reason given is: {reason}", name=self.name, reason=reason(error))
+            raise value_error(
+                "{name} fails on this example. The reason given is: {reason}", name=self.name, reason=reason(error)
             ) from error
 
     def _find(self, key: ExampleKey) -> tuple[ModelInputs, Trace] | None:
@@ -244,7 +241,7 @@ class LoadedModel:
             return inputs, trace
 
     def _store(self, key: ExampleKey, inputs: ModelInputs, trace: Trace) -> None:
-        size = _bytes(trace)
+        size = layer_bytes(trace)
         with self._reading:
             self._examples[key] = inputs, trace, size
             while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
@@ -255,12 +252,3 @@ def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str 
     """Returns the second text, or None, and a key for the example."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
-
-
-def _bytes(value: Any) -> int:
-    """Returns the memory of all tensors within a value."""
-    if isinstance(value, Tensor):
-        return value.untyped_storage().nbytes()
-    if isinstance(value, list | tuple):
-        return sum(map(_bytes, value)) if not value or not isinstance(value[0], str | int | float | bool) else 0
-    return sum(_bytes(getattr(value, field.name)) for field in fields(value)) if is_dataclass(value) else 0

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.models.text_inputs import TextInputs, Tokens
 from attnviz.token_texts import vocabulary_tokens
 
@@ -30,7 +30,7 @@ def repeated_random_tokens(
     count = min(REPEATED, (inputs.limit - max(len(before) + len(after), len(start))) // 2)
     once = _random_ids(inputs, seed, exclude={*ids})[: max(0, count)]
     if len(once) < 2:
-        raise ValueError(_("{name} reads too few tokens to repeat random ones.", name=inputs.name))
+        raise value_error("{name} reads too few tokens to repeat random ones.", name=inputs.name)
     batch = {"input_ids": torch.tensor([[*before, *once, *once, *after]])}
     batch["attention_mask"] = torch.ones_like(batch["input_ids"])
     source, target = _tokens(inputs, before, [*once, *once], after), None

@@ -7,7 +7,7 @@ import safetensors
 from huggingface_hub.errors import StrictDataclassError
 
 from attnviz.formatting import quoted
-from attnviz.language import _
+from attnviz.language import value_error
 
 # What they raise about an input that a model cannot take, besides ValueError.
 INPUT_ERRORS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
@@ -26,6 +26,6 @@ def as_value_error(sentence: str) -> Iterator[None]:
     try:
         yield
     except FOLDER_ERRORS as error:
-        raise ValueError(
-            _("{sentence}. The reason given is: {reason}", sentence=sentence, reason=reason(error))
+        raise value_error(
+            "{sentence}. The reason given is: {reason}", sentence=sentence, reason=reason(error)
         ) from error

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error
 from attnviz.token_texts import typed_texts, vocabulary_tokens
 
@@ -62,12 +62,10 @@ class TextInputs:
         tokenizer, characters = self.tokenizer, CHARACTERS * max(1, self.most // MOST_TOKENS)
         texts = [check_text(part, characters) for part in (text, pair) if part is not None]
         if tokenizer is None:
-            raise ValueError(
-                _(
-                    "{name} has no tokenizer that can be read, so it cannot be given text. Put the "
-                    "tokenizer.json that belongs to it into its folder.",
-                    name=self.name,
-                )
+            raise value_error(
+                "{name} has no tokenizer that can be read, so it cannot be given text. Put the "
+                "tokenizer.json that belongs to it into its folder.",
+                name=self.name,
             )
         encoded = tokenizer(
             **({"text_target": text} if as_target else {"text": text, "text_pair": pair}),
@@ -81,17 +79,15 @@ class TextInputs:
             raise too_long_error(len(ids), self.limit, reader)
         special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark)
         if len(special) == len(ids):
-            raise ValueError(_("{name} finds no token in this text. Type a word or a sentence.", name=self.name))
+            raise value_error("{name} finds no token in this text. Type a word or a sentence.", name=self.name)
         known = getattr(self.model.config.get_text_config(), "vocab_size", None)
         if known is not None and max(ids) >= known:
-            raise ValueError(
-                _(
-                    "The tokenizer of {name} gives the token number {ids}, but the model knows only "
-                    "{known}. They do not belong together; put the right tokenizer into its folder.",
-                    name=self.name,
-                    ids=grouped(max(ids)),
-                    known=grouped(known),
-                )
+            raise value_error(
+                "The tokenizer of {name} gives the token number {ids}, but the model knows only "
+                "{known}. They do not belong together; put the right tokenizer into its folder.",
+                name=self.name,
+                ids=grouped(max(ids)),
+                known=grouped(known),
             )
         names = ("input_ids", "attention_mask", "token_type_ids")
         batch = {name: torch.tensor([encoded[name]]) for name in names if name in encoded}
@@ -154,7 +150,7 @@ class TextInputs:
                 number = getattr(config, name, None)
                 if isinstance(number, int):
                     return number
-        raise ValueError(_("{name} does not say with which token its decoder starts.", name=self.name))
+        raise value_error("{name} does not say with which token its decoder starts.", name=self.name)
 
     def _generate(self, batch: dict[str, Tensor], start: int) -> list[int]:
         """Returns greedily generated tokens, up to the end token or GENERATED tokens."""

@@ -15,8 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
+from attnviz.app_files import PACKAGE_PARENT
 from attnviz.formatting import byte_size, quoted
-from attnviz.language import _
+from attnviz.language import value_error
+from attnviz.limited_process import ENVIRONMENT
 
 LOADING_SECONDS, SECONDS = 60, 10  # of loading a tokenizer, and of any other request
 STARTING_SECONDS = 60  # beside them, of the program that starts the processes, which imports transformers
@@ -42,16 +44,15 @@ class Launcher:
 
     def _start_program(self) -> None:
         self._control, theirs = socket.socketpair()
-        program = [sys.executable, "-I", str(Path(__file__).with_name("tokenizer_program.py")), str(BYTES)]
-        # Threads of NumPy and of the tokenizers library would not survive the fork, and gain nothing for one text.
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        program = [sys.executable, "-m", "attnviz.models.tokenizer_program", str(BYTES)]
         with theirs:
             self._program = subprocess.Popen(  # noqa: S603
                 program,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=environment,
+                cwd=PACKAGE_PARENT,
+                env=os.environ | ENVIRONMENT,
                 start_new_session=True,  # an interrupt in a notebook is not for it
             )
 
@@ -122,8 +123,8 @@ class TokenizerProcess:
             self._connection.settimeout(STARTING_SECONDS + LOADING_SECONDS)
             self._send(LOADING_SECONDS, "load", self._arguments)
         except OSError as error:
-            raise ValueError(
-                _("The tokenizer of {name} cannot be started now. Try again later.", name=self.name)
+            raise value_error(
+                "The tokenizer of {name} cannot be started now. Try again later.", name=self.name
             ) from error
         self._is_loading = True
 
@@ -143,14 +144,12 @@ class TokenizerProcess:
         try:
             line = self._read_line()
             if len(line) > REPLY_BYTES:
-                raise ValueError(
-                    _(
-                        "{subject} returns more than {REPLY_BYTES} {purpose}. {advice}",
-                        subject=subject,
-                        REPLY_BYTES=byte_size(REPLY_BYTES),
-                        purpose=purpose,
-                        advice=advice,
-                    )
+                raise value_error(
+                    "{subject} returns more than {REPLY_BYTES} {purpose}. {advice}",
+                    subject=subject,
+                    REPLY_BYTES=byte_size(REPLY_BYTES),
+                    purpose=purpose,
+                    advice=advice,
                 )
             if not line.endswith(b"\n"):
                 late = time.monotonic() - self._request_time >= seconds
@@ -163,17 +162,13 @@ class TokenizerProcess:
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 is_known = False
             if not is_known:
-                raise ValueError(
-                    _("{subject} returns what no tokenizer does. {advice}", subject=subject, advice=advice)
-                )
+                raise value_error("{subject} returns what no tokenizer does. {advice}", subject=subject, advice=advice)
             if error is not None:
-                raise ValueError(
-                    _(
-                        "{subject} fails. The reason given is: {error}. {advice}",
-                        subject=subject,
-                        error=quoted(error, 200),
-                        advice=advice,
-                    )
+                raise value_error(
+                    "{subject} fails. The reason given is: {error}. {advice}",
+                    subject=subject,
+                    error=quoted(error, 200),
+                    advice=advice,
                 )
         except BaseException:
             self._connection.close()

@@ -2,7 +2,7 @@
 
 A tokenizer that came with a model can take all memory, crash, or never end. Its process is limited, ends itself when a
 request takes too long, and ends when the socket that it answers on is closed. It is forked from this program, which has
-imported transformers once, without torch, and so imports nothing of attnviz.
+imported transformers once, without torch.
 
 Requests and replies are lines of JSON: [seconds, method, arguments] and {"result": …} or {"error": …}.
 """
@@ -12,8 +12,9 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any
+
+from attnviz.limited_process import limit_memory
 
 OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", "offset_mapping")
@@ -48,7 +49,7 @@ class TokenizerMethods:
 
 def answer(connection: socket.socket, size: int) -> None:
     """Answers requests until the connection is closed or one of them fails, using at most `size` bytes of memory."""
-    _confine(size)
+    limit_memory(size)
     methods = TokenizerMethods()
     for line in connection.makefile("rb"):
         seconds, name, arguments = json.loads(line)
@@ -63,17 +64,6 @@ def answer(connection: socket.socket, size: int) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if "error" in reply:  # what a panic leaves behind may not work any more
             return
-
-
-def _confine(size: int) -> None:
-    """Limits the memory that this process may still allocate, on Linux; elsewhere only its time is limited."""
-    if sys.platform == "linux":
-        import resource
-
-        # As in attnviz/sources/parquet.py: memory that can be written to, not addresses.
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-        resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + size,) * 2)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def main(size: int) -> None:

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 from attnviz.analysis.ray_engine import ClusterError
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.server import scheduling
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class Job(Generic[T]):
     def run(self) -> None:
         """Computes the result, in the turns of the session that was the first to ask."""
         try:
-            with scheduling.background_computation(self._session, self._check, self._wait_at) as give_way:
+            with scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way:
 
                 def on_result(share: float, result: T) -> None:
                     self._check()
@@ -89,7 +89,7 @@ class Job(Generic[T]):
 
                 self.latest, self.progress = self._compute(on_result), 1.0
         except Cancellation:
-            self.error = ValueError(_("Nobody looked at this picture, and its computation stopped. Choose it again."))
+            self.error = value_error("Nobody looked at this picture, and its computation stopped. Choose it again.")
         except ClusterError as problem:
             self.error = ValueError(str(problem))
         except Exception as problem:  # noqa: BLE001 - raised in the page run that waits for it
@@ -170,11 +170,9 @@ class Jobs:
     def _drop_finished(self) -> None:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
-            raise ValueError(
-                _(
-                    "The server computes {most_running} long pictures now, as many as it may. Try later.",
-                    most_running=MOST_RUNNING,
-                )
+            raise value_error(
+                "The server computes {most_running} long pictures now, as many as it may. Try later.",
+                most_running=MOST_RUNNING,
             )
         for name in finished[: max(0, len(finished) - MOST_FINISHED + 1)]:
             del self._jobs[name]

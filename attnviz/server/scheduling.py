@@ -142,35 +142,29 @@ def computation(work: int) -> Iterator[None]:
         yield
         return
     name, interrupt = _session()
-    with without_slot():
-        with place_in_line() as on_place:
-            _heavy.acquire(name, interrupt, on_place)
-        _run.is_heavy = True
-        try:
-            with interruptible(interrupt):
-                yield
-        finally:
-            _run.is_heavy = False
-            _heavy.release(name)
+    with without_slot(), place_in_line() as on_place, heavy_slot(name, interrupt, on_place):
+        yield
 
 
 @contextmanager
 def place_in_line() -> Iterator[OnPlace]:
-    """Gives a function that shows a place in the line on the page, until the block ends."""
+    """Gives a function that shows a place in the line on the page, until it is 0 or the block ends."""
     shown, sentence = None, ""
 
     def show(place: int) -> None:
         nonlocal shown, sentence
-        if sentence == (sentence := line_sentence(place)):
+        if sentence == (sentence := line_sentence(place) if place else ""):
             return
         shown = shown or st.empty()
-        shown.caption(sentence)
+        if sentence:
+            shown.caption(sentence)
+        else:
+            shown.empty()
 
     try:
         yield show
     finally:
-        if shown:
-            shown.empty()
+        show(0)
 
 
 def line_sentence(place: int) -> str:
@@ -194,13 +188,13 @@ def without_slot() -> Iterator[None]:
 
 
 @contextmanager
-def background_computation(
+def heavy_slot(
     session: str, interrupt: Callable[[], None], on_place: OnPlace = lambda place: None
 ) -> Iterator[Callable[[], None]]:
-    """Has a heavy slot, waiting for the turn of a session. Gives a function that lets others that wait go first.
+    """Has a heavy slot, waiting for the turn of a session; gives a function that lets others that wait go first.
 
     `interrupt` is called while it waits, and between the parts of the computation; its exception ends that. `on_place`
-    is called with the place in the line while it waits.
+    is called with the place in the line while it waits, and with 0 when it has the slot.
     """
     has_slot = False
 
@@ -217,8 +211,8 @@ def background_computation(
             _heavy.release(session)
             take()
 
-    take()
     try:
+        take()
         with interruptible(interrupt):
             yield give_way
     finally:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from attnviz.formatting import byte_size
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.settings import all_uploads_bytes
+from attnviz.trace.memory import layer_bytes
 
 
 class UploadMemory:
@@ -45,15 +46,13 @@ class UploadMemory:
     def _add(self, size: int) -> None:
         with self._lock:
             if (total := self._released_total()) + size > self.limit():
-                raise ValueError(
-                    _(
-                        "The uploads of all visitors together may take {limit}. They take {total} now, "
-                        "and this one needs {size}. Upload a smaller file, or try again in a few "
-                        "minutes.",
-                        limit=byte_size(self.limit()),
-                        total=byte_size(total),
-                        size=byte_size(size),
-                    )
+                raise value_error(
+                    "The uploads of all visitors together may take {limit}. They take {total} now, "
+                    "and this one needs {size}. Upload a smaller file, or try again in a few "
+                    "minutes.",
+                    limit=byte_size(self.limit()),
+                    total=byte_size(total),
+                    size=byte_size(size),
                 )
             self._total += size
 
@@ -61,10 +60,3 @@ class UploadMemory:
         while self._releases:
             self._total -= self._releases.popleft()
         return self._total
-
-
-def layer_bytes(layers: Sequence[Layer]) -> int:
-    """Returns the memory of the tensors of layers in bytes; tensors that share memory count once."""
-    inputs = [tensor for layer in layers for tensor in layer.inputs.tensors.values()]
-    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in inputs}
-    return sum(storages.values())

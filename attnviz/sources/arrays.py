@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.formatting import grouped, quoted
 from attnviz.inputs import LARGEST
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.text import LONGEST_TOKEN
 
 ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
@@ -67,13 +67,11 @@ def check_array(name: str, array: np.ndarray) -> np.ndarray:
         converted = array.astype(storage_type(array.dtype))
     if not -LARGEST <= float(converted.min()) <= float(converted.max()) <= LARGEST:
         wrong = np.unravel_index(np.argmax(~(np.abs(converted.astype("f4")) <= LARGEST)), array.shape)
-        raise ValueError(
-            _(
-                "{element_name} is {array}. Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}.",
-                element_name=element_name(name, wrong),
-                array=quoted(array[wrong]),
-                LARGEST=LARGEST,
-            )
+        raise value_error(
+            "{element_name} is {array}. Replace NaN and infinity, and keep numbers between ±{LARGEST:.0e}.",
+            element_name=element_name(name, wrong),
+            array=quoted(array[wrong]),
+            LARGEST=LARGEST,
         )
     return converted
 
@@ -81,57 +79,45 @@ def check_array(name: str, array: np.ndarray) -> np.ndarray:
 def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     """Raises ValueError for a type or shape that is not supported, before any number is read."""
     if dtype.hasobject:
-        raise ValueError(
-            _(
-                "{name} is an object array, which could run code when opened, so it is not read. Save "
-                "plain numbers, for example x.astype('float32').",
-                name=quoted(name),
-            )
+        raise value_error(
+            "{name} is an object array, which could run code when opened, so it is not read. Save "
+            "plain numbers, for example x.astype('float32').",
+            name=quoted(name),
         )
     if dtype.kind not in "fiub":
-        raise ValueError(
-            _(
-                "{name} has the type {dtype}. Save real numbers: x.astype('float32').",
-                name=quoted(name),
-                dtype=quoted(dtype),
-            )
+        raise value_error(
+            "{name} has the type {dtype}. Save real numbers: x.astype('float32').",
+            name=quoted(name),
+            dtype=quoted(dtype),
         )
     if not 2 <= len(shape) <= 4 and role_of(name) == "weights":
-        raise ValueError(
-            _(
-                "{name} has the shape {shape}. Give it the axes (queries, keys), (heads, queries, keys) or (layers, "
-                "heads, queries, keys): take one example, and reshape the height × width of an image into one axis.",
-                name=quoted(name),
-                shape=quoted(shape),
-            )
+        raise value_error(
+            "{name} has the shape {shape}. Give it the axes (queries, keys), (heads, queries, keys) or (layers, "
+            "heads, queries, keys): take one example, and reshape the height × width of an image into one axis.",
+            name=quoted(name),
+            shape=quoted(shape),
         )
     if not 2 <= len(shape) <= 4:
-        raise ValueError(
-            _(
-                "{name} has the shape {shape}. Give it 2 axes (tokens, width), 3 (heads, tokens, "
-                "width) or 4 (layers, heads, tokens, width).",
-                name=quoted(name),
-                shape=quoted(shape),
-            )
+        raise value_error(
+            "{name} has the shape {shape}. Give it 2 axes (tokens, width), 3 (heads, tokens, "
+            "width) or 4 (layers, heads, tokens, width).",
+            name=quoted(name),
+            shape=quoted(shape),
         )
     if 0 in shape:
-        raise ValueError(
-            _(
-                "{name} is empty: its shape is {shape}. Give at least one row of numbers.",
-                name=quoted(name),
-                shape=quoted(shape),
-            )
+        raise value_error(
+            "{name} is empty: its shape is {shape}. Give at least one row of numbers.",
+            name=quoted(name),
+            shape=quoted(shape),
         )
 
 
 def check_tokens_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind != "U" or len(shape) != 1:
-        raise ValueError(
-            _(
-                "{name} is not a list of texts. Save it as numpy.array({array}, dtype='U').",
-                name=quoted(name),
-                array=name,
-            )
+        raise value_error(
+            "{name} is not a list of texts. Save it as numpy.array({array}, dtype='U').",
+            name=quoted(name),
+            array=name,
         )
 
 
@@ -139,20 +125,18 @@ def check_tokens(name: str, content: object) -> tuple[str, ...]:
     if isinstance(content, np.ndarray):
         check_tokens_header(name, content.dtype, content.shape)
     if isinstance(content, np.ndarray | list) and len(content) > MOST_TOKENS:
-        raise ValueError(
-            _(
-                "{name} names {count} tokens; at most {MOST_TOKENS} can be shown.",
-                name=quoted(name),
-                count=grouped(len(content)),
-                MOST_TOKENS=grouped(MOST_TOKENS),
-            )
+        raise value_error(
+            "{name} names {count} tokens; at most {MOST_TOKENS} can be shown.",
+            name=quoted(name),
+            count=grouped(len(content)),
+            MOST_TOKENS=grouped(MOST_TOKENS),
         )
     if isinstance(content, np.ndarray):
         # Decoded here, because numpy fails in ways of its own on what is no character.
         raw = content.astype(content.dtype.newbyteorder("<"))
         content = [text.tobytes().decode("utf-32-le", "replace").rstrip("\0") for text in raw]
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
-        raise ValueError(_("{name} must be a list of texts, one for each vector.", name=quoted(name)))
+        raise value_error("{name} must be a list of texts, one for each vector.", name=quoted(name))
     # Half a surrogate pair is no character either, and cannot be sent to a browser.
     return tuple(text[:LONGEST_TOKEN].encode(errors="replace").decode() for text in content)
 

@@ -6,7 +6,7 @@ from pathlib import PurePath
 import numpy as np
 
 from attnviz.formatting import byte_size, quoted
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, check_array, check_tokens
 from attnviz.sources.formats import MOST_ARRAYS, READERS, UNNAMED, Budget
@@ -46,36 +46,30 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
     limits, ending = limits or Limits(), PurePath(name).suffix.lower()
     if ending not in READERS:
         got = f"ends in {quoted(ending)}" if ending else "has no ending that tells its format"
-        raise ValueError(
-            _(
-                "This file {got}. Upload {endings} or {READERS}.",
-                got=got,
-                endings=", ".join(list(READERS)[:-1]),
-                READERS=list(READERS)[-1],
-            )
+        raise value_error(
+            "This file {got}. Upload {endings} or {READERS}.",
+            got=got,
+            endings=", ".join(list(READERS)[:-1]),
+            READERS=list(READERS)[-1],
         )
     if not data:
-        raise ValueError(_("This file is empty. Save it again, with at least one row of numbers."))
+        raise value_error("This file is empty. Save it again, with at least one row of numbers.")
     if len(data) > limits.disk:
-        raise ValueError(
-            _(
-                "This file has {count}; at most {disk} are read. Upload fewer rows.",
-                count=byte_size(len(data)),
-                disk=byte_size(limits.disk),
-            )
+        raise value_error(
+            "This file has {count}; at most {disk} are read. Upload fewer rows.",
+            count=byte_size(len(data)),
+            disk=byte_size(limits.disk),
         )
     real = next((e for e, magic in MAGIC.items() if data.startswith(magic)), "")
     if real and real != ending:
-        raise ValueError(
-            _(
-                "This file ends in {ending}, but its content is that of a {real} file. Rename it.",
-                ending=ending,
-                real=real,
-            )
+        raise value_error(
+            "This file ends in {ending}, but its content is that of a {real} file. Rename it.",
+            ending=ending,
+            real=real,
         )
     if ending in MAGIC and not real:
-        raise ValueError(
-            _("This file ends in {ending}, but does not begin as such a file does. Save it again.", ending=ending)
+        raise value_error(
+            "This file ends in {ending}, but does not begin as such a file does. Save it again.", ending=ending
         )
 
     contents: dict[str, np.ndarray | tuple[str, ...]] = {}
@@ -88,20 +82,18 @@ def read_file(name: str, data: bytes, limits: Limits | None = None) -> FileConte
             columns, content = _column_names(content), content.matrix
         label = TOKEN_NAMES.get(label.lower(), label.lower())
         if label in contents:
-            raise ValueError(
-                _("This file names {label} twice; capitals do not count. Keep one of the two.", label=quoted(label))
+            raise value_error(
+                "This file names {label} twice; capitals do not count. Keep one of the two.", label=quoted(label)
             )
         if len(contents) == MOST_ARRAYS:
-            raise ValueError(
-                _(
-                    "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
-                    MOST_ARRAYS=MOST_ARRAYS,
-                )
+            raise value_error(
+                "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
+                MOST_ARRAYS=MOST_ARRAYS,
             )
         contents[label] = check_tokens(label, content) if label in TOKEN_NAMES else check_array(label, content)
     arrays = {label: content for label, content in contents.items() if isinstance(content, np.ndarray)}
     if not arrays:
-        raise ValueError(_("This file holds no numbers. Give it at least one row of them."))
+        raise value_error("This file holds no numbers. Give it at least one row of them.")
     tokens = {label: content for label, content in contents.items() if isinstance(content, tuple)}
     return FileContents(arrays, tokens, is_named, columns)
 

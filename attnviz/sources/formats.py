@@ -3,26 +3,22 @@
 import csv
 import io
 import json
-import os
-import struct
 import subprocess
-import sys
-import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors.torch
 
 from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import N_, _
-from attnviz.npy import read_npy
+from attnviz.language import N_, value_error
+from attnviz.limited_process import run_program
+from attnviz.npy import DAMAGED, read_npy
 from attnviz.sources.arrays import (
     MOST_TOKENS,
     NARROW_TENSORS,
@@ -41,7 +37,6 @@ LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
 PARQUET_SECONDS = 30  # seconds that a parquet file may take
 PARQUET_READER = 128 << 20  # bytes that its reader takes itself
 MOST_PACKED = 16  # how many times as large as a parquet file its numbers may be
-REFUSED = 3  # exit status of parquet.py when it has written a sentence
 COLUMNS = "columns of the matrix"  # as parquet.py calls their names
 UNNAMED = ""  # the name of an array that has none
 
@@ -50,11 +45,7 @@ CELL_COST = 60
 JSON_COST = {b",": 32, b"[": 96, b'"': 32, b":": 64, b"{": 256}
 
 # What the libraries raise about bytes they cannot read, found by feeding them millions of damaged ones.
-UNREADABLE = (
-    *(ValueError, TypeError, LookupError, AssertionError, ArithmeticError, SyntaxError, MemoryError),
-    *(RuntimeError, OSError, EOFError, struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error),
-    safetensors.SafetensorError,
-)
+UNREADABLE = (*DAMAGED, zipfile.BadZipFile, zlib.error, safetensors.SafetensorError)
 
 
 class Budget:
@@ -66,11 +57,9 @@ class Budget:
     def spend(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
-            raise ValueError(
-                _(
-                    "This file would take more than {whole} of memory. Upload fewer or smaller arrays.",
-                    whole=byte_size(self.whole),
-                )
+            raise value_error(
+                "This file would take more than {whole} of memory. Upload fewer or smaller arrays.",
+                whole=byte_size(self.whole),
             )
 
 
@@ -80,8 +69,8 @@ def _report_damage(subject: str) -> Iterator[None]:
     try:
         yield
     except UNREADABLE as error:
-        raise ValueError(
-            _("{subject} cannot be read: it was damaged or cut off. Save it again.", subject=subject)
+        raise value_error(
+            "{subject} cannot be read: it was damaged or cut off. Save it again.", subject=subject
         ) from error
 
 
@@ -105,26 +94,22 @@ def _array(name: str, data: bytes, budget: Budget) -> np.ndarray:
 def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     # Counted before zipfile lists the members: a long list is a bomb of its own.
     if data.count(b"PK\x01\x02") > MOST_ARRAYS:
-        raise ValueError(
-            _(
-                "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
-                MOST_ARRAYS=MOST_ARRAYS,
-            )
+        raise value_error(
+            "This file holds more than {MOST_ARRAYS} arrays. Keep those that are to be shown.",
+            MOST_ARRAYS=MOST_ARRAYS,
         )
     with _report_damage("This .npz file"):
         archive = zipfile.ZipFile(io.BytesIO(data))
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
-            raise ValueError(
-                _("{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename))
+            raise value_error(
+                "{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename)
             )
         if member.flag_bits & 1:
-            raise ValueError(
-                _("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
-            )
+            raise value_error("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(
-                _("{filename} is packed in an unusual way. Save it with numpy.savez.", filename=quoted(member.filename))
+            raise value_error(
+                "{filename} is packed in an unusual way. Save it with numpy.savez.", filename=quoted(member.filename)
             )
         budget.spend(member.file_size)
     for member in archive.infolist():
@@ -138,7 +123,7 @@ def _read_safetensors(data: bytes, budget: Budget) -> NamedArrays:
     size = int.from_bytes(data[:8], "little")
     with _report_damage("This .safetensors file"):
         if size > LARGEST_HEADER:
-            raise ValueError(_("too long a header"))
+            raise value_error("too long a header")
         tensors = safetensors.torch.load(data)
     for name, tensor in tensors.items():
         budget.spend(tensor.numel() * (tensor.element_size() if tensor.dtype in NARROW_TENSORS else 4))
@@ -155,16 +140,14 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
     try:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
-        raise ValueError(
-            _("Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num)
+        raise value_error(
+            "Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num
         ) from error
     table = read_rows(rows, delimiter)
     if len(table.matrix) > MOST_TOKENS:
-        raise ValueError(
-            _(
-                "This file has more than {MOST_TOKENS} rows, which is the most that can be shown.",
-                MOST_TOKENS=grouped(MOST_TOKENS),
-            )
+        raise value_error(
+            "This file has more than {MOST_TOKENS} rows, which is the most that can be shown.",
+            MOST_TOKENS=grouped(MOST_TOKENS),
         )
     if table.rows:
         yield "tokens", [*table.rows]
@@ -175,7 +158,7 @@ def _lines(data: bytes) -> Iterator[str]:
     try:
         yield from io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
     except UnicodeDecodeError as error:
-        raise ValueError(_(NOT_TEXT)) from error
+        raise value_error(NOT_TEXT) from error
 
 
 def _read_json(data: bytes, budget: Budget) -> NamedArrays:
@@ -184,9 +167,7 @@ def _read_json(data: bytes, budget: Budget) -> NamedArrays:
         yield UNNAMED, _nested("vectors", content)
         return
     if not isinstance(content, dict):
-        raise ValueError(
-            _("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
-        )
+        raise value_error("This file must hold a list of rows, or an object that names some. Put [ ] around the rows.")
     for name, value in content.items():
         yield name, value if name.lower() in TOKEN_NAMES else _nested(name, value)
 
@@ -198,20 +179,18 @@ def _parse_json(data: bytes, budget: Budget, subject: str = "This file") -> Any:
         # Whole numbers too are read as floats: Python refuses those of more than 4,300 digits.
         return json.loads(data.decode("utf-8-sig"), parse_int=float)
     except UnicodeDecodeError as error:
-        raise ValueError(_(NOT_TEXT)) from error
+        raise value_error(NOT_TEXT) from error
     except json.JSONDecodeError as error:
-        raise ValueError(
-            _(
-                "{subject} is not valid JSON in line {line}, character {character}. Write numbers, texts "
-                "in double quotes, and lists in square brackets.",
-                subject=subject,
-                line=error.lineno,
-                character=error.colno,
-            )
+        raise value_error(
+            "{subject} is not valid JSON in line {line}, character {character}. Write numbers, texts "
+            "in double quotes, and lists in square brackets.",
+            subject=subject,
+            line=error.lineno,
+            character=error.colno,
         ) from error
     except RecursionError as error:
-        raise ValueError(
-            _("{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.", subject=subject)
+        raise value_error(
+            "{subject} nests lists too deeply. Give rows of numbers, in at most 4 levels.", subject=subject
         ) from error
 
 
@@ -230,18 +209,16 @@ def _nested(name: str, value: object) -> np.ndarray:
                     else N_("{element} is not a list, but those before are. Write numbers in lists of the same length.")
                 )
                 length = len(entry) if isinstance(entry, list) else 0
-                raise ValueError(_(sentence, element=element, length=length, width=width))
+                raise value_error(sentence, element=element, length=length, width=width)
         shape += (width,)
         level = list(chain.from_iterable(level))
     for i, entry in enumerate(level):
         if not isinstance(entry, float | bool):
             content = quoted(entry) if isinstance(entry, str) else JSON_NAMES[type(entry)]
-            raise ValueError(
-                _(
-                    "{element_name} holds {content}, which is not a number.",
-                    element_name=element_name(name, np.unravel_index(i, shape)),
-                    content=content,
-                )
+            raise value_error(
+                "{element_name} holds {content}, which is not a number.",
+                element_name=element_name(name, np.unravel_index(i, shape)),
+                content=content,
             )
     return np.array(level, np.float64).reshape(shape)
 
@@ -254,28 +231,20 @@ def parquet_bytes(size: int, unpacked: int) -> int:
 
 def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
-    program = [sys.executable, "-I", str(Path(__file__).with_name("parquet.py"))]
-    memory = parquet_bytes(len(data), budget.left)
-    limits = [str(MOST_TOKENS), str(LONGEST_TOKEN), str(budget.left), str(memory)]
-    # Another pool takes 1 GB at once, used or not, and NumPy starts threads that are never used.
-    environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "OPENBLAS_NUM_THREADS": "1"}
+    limits, memory = (MOST_TOKENS, LONGEST_TOKEN, budget.left), parquet_bytes(len(data), budget.left)
     try:
-        done = subprocess.run(  # noqa: S603
-            [*program, *limits], input=data, capture_output=True, timeout=PARQUET_SECONDS, env=environment
-        )
+        npz = run_program("attnviz.parquet", *limits, data=data, seconds=PARQUET_SECONDS, memory=memory)
     except subprocess.TimeoutExpired as error:
-        raise ValueError(_("This .parquet file takes too long to read. Save it as .npz instead.")) from error
+        raise value_error("This .parquet file takes too long to read. Save it as .npz instead.") from error
     except OSError as error:
-        raise ValueError(_("A .parquet file cannot be read on this computer now. Save it as .npz instead.")) from error
-    if done.returncode == REFUSED:
-        sentence, values = json.loads(done.stdout)
-        shown = {name: quoted(one) if isinstance(one, str) else grouped(one) for name, one in values.items()}
-        raise ValueError(_(sentence, **shown))
-    if done.returncode:
-        raise ValueError(_("This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."))
+        raise value_error("A .parquet file cannot be read on this computer now. Save it as .npz instead.") from error
+    except subprocess.CalledProcessError as error:
+        raise value_error(
+            "This .parquet file is damaged, or takes too much memory. Save it again, or as .npz."
+        ) from error
     columns: tuple[str, ...] = ()
     has_tokens = False
-    for name, array in _read_npz(done.stdout, budget):
+    for name, array in _read_npz(npz, budget):
         has_tokens |= name.lower() in TOKEN_NAMES
         if name == COLUMNS:
             columns = check_tokens("columns", array)

@@ -8,7 +8,7 @@ from typing import NoReturn
 import numpy as np
 
 from attnviz.formatting import quoted
-from attnviz.language import N_, _, plural
+from attnviz.language import N_, _, plural, value_error
 
 TOKEN_NAMES = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
 INDEX_NAME = re.compile(r"|index|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)  # as pandas names an index
@@ -40,7 +40,7 @@ def read_rows(rows: Rows, delimiter: str) -> NumberTable:
     header = _header(*rows[0]) if rows else []
     rows = rows[1:] if header else rows
     if not rows:
-        raise ValueError(_("This file holds no numbers. Give it one row of them for each token."))
+        raise value_error("This file holds no numbers. Give it one row of them for each token.")
     first = [row[0] for _, row in rows]
     is_named = all(parse_number(cell) is None for cell in first)
     if not header and all(map(_has_comma, first)):
@@ -55,13 +55,11 @@ def read_rows(rows: Rows, delimiter: str) -> NumberTable:
     start = int(is_named)
     matrix = _matrix(rows, start)
     if not header and _is_counted(matrix[0], matrix[1:]):
-        raise ValueError(
-            _(
-                "Row {n} counts {numbers}, so it may be a header or numbers. If it is a header, delete it; if it holds "
-                "numbers, write names such as d0, d1, d2 in a row above it.",
-                n=rows[0][0],
-                numbers=_shown(matrix[0]),
-            )
+        raise value_error(
+            "Row {n} counts {numbers}, so it may be a header or numbers. If it is a header, delete it; if it holds "
+            "numbers, write names such as d0, d1, d2 in a row above it.",
+            n=rows[0][0],
+            numbers=_shown(matrix[0]),
         )
     table = NumberTable(matrix, tuple(first) if is_named else (), tuple(header[start:]))
     check_index(table)
@@ -73,12 +71,10 @@ def check_index(table: NumberTable) -> None:
     stems = {re.sub("[0-9]+$", "", heading.strip()) for heading in table.columns}
     are_alike = len(stems) == 1 or (stems and all(len(stem) == 1 for stem in stems))  # d0, d1, d2, or x, y, z
     if not (table.rows or are_alike) and _is_counted(table.matrix[:, 0], table.matrix[:, 1:]):
-        raise ValueError(
-            _(
-                "The first column counts {numbers}, so it may be an index or numbers. If it is an index, delete it; if "
-                "it holds numbers, name all columns alike, such as d0, d1, d2.",
-                numbers=_shown(table.matrix[:, 0]),
-            )
+        raise value_error(
+            "The first column counts {numbers}, so it may be an index or numbers. If it is an index, delete it; if "
+            "it holds numbers, name all columns alike, such as d0, d1, d2.",
+            numbers=_shown(table.matrix[:, 0]),
         )
 
 
@@ -103,11 +99,9 @@ def _header(n: int, first: list[str]) -> list[str]:
     if not corner and None not in others:
         if others in _countings(len(others)):  # as pandas writes columns without names, above an index
             return first
-        raise ValueError(
-            _(
-                "Row 1, column 1 is empty. Write “token” there if this row is a header, else what is missing: the "
-                "token or the number."
-            )
+        raise value_error(
+            "Row 1, column 1 is empty. Write “token” there if this row is a header, else what is missing: the "
+            "token or the number."
         )
     return []
 
@@ -132,22 +126,18 @@ def _shown(numbers: np.ndarray) -> str:
 def _check_headings(header: list[str], rows: Rows) -> None:
     n, row = rows[0]
     if len(header) != len(row):
-        raise ValueError(
-            _(
-                "Row {n} has {count} columns, but {width} have a heading. Give all rows the same number of columns.",
-                n=n,
-                count=len(row),
-                width=len(header),
-            )
+        raise value_error(
+            "Row {n} has {count} columns, but {width} have a heading. Give all rows the same number of columns.",
+            n=n,
+            count=len(row),
+            width=len(header),
         )
     for column, heading in enumerate(header[1:], 2):
         if INDEX_NAME.fullmatch(heading.strip()):
-            raise ValueError(
-                _(
-                    "Column {column} is called {heading}, as an index is. Delete it, or name it otherwise, such as d0.",
-                    column=column,
-                    heading=quoted(heading),
-                )
+            raise value_error(
+                "Column {column} is called {heading}, as an index is. Delete it, or name it otherwise, such as d0.",
+                column=column,
+                heading=quoted(heading),
             )
 
 
@@ -183,14 +173,12 @@ def _refuse_cell(n: int, column: int, row: list[str]) -> NoReturn:
     """Raises ValueError for a cell that is not a number."""
     cell = row[column]
     if _has_comma(cell):
-        raise ValueError(
-            _(
-                "Row {n}, column {column} holds {cell}. Write decimals with a point, and nothing between thousands, as "
-                "in 1000.5.",
-                n=n,
-                column=column + 1,
-                cell=quoted(cell),
-            )
+        raise value_error(
+            "Row {n}, column {column} holds {cell}. Write decimals with a point, and nothing between thousands, as "
+            "in 1000.5.",
+            n=n,
+            column=column + 1,
+            cell=quoted(cell),
         )
     problem = (
         _("Row {row}, column {column} holds {cell}, which is not a finite number. Write a number there.")
@@ -211,13 +199,11 @@ def _check_separator(rows: Rows, delimiter: str) -> None:
         parts = [line.split(separator) for line in lines]
         last = parts[-1][1:] if parts else []
         if last and {*map(len, parts)} == {len(parts[0])} and all(_is_number_of_any_country(cell) for cell in last):
-            raise ValueError(
-                _(
-                    "Cells of this file are separated by {got}. Save it with {expected} between them, and points for "
-                    "decimals.",
-                    got=_(name),
-                    expected=_(SEPARATORS[delimiter]),
-                )
+            raise value_error(
+                "Cells of this file are separated by {got}. Save it with {expected} between them, and points for "
+                "decimals.",
+                got=_(name),
+                expected=_(SEPARATORS[delimiter]),
             )
 
 

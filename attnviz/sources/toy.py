@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated, sinusoids
@@ -45,12 +45,10 @@ class Toy(Source):
         if len(tokens) > LONGEST_TEXT:
             raise too_long_error(len(tokens), LONGEST_TEXT, _("this page"))
         if self.width % 2:
-            raise ValueError(
-                _(
-                    "The embedding width must be even, half sines and half cosines; it is {width}. Take {even}.",
-                    width=self.width,
-                    even=self.width + 1,
-                )
+            raise value_error(
+                "The embedding width must be even, half sines and half cosines; it is {width}. Take {even}.",
+                width=self.width,
+                even=self.width + 1,
             )
         vectors = torch.stack([embedding(token, self.width) for token in tokens])
         if self.rotary == "none":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.settings import traces_folder
 from attnviz.sources.source import MissingInput, Source
 from attnviz.trace import Trace
@@ -41,12 +41,10 @@ class TraceFolder(Source):
             raise MissingInput(_("Name a trace to see its attention. {available}", available=_available(root)))
         folder = self._folder(root)
         if folder is None:
-            raise ValueError(
-                _(
-                    "There is no trace {strip} here. {available}",
-                    strip=quoted(self.trace.strip()),
-                    available=_available(root),
-                )
+            raise value_error(
+                "There is no trace {strip} here. {available}",
+                strip=quoted(self.trace.strip()),
+                available=_available(root),
             )
         return Trace.load(folder)
 

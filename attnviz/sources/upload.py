@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from attnviz.formatting import grouped, quoted, significant
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated
@@ -28,6 +27,7 @@ MOST_LAYERS = 64
 MOST_HEADS = 64
 MOST_NUMBERS = 4_096
 LIMITS = (("layers", MOST_LAYERS), ("heads", MOST_HEADS), ("tokens", MOST_TOKENS), ("numbers a vector", MOST_NUMBERS))
+LIMITS_OF_WEIGHTS = (*LIMITS[:3], ("keys", MOST_TOKENS))
 TOLERANCE = 1e-3  # how far above 1 rounding to 16 bits or less may take a weight
 SUM_TOLERANCE = 0.05  # how far from 1 the sum of a row of weights may be that were rounded
 
@@ -36,26 +36,16 @@ READ_AS = N_("Read as")
 ENDINGS = f"{', '.join(list(READERS)[:-1])} or {list(READERS)[-1]}"
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True)
 class File:
-    """An uploaded file. Files are equal if their repr is: name, size and a digest of the content."""
+    """An uploaded file. Files are equal if their names and the digests of their contents are."""
 
     name: str
-    data: bytes
+    data: bytes = field(repr=False, compare=False)
+    sha256: str = field(init=False)
 
-    @cached_property
-    def _repr(self) -> str:
-        digest = hashlib.sha256(self.data).hexdigest()
-        return f"File(name={self.name!r}, size={len(self.data)}, sha256={digest})"
-
-    def __repr__(self) -> str:
-        return self._repr
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, File) and repr(self) == repr(other)
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sha256", hashlib.sha256(self.data).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -132,12 +122,10 @@ def from_arrays(
         torch.Size([2, 4, 4])
     """
     if not 1 <= heads <= MOST_HEADS:
-        raise ValueError(
-            _(
-                "A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.",
-                MOST_HEADS=MOST_HEADS,
-                heads=heads,
-            )
+        raise value_error(
+            "A matrix can be cut into 1 to {MOST_HEADS} heads; there cannot be {heads}.",
+            MOST_HEADS=MOST_HEADS,
+            heads=heads,
         )
     is_named = isinstance(arrays, Mapping)
     named: Mapping[str, np.ndarray | Tensor] = arrays if isinstance(arrays, Mapping) else {"vectors": arrays}
@@ -145,20 +133,18 @@ def from_arrays(
     for name, array in named.items():
         role = role_of(name)
         if role in by_role:
-            raise ValueError(_("{role} is given twice. Keep one of the two.", role=quoted(role)))
+            raise value_error("{role} is given twice. Keep one of the two.", role=quoted(role))
         by_role[role] = check_array(name, numpy_array(array) if isinstance(array, Tensor) else array)
     if len(by_role) == 1 and not by_role.keys() & {*ROLES.values()}:
         [(role, array)], [name] = by_role.items(), named
         if reading == "by name" and not (is_named and role in ("vectors", "weights")) and may_be_weights(array):
-            raise ValueError(
-                _(
-                    "The rows of this array add up to 1, so it may hold vectors or finished weights. Choose one of the "
-                    "two under “{label}”, or name the array vectors or weights.",
-                    label=_(READ_AS),
-                )
+            raise value_error(
+                "The rows of this array add up to 1, so it may hold vectors or finished weights. Choose one of the "
+                "two under “{label}”, or name the array vectors or weights.",
+                label=_(READ_AS),
             )
         if reading == "weights" or (reading == "by name" and role == "weights"):
-            return _weights_only_layers(name, _split_layers("weights", array, 1), tokens, key_tokens)
+            return _weights_only_layers(name, _split_layers("weights", array, 1, LIMITS_OF_WEIGHTS), tokens, key_tokens)
         query = key = value = _split_layers(name, array, heads)
     elif {"query", "key"} <= by_role.keys() <= {"query", "key", "value"}:
         query, key, value = (
@@ -166,31 +152,25 @@ def from_arrays(
         )
     else:
         names = ", ".join(quoted(name) for name in list(named)[:8])
-        raise ValueError(
-            _(
-                "These arrays were given: {names}. Give query and key, and value if you have it; or "
-                "one matrix of vectors alone; or weights alone.",
-                names=names,
-            )
+        raise value_error(
+            "These arrays were given: {names}. Give query and key, and value if you have it; or "
+            "one matrix of vectors alone; or weights alone.",
+            names=names,
         )
     for name, other in (("key", key), ("value", value)):
         if len(other) != len(query):
-            raise ValueError(
-                _(
-                    "query has {count} layers, but {name} has {layers}. Give as many of each.",
-                    count=len(query),
-                    name=name,
-                    layers=len(other),
-                )
+            raise value_error(
+                "query has {count} layers, but {name} has {layers}. Give as many of each.",
+                count=len(query),
+                name=name,
+                layers=len(other),
             )
     if value[0].shape[:2] != key[0].shape[:2]:
-        raise ValueError(
-            _(
-                "key and value must have the same heads and tokens. As (heads, tokens, width), key has "
-                "the shape {key_shape} and value {value_shape}.",
-                key_shape=tuple(key[0].shape),
-                value_shape=tuple(value[0].shape),
-            )
+        raise value_error(
+            "key and value must have the same heads and tokens. As (heads, tokens, width), key has "
+            "the shape {key_shape} and value {value_shape}.",
+            key_shape=tuple(key[0].shape),
+            value_shape=tuple(value[0].shape),
         )
     queries, keys = query[0].shape[1], key[0].shape[1]
     itself = query is key or (queries == keys and key_tokens is None)
@@ -230,24 +210,14 @@ def _weights_only_layers(
     for weights in layers:
         lowest, highest = float(weights.min()), float(weights.max())
         if lowest < 0 or highest > 1 + TOLERANCE:
-            raise ValueError(
-                _(
-                    "{name}: weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
-                    "softmax to them first, or name them otherwise if they are vectors.",
-                    name=quoted(name),
-                    lowest=significant(lowest, 4),
-                    highest=significant(highest, 4),
-                )
+            raise value_error(
+                "{name}: weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
+                "softmax to them first, or name them otherwise if they are vectors.",
+                name=quoted(name),
+                lowest=significant(lowest, 4),
+                highest=significant(highest, 4),
             )
     queries, keys = layers[0].shape[1:]
-    if keys > MOST_TOKENS:
-        raise ValueError(
-            _(
-                "weights has {keys} keys; at most {MOST_TOKENS} can be shown. Upload fewer columns.",
-                keys=grouped(keys),
-                MOST_TOKENS=grouped(MOST_TOKENS),
-            )
-        )
     kind = Kind.SELF if queries == keys and key_tokens is None else Kind.CROSS
     names = _token_names(tokens, key_tokens, queries, keys)
     return [
@@ -256,18 +226,16 @@ def _weights_only_layers(
     ]
 
 
-def _split_layers(name: str, array: np.ndarray, heads: int) -> list[Tensor]:
+def _split_layers(name: str, array: np.ndarray, heads: int, limits: Sequence[tuple[str, int]] = LIMITS) -> list[Tensor]:
     """Returns an array of 2 to 4 axes as layers of (heads, tokens, width). Raises ValueError if it is too large."""
-    for size, (axis, most) in zip(array.shape, LIMITS[-array.ndim :], strict=True):
+    for size, (axis, most) in zip(array.shape, limits[-array.ndim :], strict=True):
         if size > most:
-            raise ValueError(
-                _(
-                    "{name} has {size} {axis}; at most {most} can be shown. Upload fewer.",
-                    name=quoted(name),
-                    size=grouped(size),
-                    axis=axis,
-                    most=grouped(most),
-                )
+            raise value_error(
+                "{name} has {size} {axis}; at most {most} can be shown. Upload fewer.",
+                name=quoted(name),
+                size=grouped(size),
+                axis=axis,
+                most=grouped(most),
             )
     tensor = torch.from_numpy(array)
     if array.ndim == 2:
@@ -287,15 +255,13 @@ def _token_names(
             axis, other = ("queries", "key_tokens") if name == "tokens" else ("keys", "tokens")
             fits_other = len(names) == (keys if name == "tokens" else queries)
             mend = _("Call them {other}.", other=other) if fits_other else _("Give one for each.")
-            raise ValueError(
-                _(
-                    "{name} names {names} tokens, but there are {tokens} {axis}. {mend}",
-                    name=name,
-                    names=grouped(len(names)),
-                    tokens=grouped(count),
-                    axis=axis,
-                    mend=mend,
-                )
+            raise value_error(
+                "{name} names {names} tokens, but there are {tokens} {axis}. {mend}",
+                name=name,
+                names=grouped(len(names)),
+                tokens=grouped(count),
+                axis=axis,
+                mend=mend,
             )
         result.append(tuple(names) if names is not None else tuple(str(i) for i in range(count)))
     return result[0], result[1]

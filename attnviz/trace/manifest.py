@@ -10,11 +10,10 @@ from attnviz.bounded_json import read_object
 from attnviz.formatting import quoted
 from attnviz.layer import LayerId
 from attnviz.patch_grid import PatchGrid
-from attnviz.text import shorten_token
 from attnviz.trace.layer_file import check_regular
 
 NAME = "trace.json"
-FORMAT, VERSION = "attnviz trace", 2  # 1 has weights as queries of an identity matrix
+FORMAT, VERSION = "attnviz trace", 1
 MOST_BYTES = 48 << 20  # of trace.json, where a million tokens take about 16
 MOST_LAYERS = 2_048
 MOST_TOKENS = 1 << 20  # as many positions as masks are made for
@@ -62,10 +61,6 @@ def text_of(content: dict[str, Any], name: str) -> str:
 def valid_text(text: str) -> str:
     """Returns a text without half characters, which cannot be sent to a browser."""
     return text.encode(errors="replace").decode()
-
-
-def token_of(text: str) -> str:
-    return shorten_token(valid_text(text))
 
 
 def parse_grid(described: object) -> PatchGrid | None:

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from attnviz.formatting import enumeration, quoted
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
-from attnviz.normalizers import Identity
 from attnviz.patch_grid import PatchGrid
-from attnviz.scores import Dot
+from attnviz.text import shorten_token
 from attnviz.trace.layer_file import map_tensors
 from attnviz.trace.manifest import (
     MOST_LAYERS,
@@ -25,19 +24,15 @@ from attnviz.trace.manifest import (
     parse_id,
     read_manifest,
     text_of,
-    token_of,
     valid_text,
 )
 from attnviz.trace.mapped_inputs import MappedInputs, MappedWeights
-from attnviz.trace.mechanism_parts import describe_mechanism, parse_mechanism
+from attnviz.trace.mechanism_parts import parse_mechanism
 from attnviz.weights_only import FixedWeights
 
 Member = TypeVar("Member", bound=StrEnum)
 FILE = re.compile(r"layer-[0-9]{4,6}\.safetensors")
 VECTORS = ("query", "key", "value")
-# Of version 1 weights were the queries of this mechanism, with an identity matrix as keys.
-FINISHED = describe_mechanism(Mechanism(Dot(), normalizer=Identity()), (1, 1, 1))[0]
-WEIGHTS_OF_VERSION_1 = [Fidelity.WEIGHTS_ONLY, FINISHED]
 MOST_MISSING = 4_096
 NOT_WHOLE = "This trace is not whole: its capture ended before it was finished, and these are the layers until then."
 
@@ -71,8 +66,6 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
     if not isinstance(file, str) or not FILE.fullmatch(file):
         raise ValueError(f"{NAME} names {quoted(file)}, which is no file of a layer in this folder. Capture it again.")
     tensors = map_tensors(folder / file, described.get("tensors"))
-    if "query" in tensors and [described.get(name) for name in ("fidelity", "mechanism")] == WEIGHTS_OF_VERSION_1:
-        tensors = {"weights": tensors["query"]}
     names = ("weights",) if "weights" in tensors else VECTORS
     if not tensors.keys() >= {*names}:
         raise ValueError(f"{file} does not hold {enumeration(names)}. Capture it again.")
@@ -111,7 +104,7 @@ def _choice(described: dict[str, Any], name: str, kind: type[Member]) -> Member:
 
 
 def _axis(described: dict[str, Any]) -> TokenAxis:
-    tokens = tuple(token_of(token) for token in list_of(described, "tokens", str, MOST_TOKENS))
+    tokens = tuple(shorten_token(valid_text(token)) for token in list_of(described, "tokens", str, MOST_TOKENS))
     special, ids = (list_of(described, name, int, MOST_TOKENS) for name in ("special", "ids"))
     if not all(0 <= position < len(tokens) for position in special):
         raise ValueError(f"{NAME} names special tokens that are not there. Capture it again.")

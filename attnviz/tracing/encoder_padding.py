@@ -1,7 +1,7 @@
 """What torch's encoder gives for padding, where it would compute with nested tensors if nothing watched it: zeros."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -13,17 +13,13 @@ from attnviz.tracing.recording import current_recording
 @contextmanager
 def zeros_for_padding(model: nn.Module) -> Iterator[None]:
     """Makes the encoders in a model give the zeros, in recordings, that they give elsewhere."""
-    hooks: list[Any] = []
-    for encoder in model.modules():
-        if isinstance(encoder, nn.TransformerEncoder) and len(encoder.layers):
-            padding = _Padding(encoder)
-            hooks.append(encoder.register_forward_pre_hook(padding.enter, with_kwargs=True))
-            hooks.append(encoder.layers[-1].register_forward_hook(padding.leave))
-    try:
+    with ExitStack() as hooks:
+        for encoder in model.modules():
+            if isinstance(encoder, nn.TransformerEncoder) and len(encoder.layers):
+                padding = _Padding(encoder)
+                hooks.enter_context(encoder.register_forward_pre_hook(padding.enter, with_kwargs=True))
+                hooks.enter_context(encoder.layers[-1].register_forward_hook(padding.leave))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class _Padding:

@@ -8,14 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.biases import Bias
-from attnviz.formatting import byte_size
 from attnviz.masks import Causal, Full, Mask
 from attnviz.masks.mask import Bound
 from attnviz.mechanism import blocks
 from attnviz.opaque_parts import ModelMask
 from attnviz.tracing.call import Call
 from attnviz.tracing.mask_recognition import recognize_mask
-from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.memory_budget import MemoryBudget
 
 MODULE = "torch.nn.attention.flex_attention"
 
@@ -46,9 +45,7 @@ def flex_weights(function: Callable, args: tuple[Any, ...], budget: MemoryBudget
     values are an identity matrix."""
     query, key, *_ = args
     keys = key.shape[2]
-    size = 8 * len(query) * query.shape[1] * query.shape[2] * keys
-    if size > budget.left:
-        raise NotCaptured(f"its weights would take {byte_size(size)}. Give it fewer tokens")
+    budget.check(8 * len(query) * query.shape[1] * query.shape[2] * keys, "its weights")
     identity = torch.eye(keys, dtype=query.dtype, device=query.device).expand(*key.shape[:2], -1, -1)
     weights: Tensor = function(query, key, identity, *args[3:])[0]
     return weights

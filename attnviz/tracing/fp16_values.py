@@ -23,13 +23,11 @@ def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
     if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
         return list(layers)
     return [
-        replace(layer, inputs=_with_fp16_value(layer.inputs)) if isinstance(layer.inputs, Inputs) else layer
+        replace(layer, inputs=replace(layer.inputs, value=layer.inputs.value.half()))
+        if isinstance(layer.inputs, Inputs) and _fits(layer.inputs.value)
+        else layer
         for layer in layers
     ]
-
-
-def _with_fp16_value(inputs: Inputs) -> Inputs:
-    return replace(inputs, value=inputs.value.to(torch.float16)) if _fits(inputs.value) else inputs
 
 
 def _fits(value: Tensor) -> bool:

@@ -50,10 +50,6 @@ class AxisTokens:
         return AxisTokens((*self.tokens, *names), (*self.special, *range(count, count + len(names))))
 
 
-def _no_texts(ids: tuple[int, ...]) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class LayerNames:
     """The names of layers, and the tokens of their axes."""
@@ -63,7 +59,7 @@ class LayerNames:
     source: AxisTokens = AxisTokens()
     target: AxisTokens = AxisTokens()  # the decoder's
     ids: Tensor | None = None  # of all sequences of those that a cache grows by
-    texts: Callable[[tuple[int, ...]], tuple[str, ...]] = _no_texts  # the tokens of ids, where they have names
+    texts: Callable[[tuple[int, ...]], tuple[str, ...]] = lambda ids: ()  # the tokens of ids, where they have names
     past: int | None = None  # tokens in the cache that the model is called with; None without one
     cached: dict[nn.Module, CachedKeys] = field(default_factory=dict)  # what attention gets from it in this forward
     unnamed: dict[nn.Module, tuple[int, int]] = field(default_factory=dict)  # keys without names, of how many
@@ -92,7 +88,7 @@ class LayerNames:
             AxisTokens(token_names(tokens, ids), tuple(special), ids),
             AxisTokens(token_names(decoder_tokens, decoder_ids), tuple(decoder_special), decoder_ids),
             growing.detach().cpu() if isinstance(growing, Tensor) and growing.ndim == 2 else None,
-            cache(partial(token_names, texts)) if callable(texts) else _no_texts,
+            cache(partial(token_names, texts)) if callable(texts) else lambda ids: (),
             past,
         )
 

@@ -24,9 +24,13 @@ class MemoryBudget:
 
     def reserve(self, size: int, purpose: str) -> None:
         """Reserves `size` bytes. Raises NotCaptured if fewer are left."""
+        self.check(size, purpose)
+        self.left -= size
+
+    def check(self, size: int, purpose: str) -> None:
+        """Raises NotCaptured if fewer than `size` bytes are left."""
         if size > self.left:
             raise NotCaptured(
                 f"{purpose} would take {byte_size(size)}, and {byte_size(self.left)} of {byte_size(self.most)} "
                 "are left for all layers. Give it fewer tokens"
             )
-        self.left -= size

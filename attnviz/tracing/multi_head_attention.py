@@ -43,14 +43,14 @@ class MultiHeadCall:
     def call(self) -> Call:
         """Returns the queries, keys and values that torch makes of these, with the mask."""
         separate, names = self.arguments.get("use_separate_proj_weight"), ("q", "k", "v")
-        bias = self.arguments["in_proj_bias"]
+        states, bias = (self.query, self.key, self.value), self.arguments["in_proj_bias"]
         if separate:
             biases = (None,) * 3 if bias is None else bias.chunk(3)
             weights = (self.arguments[f"{name}_proj_weight"] for name in names)
-            parts = (functional.linear(*one) for one in zip(self._states, weights, biases, strict=True))
+            parts = (functional.linear(*one) for one in zip(states, weights, biases, strict=True))
         else:
             parts = functional._in_projection_packed(  # type: ignore[attr-defined]
-                *self._states, self.arguments["in_proj_weight"], bias
+                *states, self.arguments["in_proj_weight"], bias
             )
         query, *both = parts
         added = [self.arguments[name] for name in ("bias_k", "bias_v")]
@@ -88,14 +88,14 @@ class MultiHeadCall:
             return output, weights
         return output.masked_fill(empty.transpose(0, 1), 0), weights.masked_fill(empty, 0)
 
+    def weights(self) -> Tensor:
+        """Returns the weights (sequences, heads, queries, keys) of torch's own function."""
+        return torch.cat([self.rows(sequence, 0, len(self.query))[1] for sequence in range(self.query.shape[1])])
+
     def projected(self, output: Tensor) -> Tensor:
         """Returns the module's output (queries, sequences, width) of one (sequences, queries, heads, width)."""
         weight, bias = self.arguments["out_proj_weight"], self.arguments["out_proj_bias"]
         return functional.linear(output.transpose(0, 1).flatten(2).to(weight.dtype), weight, bias)
-
-    @property
-    def _states(self) -> tuple[Tensor, Tensor, Tensor]:
-        return self.query, self.key, self.value
 
 
 def sequence_count(arguments: dict[str, Any]) -> int:

@@ -63,12 +63,10 @@ def capturing(
         if transformers:
             stack.enter_context(transformers.observed_attention)
             stack.enter_context(transformers.observed_caches)
-        begin = model.register_forward_pre_hook(observation.enter_forward, with_kwargs=True)
-        stack.callback(begin.remove)
+        stack.enter_context(model.register_forward_pre_hook(observation.enter_forward, with_kwargs=True))
         stack.enter_context(tracked_modules(model))
         stack.enter_context(zeros_for_padding(model))
-        end = model.register_forward_hook(observation.leave_forward, always_call=True)
-        stack.callback(end.remove)
+        stack.enter_context(model.register_forward_hook(observation.leave_forward, always_call=True))
         stack.callback(observation.close)
         yield observation.traces
 

@@ -108,17 +108,11 @@ class Recording:
                 self.chunked.append(call, output)
                 return output
             try:
-                inputs, mechanism, leak = self._mechanism(call, sequences)
+                output = self._record(call, sequences, sample, output, lambda: self._own_weights(call, sequences))
             except UnboundedNumbers:
                 if sample:  # torch's own function gives zeros where the model's gives NaN
                     output = call.own_output()
                 raise
-            comparison = sample.comparison(mechanism, inputs) if sample else ""
-            if comparison or not sample:
-                mechanism, output = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, mechanism, comparison, leak)
-            else:
-                self._capture_own_weights(call, sequences)
         return output
 
     def record_chunked_calls(self, chunked: ChunkedCalls) -> None:
@@ -152,18 +146,12 @@ class Recording:
                     'attn_implementation="sdpa" or "eager"'
                 )
             sequences = self.sequences(len(call.query))
-            inputs, mechanism, leak = self._mechanism(call, sequences)
             exact = not (call.module.training and call.options.get("dropout"))
             if call.own_function():
                 sample = SampledRows.from_call(call, sequences, output if exact else None)
+                self._record(call, sequences, sample, output, lambda: self._own_weights(call, sequences))
             else:
-                sample = SampledRows.from_output(call, sequences, output)
-            if comparison := sample.comparison(mechanism, inputs):
-                self._add(call, inputs, mechanism, comparison, leak)
-            elif call.own_function():
-                self._capture_own_weights(call, sequences)
-            else:
-                raise NotCaptured("its output is not what its queries, keys and values give here")
+                self._record(call, sequences, SampledRows.from_output(call, sequences, output), output)
         return result
 
     def capture_computed(
@@ -176,15 +164,10 @@ class Recording:
         """
         with self.recording_layer(call.module):
             sequences = self.sequences(len(call.query))
-            inputs, mechanism, leak = self._mechanism(call, sequences)
-            comparison = SampledRows.from_output(call, sequences, output).comparison(mechanism, inputs)
-            if comparison:
-                after, changed = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, after, comparison, leak)
-                return None if changed is output else changed
-            if own_weights is None:
-                raise NotCaptured("its output is not what its queries, keys and values give here")
-            self._add_weights(call.module, own_weights()[sequences], self._sides(call, sequences))
+            sample = SampledRows.from_output(call, sequences, output)
+            weights = own_weights and (lambda: own_weights()[sequences])
+            changed = self._record(call, sequences, sample, output, weights)
+            return None if changed is output else changed
         return None
 
     def capture_flex_attention(
@@ -204,48 +187,47 @@ class Recording:
         results, or those of an intervention."""
         output, weights = multi_head_attention_forward(**arguments)
         with self.recording_layer(module):
-            sequences = self.sequences(sequence_count(arguments))
+            examples = self.sequences(sequence_count(arguments))
             with self.patches.resumed():
-                own = MultiHeadCall.from_arguments(module, arguments, sequences)
-            if (changed := self._capture_multi_head(own)) is not None:
-                output = output.clone()
-                whole = output if output.ndim == 3 else output[:, None]
-                whole[:, sequences] = own.projected(changed)
-        return output, weights
-
-    def _capture_multi_head(self, own: MultiHeadCall) -> Tensor | None:
-        """Records torch's multi-head attention of the example's sequences. Returns the output (sequences, queries,
-        heads, width) of an intervention, or None."""
-        with self.recording_layer(own.module):
-            with self.patches.resumed():
+                own = MultiHeadCall.from_arguments(module, arguments, examples)
                 call = own.call()
             if call.mask is not None and self._mask is not None and _equal(call.mask, self._mask):
                 call = replace(call, mask=self._mask)  # what was read in it is known
             self._mask = call.mask
-            sequences = slice(0, len(call.query))
-            inputs, mechanism, leak = self._mechanism(call, sequences)
-            if comparison := SampledRows.from_multi_head(call, own).comparison(mechanism, inputs):
-                output = call.output() if self.intervene else call.query
-                after, changed = self._intervened(inputs, mechanism, output, sequences)
-                self._add(call, inputs, after, comparison, leak)
-                return None if changed is output else changed
-            weights = [own.rows(sequence, 0, call.lengths[0])[1][0] for sequence in range(len(call.query))]
-            self._add_weights(call.module, torch.stack(weights), self._sides(call, sequences), call.added_keys)
-        return None
+            sample, before = SampledRows.from_multi_head(call, own), call.output() if self.intervene else call.query
+            changed = self._record(call, slice(0, len(call.query)), sample, before, own.weights)
+            if changed is not before:
+                output = output.clone()
+                whole = output if output.ndim == 3 else output[:, None]
+                whole[:, examples] = own.projected(changed)
+        return output, weights
 
-    def _intervened(
-        self, inputs: Inputs, mechanism: Mechanism, output: Tensor, sequences: slice
-    ) -> tuple[Mechanism, Tensor]:
-        """Returns the mechanism and the output (sequences, queries, heads, width) after the intervention."""
-        other = self.intervene and self.intervene(len(self.layers), inputs, mechanism)
-        if not other:
-            return mechanism, output
-        after, attended = other
-        output = output.clone()
-        outputs = attended.items() if isinstance(attended, Mapping) else enumerate(attended)
-        for head, one in outputs:
-            output[sequences, :, head] = one.unflatten(0, (-1, output.shape[1])).to(output)
-        return after, output
+    def _record(
+        self,
+        call: Call,
+        sequences: slice,
+        sample: SampledRows | None,
+        output: Tensor,
+        own_weights: Callable[[], Tensor] | None = None,
+    ) -> Tensor:
+        """Records a layer, and returns its output (sequences, queries, heads, width), or that of an intervention.
+
+        If no mechanism reproduces the sample, the layer has the model's own weights (sequences, heads, queries, keys).
+        """
+        inputs, mechanism, leak = self._mechanism(call, sequences)
+        comparison = sample.comparison(mechanism, inputs) if sample else ""
+        if sample and not comparison:
+            if own_weights is None:
+                raise NotCaptured("its output is not what its queries, keys and values give here")
+            self._add_weights(call.module, own_weights(), self._sides(call, sequences), call.added_keys)
+            return output
+        if other := self.intervene and self.intervene(len(self.layers), inputs, mechanism):
+            mechanism, attended = other
+            output = output.clone()
+            for head, one in attended.items() if isinstance(attended, Mapping) else enumerate(attended):
+                output[sequences, :, head] = one.unflatten(0, (-1, output.shape[1])).to(output)
+        self._add(call, inputs, mechanism, comparison, leak)
+        return output
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
         """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay."""
@@ -255,25 +237,14 @@ class Recording:
             self._add_weights(module, weights, self.patches.sides_of_weights(weights))
         return None
 
-    def _add_weights(self, module: nn.Module, selected: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()) -> None:
-        merged = self._empty_weights(*selected.shape)
-        for group, one in enumerate(selected):
-            merged[group, :, :, group] = one
-        self._add_weights_only(module, merged, sides, added_keys)
-
-    def _capture_own_weights(self, call: Call, sequences: slice) -> None:
-        """Records the weights of the model's own function, which no mechanism reproduces."""
-        (queries, keys), groups = call.lengths, range(sequences.stop - sequences.start)
-        merged = self._empty_weights(len(groups), call.query.shape[1], queries, keys)
+    def _own_weights(self, call: Call, sequences: slice) -> Tensor:
+        """Returns the weights (sequences, heads, queries, keys) of the model's own function."""
+        (queries, keys), groups = call.lengths, sequences.stop - sequences.start
+        self.budget.check(4 * groups**2 * call.query.shape[1] * queries * keys, "its weights")
+        weights = torch.empty(groups, call.query.shape[1], queries, keys)
         for first, last in blocks(queries):
-            for group, weights in zip(groups, call.rows(first, last, sequences)[1], strict=True):
-                merged[group, :, first:last, group] = weights
-        self._add_weights_only(call.module, merged, self._sides(call, sequences))
-
-    def _empty_weights(self, groups: int, heads: int, queries: int, keys: int) -> Tensor:
-        """Returns zeros for sequences that do not attend to each other: (groups, heads, queries, groups, keys)."""
-        self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
-        return torch.zeros(groups, heads, queries, groups, keys)
+            weights[:, :, first:last] = call.rows(first, last, sequences)[1]
+        return weights
 
     def add_cached_keys(
         self, entries: Entries, past: int, new: tuple[Tensor, Tensor], cached: tuple[Tensor, Tensor]
@@ -354,11 +325,15 @@ class Recording:
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error
 
-    def _add_weights_only(
-        self, module: nn.Module, weights: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()
-    ) -> None:
-        """Adds a layer with the weights that the model has computed."""
-        whole = weights.transpose(0, 1).flatten(3).flatten(1, 2)
+    def _add_weights(self, module: nn.Module, weights: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()) -> None:
+        """Adds a layer with the weights (sequences, heads, queries, keys) that the model has computed, of sequences
+        that do not attend to each other."""
+        groups, heads, queries, keys = weights.shape
+        self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
+        whole = torch.zeros(heads, groups, queries, groups, keys)
+        for group, one in enumerate(weights):
+            whole[:, group, :, group] = one
+        whole = whole.flatten(3).flatten(1, 2)
         axes = self._with_axes(WeightsOnly, (whole,), (whole.shape[1], whole.shape[2]), module, sides, added_keys)
         kind = self._kind(module, axes, len(added_keys), _has_causal_weights(whole))
         self._keep(module, Layer(self.names.layer_id(module), kind, axes, FixedWeights(), Fidelity.WEIGHTS_ONLY))

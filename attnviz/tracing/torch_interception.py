@@ -4,7 +4,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self
 
@@ -169,16 +169,14 @@ def tracked_modules(model: nn.Module) -> Iterator[None]:
 
     modules = [module for module in model.modules() if not _is_layer_of_torch(module)]
     hookable = [module for module in modules if not isinstance(module, torch.jit.ScriptModule)]
-    hooks: list[Any] = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in hookable]
-    hooks += [module.register_forward_hook(leave, always_call=True) for module in hookable]
-    if len(hookable) < len(modules):  # these have no hooks of their own
-        hooks.append(register_module_forward_pre_hook(enter_scripted))
-        hooks.append(register_module_forward_hook(leave, always_call=True))
-    try:
+    with ExitStack() as hooks:
+        for module in hookable:
+            hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
+            hooks.enter_context(module.register_forward_hook(leave, always_call=True))
+        if len(hookable) < len(modules):  # these have no hooks of their own
+            hooks.enter_context(register_module_forward_pre_hook(enter_scripted))
+            hooks.enter_context(register_module_forward_hook(leave, always_call=True))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

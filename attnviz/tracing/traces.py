@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import overload
 
-from torch import Tensor
-
 from attnviz.formatting import byte_size
-from attnviz.mechanism import Mechanism
 from attnviz.trace import Trace
+from attnviz.trace.memory import layer_bytes
 
 
 class Traces(Sequence[Trace]):
@@ -25,7 +23,7 @@ class Traces(Sequence[Trace]):
 
     def append(self, trace: Trace) -> None:
         """Adds a trace, and drops the oldest until all fit."""
-        size = trace_bytes(trace)
+        size = layer_bytes(trace)
         with self._lock:
             self._traces.append((trace, size))
             self.nbytes += size
@@ -51,23 +49,3 @@ class Traces(Sequence[Trace]):
         dropped = f"; {self.dropped} dropped, the oldest first" if self.dropped else ""
         count = f"{len(self)} trace{'s' * (len(self) != 1)}"
         return f"Traces({count}, {byte_size(self.nbytes)} of {byte_size(self.max_bytes)}{dropped})"
-
-
-def trace_bytes(trace: Trace) -> int:
-    """Returns the memory of the vectors or weights of a trace, and of tables in its masks and biases."""
-    tensors = {}
-    for layer in trace:
-        made = layer.mechanism if isinstance(layer.mechanism, Mechanism) else Mechanism()
-        parts = (layer.inputs, made.mask, made.normalizer, *made.biases)
-        for tensor in (one for part in parts for one in _tensors_in(part)):
-            storage = tensor.untyped_storage()
-            tensors[storage.data_ptr()] = storage.nbytes()
-    return sum(tensors.values())
-
-
-def _tensors_in(part: object) -> Iterator[Tensor]:
-    if isinstance(part, Tensor):
-        yield part
-    elif hasattr(part, "__dataclass_fields__"):
-        for name in part.__dataclass_fields__:
-            yield from _tensors_in(getattr(part, name))

@@ -35,7 +35,7 @@ def first_unbounded_module(model: nn.Module, forward: Callable[[], object]) -> n
     with ExitStack() as hooks:
         for module in model.modules():
             if not isinstance(module, torch.jit.ScriptModule):
-                hooks.callback(module.register_forward_hook(check).remove)
+                hooks.enter_context(module.register_forward_hook(check))
         try:
             forward()
         except _UnboundedOutput as output:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
@@ -39,12 +39,10 @@ def score_class(variant: str) -> type[Score]:
     if variant == FIXED_VECTOR:
         return ScaledDot
     if variant not in VARIANTS:
-        raise ValueError(
-            _(
-                "The translator's variants are {variants}; {variant} is none.",
-                variants=", ".join(VARIANTS),
-                variant=repr(variant),
-            )
+        raise value_error(
+            "The translator's variants are {variants}; {variant} is none.",
+            variants=", ".join(VARIANTS),
+            variant=repr(variant),
         )
     return VARIANTS[variant]
 

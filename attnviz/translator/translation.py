@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnviz.inputs import Inputs
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Kind, Layer
 from attnviz.models.interventions import Intervention
 from attnviz.translator.encoder_decoder import (
@@ -144,7 +144,7 @@ class Translator:
         Raises ValueError if the text has a word that the translator does not know.
         """
         if beams < 1:
-            raise ValueError(_("A search needs 1 beam or more; {beams} were asked for.", beams=beams))
+            raise value_error("A search needs 1 beam or more; {beams} were asked for.", beams=beams)
         english = tokenize(text)
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from attnviz.app_files import ASSETS
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.translator.encoder_decoder import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
 from attnviz.translator.translation import Translator
@@ -62,13 +62,11 @@ def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
     """
     shipped = checkpoints(variant)
     if step is not None and step not in shipped:
-        raise ValueError(
-            _(
-                "There are no weights of {variant} after step {step}. Take one of {steps}.",
-                variant=variant,
-                step=step,
-                steps=", ".join(map(str, shipped)),
-            )
+        raise value_error(
+            "There are no weights of {variant} after step {step}. Take one of {steps}.",
+            variant=variant,
+            step=step,
+            steps=", ".join(map(str, shipped)),
         )
     return _loaded(variant, shipped[-1] if step is None else step)
 

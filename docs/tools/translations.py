@@ -67,10 +67,11 @@ def syntax_tree(file: Path) -> ast.Module:
 
 
 def marked_messages(tree: ast.Module) -> Iterator[str | tuple[str, str]]:
-    """Yields the messages that are marked in a module: those of _ and N_, and both forms of those of plural."""
+    """Yields the messages that are marked in a module: those of _, N_ and value_error, and both forms of those
+    of plural."""
     for node in ast.walk(tree):
         match node:
-            case ast.Call(ast.Name("_" | "N_"), [ast.Constant(str(message))]):
+            case ast.Call(ast.Name("_" | "N_" | "value_error"), [ast.Constant(str(message))]):
                 yield message
             case ast.Call(ast.Name("plural"), [ast.Constant(str(one)), ast.Constant(str(many)), _]):
                 yield one, many

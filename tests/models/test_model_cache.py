@@ -11,6 +11,7 @@ from attnviz.models import model as kept
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
 from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, available_models, model
+from attnviz.trace.memory import layer_bytes
 from attnviz.ui.models import model_download
 from tests.support.tiny_models import TEXT
 
@@ -103,13 +104,13 @@ def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monke
     given._examples.clear()
     texts = ("a fox", "a dog", "lazy")
     first, *others = map(given.layers, texts)
-    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(map(kept._bytes, (first, *others))))
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(map(layer_bytes, (first, *others))))
     assert [given.layers(text) for text in texts] == [first, *others]
     given.layers(TEXT)  # larger than any of them
     assert given.layers("a fox") is not first
     (layer, *_) = first
     tensors = (layer.inputs.query, layer.inputs.key, layer.inputs.value)
-    assert kept._bytes(layer) == sum(tensor.numel() * 4 for tensor in tensors)
+    assert layer_bytes([layer]) == sum(tensor.numel() * 4 for tensor in tensors)
 
 
 @pytest.mark.parametrize("name", ["", MINILM, f" {MINILM} "])

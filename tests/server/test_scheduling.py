@@ -135,6 +135,16 @@ def test_a_page_shows_its_place_in_the_line_while_it_waits(monkeypatch):
     assert page.shown == [*sentences, ""]
 
 
+def test_a_slot_is_given_back_if_the_place_in_the_line_cannot_be_removed():
+    def show(place):
+        if not place:
+            raise Waiting
+
+    with pytest.raises(Waiting), scheduling.heavy_slot("a", lambda: None, show):
+        pytest.fail("it has begun")
+    assert scheduling._heavy.is_unused
+
+
 class _Page:
     def __init__(self):
         self.shown, self.is_drawn = [], False

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnviz.server.upload_memory import UploadMemory, layer_bytes
+from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Upload, from_arrays
 from attnviz.sources.upload import File
+from attnviz.trace.memory import layer_bytes
 
 MB = 1 << 20
 

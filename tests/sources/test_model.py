@@ -19,6 +19,7 @@ from attnviz.models.model import LoadedModel
 from attnviz.sources.model import Model, load_model
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
+from attnviz.trace.memory import layer_bytes
 from tests.support.tiny_models import png
 
 LONGEST = "word " * 510  # with [CLS] and [SEP] 512 tokens
@@ -158,7 +159,7 @@ def test_the_same_text_is_read_once(counted):
 
 def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch):
     model, read = counted
-    size = kept._bytes(model.layers("a"))
+    size = layer_bytes(model.layers("a"))
     monkeypatch.setattr(kept, "MAX_TRACE_BYTES", 2 * size)
     for text in ("b", "a", "c", "a"):
         model.layers(text)

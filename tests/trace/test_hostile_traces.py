@@ -40,7 +40,7 @@ def grid(rows: int, columns: int, positions: list[int]) -> dict[str, object]:
 
 CHANGES: dict[str, tuple[Change, str]] = {
     "another format": (lambda m, _: m.update(format="other"), "not that of a trace"),
-    "a later version": (lambda m, _: m.update(version=3), "written by a later version of attnviz: its format is “3”"),
+    "a later version": (lambda m, _: m.update(version=2), "written by a later version of attnviz: its format is “2”"),
     "no version": (lambda m, _: m.update(version=True), "not that of a trace"),
     "a shape that lies": (lambda _, x: x["tensors"]["query"].update(shape=[2, 9, 8]), "holds “query” as F32 of 2 × 4"),
     "a type that lies": (lambda _, x: x["tensors"]["key"].update(type="F64"), "holds “key” as F32"),

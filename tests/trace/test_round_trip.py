@@ -137,23 +137,6 @@ def test_weights_are_written_and_opened_as_weights(masked: bool, tmp_path: Path)
     assert (described["mechanism"], [*described["tensors"]]) == (None, ["weights"])
 
 
-def test_weights_of_version_1_are_opened_as_weights(tmp_path: Path) -> None:
-    weights, identity = torch.rand(2, 5, 5), torch.eye(5)[None]
-    finished = Mechanism(scores.Dot(), normalizer=normalizers.Identity())
-    inputs = Inputs(weights, identity, identity, TOKENS, TOKENS, (0,))
-    kinds = (Fidelity.WEIGHTS_ONLY, "As they are."), (Fidelity.VERIFIED, "")
-    Trace(tuple(Layer(LayerId("layer", i), Kind.SELF, inputs, finished, *kind) for i, kind in enumerate(kinds))).save(
-        tmp_path
-    )
-    manifest = json.loads((tmp_path / "trace.json").read_text())
-    (tmp_path / "trace.json").write_text(json.dumps(manifest | {"version": 1}))
-    only_weights, vectors = Trace.load(tmp_path)
-    assert torch.equal(only_weights.weights, weights)
-    assert (only_weights.locked_reason, only_weights.inputs.special_queries) == ("As they are.", (0,))
-    assert (vectors.mechanism, vectors.weights) == (finished, None)
-    assert torch.equal(vectors.inputs.key, identity)
-
-
 def test_float32_is_written_in_16_bits_where_that_changes_nothing(tmp_path: Path) -> None:
     whole = vectors()
     half, coarse = whole.query.half().float(), whole.key.bfloat16().float()

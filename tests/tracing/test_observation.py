@@ -8,8 +8,8 @@ import transformers as hf
 from torch import nn
 
 from attnviz.layer import Fidelity
+from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, capturing
-from attnviz.tracing.traces import trace_bytes
 from tests.support.architectures import BOTH, GROUPED, SLIDING, SMALL, both, text
 
 B, L, E = 2, 5, 8
@@ -170,7 +170,7 @@ def test_the_oldest_are_dropped_when_memory_is_full():
     model = encoder()
     with capturing(model) as traces:
         model(states(B, L, E))
-    size = trace_bytes(traces[0])
+    size = layer_bytes(traces[0])
     with capturing(model, max_bytes=2 * size) as traces:
         for count in range(1, 6):
             model(states(B, count, E) if count < 5 else states(B, L, E))

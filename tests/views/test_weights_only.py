@@ -11,13 +11,11 @@ from attnviz import Inputs, Layer, Mechanism
 from attnviz.analysis.head_maps import Aggregate, Special
 from attnviz.layer import Fidelity, Kind, LayerId
 from attnviz.masks import Causal
-from attnviz.server.upload_memory import layer_bytes
 from attnviz.sources import Source
 from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
 from attnviz.state.scores import ScoresState
-from attnviz.trace import Trace
-from attnviz.tracing.traces import trace_bytes
+from attnviz.trace.memory import layer_bytes
 from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table
 from attnviz.views.explore import explore
@@ -92,4 +90,4 @@ def test_no_layer_of_weights_shares_keys_or_has_a_mask() -> None:
 
 def test_the_memory_of_a_layer_of_weights_is_that_of_the_weights() -> None:
     weights = Mixed().layers()[1:]
-    assert layer_bytes(weights) == trace_bytes(Trace(tuple(weights))) == WEIGHTS.nbytes
+    assert layer_bytes(weights) == WEIGHTS.nbytes

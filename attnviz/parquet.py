@@ -1,8 +1,7 @@
-"""A program that converts a .parquet file on standard input to .npz on standard output.
+"""A program that converts a .parquet file to .npz.
 
-Some damaged files crash Arrow, or make it allocate any amount of memory although the file has but 300 bytes. This
-process is small and limited, and starts in 0.1 s, so it imports nothing of attnviz. Errors are written as JSON, a
-message with its arguments, with exit status 3.
+Some damaged files crash Arrow, or make it allocate any amount of memory although the file has but 300 bytes. Its
+process starts in 0.1 s, so it imports little of attnviz.
 """
 
 import json
@@ -10,32 +9,19 @@ import re
 import sys
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-REFUSED = 3
+from attnviz.formatting import grouped, quoted
+from attnviz.language import _
+from attnviz.limited_process import InputRefusal, serve_input
+
 COLUMNS = "columns of the matrix"  # the name of their names
 INDEX = re.compile(r"|__index_level_[0-9]+__|index|id|idx|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)
 TOKENS = ("token", "tokens", "query_tokens", "key_tokens")
-
-
-def N_(message: str) -> str:
-    """Marks a message for translation; who reads the answer of this process translates it."""
-    return message
-
-
-TOO_LARGE = N_("This file would take more than {megabytes} MB of memory. Upload fewer columns.")
-
-
-class Refused(Exception):
-    """A message, and its values: texts, which are quoted where they are shown, and numbers."""
-
-    def __init__(self, message: str, **values: str | int) -> None:
-        super().__init__(message, values)
 
 
 def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[str, np.ndarray]]:
@@ -43,37 +29,53 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
     file = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
     footer = file.metadata
     if footer.num_rows > rows:
-        raise Refused(N_("This file has {rows} rows; at most {most} can be shown."), rows=footer.num_rows, most=rows)
+        raise InputRefusal(
+            _(
+                "This file has {rows} rows; at most {most} can be shown.",
+                rows=grouped(footer.num_rows),
+                most=grouped(rows),
+            )
+        )
     declared = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
     if max(declared, footer.num_rows * footer.num_columns * 8) > limit:
-        raise Refused(TOO_LARGE, megabytes=limit >> 20)
+        raise _too_large(limit)
     texts = [field.name for field in file.schema_arrow if _is_text(field.type)]
     for field in file.schema_arrow:
         if not (_is_text(field.type) or _is_number(_item(field.type))):
-            raise Refused(
-                N_("Column {name} holds {kind}, not numbers or text. Remove it."), name=field.name, kind=str(field.type)
+            raise InputRefusal(
+                _(
+                    "Column {name} holds {kind}, not numbers or text. Remove it.",
+                    name=quoted(field.name),
+                    kind=quoted(str(field.type)),
+                )
             )
     unnamed = [name for name in texts if name.lower() not in TOKENS]
     if unnamed and len(texts) > 1:
-        raise Refused(N_("Column {name} holds text, and so does another. Name the tokens “tokens”."), name=unnamed[0])
+        raise InputRefusal(
+            _("Column {name} holds text, and so does another. Name the tokens “tokens”.", name=quoted(unnamed[0]))
+        )
     table = file.read(use_threads=False)
     names, dimensions = [], []
     index = _pandas_index(file.schema_arrow)
     for field, column in zip(table.schema, table.columns, strict=True):
         values = pc.list_flatten(column) if _item(field.type) != field.type else column
         if column.null_count or values.null_count:
-            raise Refused(N_("Column {name} has empty cells. Fill them, or remove the column."), name=field.name)
+            raise InputRefusal(
+                _("Column {name} has empty cells. Fill them, or remove the column.", name=quoted(field.name))
+            )
         if values is not column:
             if len(pc.unique(pc.list_value_length(column))) > 1:
-                raise Refused(
-                    N_("The lists in column {name} differ in length. Make them equally long."), name=field.name
+                raise InputRefusal(
+                    _("The lists in column {name} differ in length. Make them equally long.", name=quoted(field.name))
                 )
             yield field.name, values.to_numpy().reshape(len(column), -1)
         elif field.name in texts:
             name = "tokens" if field.name in unnamed else field.name
             yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
         elif field.name.lower() in TOKENS:
-            raise Refused(N_("Column {name} must hold text. Save it as text, or name it otherwise."), name=field.name)
+            raise InputRefusal(
+                _("Column {name} must hold text. Save it as text, or name it otherwise.", name=quoted(field.name))
+            )
         elif field.name not in index and not INDEX.fullmatch(field.name):
             names.append(field.name[:length])
             dimensions.append(values.to_numpy())
@@ -106,27 +108,21 @@ def _item(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if lists else kind
 
 
-def _confine(size: int) -> None:
-    """Limits the memory that this process may still allocate to so many bytes, on Linux; elsewhere only the sizes in
-    the footer are checked."""
-    if sys.platform == "linux":
-        import resource
-
-        # Memory that can be written to, not addresses: of those every thread reserves a lot that it never uses.
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-        resource.setrlimit(resource.RLIMIT_DATA, (pages * resource.getpagesize() + size,) * 2)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _too_large(limit: int) -> InputRefusal:
+    return InputRefusal(
+        _(
+            "This file would take more than {megabytes} MB of memory. Upload fewer columns.",
+            megabytes=grouped(limit >> 20),
+        )
+    )
 
 
-def main(rows: int, length: int, limit: int, memory: int) -> None:
-    _confine(memory)
-    try:
-        parts = list(arrays(sys.stdin.buffer.read(), rows, length, limit))
-        if sum(array.nbytes for _, array in parts) > limit:
-            raise Refused(TOO_LARGE, megabytes=limit >> 20)
-    except Refused as refused:
-        print(json.dumps(refused.args))
-        sys.exit(REFUSED)
+def write_npz(data: bytes, rows: str, length: str, limit: str) -> None:
+    """Writes a .parquet file of at most so many rows and bytes of numbers as .npz. Names are cut after `length`
+    characters."""
+    parts = list(arrays(data, int(rows), int(length), int(limit)))
+    if sum(array.nbytes for _name, array in parts) > int(limit):
+        raise _too_large(int(limit))
     with zipfile.ZipFile(sys.stdout.buffer, "w") as archive:
         for name, array in parts:
             with archive.open(f"{name}.npy", "w") as member:
@@ -135,4 +131,4 @@ def main(rows: int, length: int, limit: int, memory: int) -> None:
 
 if __name__ == "__main__":
     sys.modules["pandas"] = None  # type: ignore[assignment]  # Arrow would import it, which takes 0.2 s
-    main(*map(int, sys.argv[1:]))
+    serve_input(write_npz)
