@@ -40,11 +40,11 @@ def lesson_text(lesson: Lesson) -> str:
 
 def lesson_table(lesson: Lesson) -> Table:
     """Returns a lesson as the table of its file: the first step has the page and the state of the lesson."""
-    first, asked = lesson.steps[0], [step for step in lesson.steps if step.ask]
+    first, questions = lesson.steps[0], [step for step in lesson.steps if step.ask]
     language = {} if lesson.language == ENGLISH else {"language": lesson.language}
     table = placed({"title": lesson.title, "about": lesson.about, **language}, (first.page, first.state or ()))
-    places = [None if step.state is None else (step.page, step.state) for step in asked]
-    return with_steps(table, [_step_table(step) for step in asked], places)
+    places = [None if step.state is None else (step.page, step.state) for step in questions]
+    return with_steps(table, [_step_table(step) for step in questions], places)
 
 
 def table_text(table: Mapping[str, object]) -> str:
