@@ -95,11 +95,6 @@ class AllowedKeys:
         Group i has the keys from index starts[i] to starts[i + 1].
         """
         first, stop = int(starts[0]), int(starts[-1])
-        if self.intervals is not None and int(keys[stop - 1] - keys[first]) == stop - first - 1:  # neighbors
-            edges = (starts - first + keys[first]).numpy()
-            left, right, weight = self._intervals_of(queries)
-            if len(left) * len(edges) <= MOST_PAIRS:
-                return torch.from_numpy(weight @ (edges.clip(left[:, None], right[:, None]))).diff()
         sums = torch.nn.functional.pad(self.counts(queries).lookup(keys[first:stop]).cumsum(0), (1, 0))
         return sums[starts - first].diff()
 

@@ -30,9 +30,12 @@ def add_bands(
         figure.add_shape(frame(*box, thickness=1.5))
 
 
-def frame(left: Edge, right: Edge, top: Edge, bottom: Edge, thickness: float | int = 3) -> dict[str, object]:
-    """Returns the shape around the cells of a heatmap from the first to the last column and row."""
+def frame(
+    left: Edge, right: Edge, top: Edge, bottom: Edge, thickness: Edge = 3, color: str = ACCENT, half: float = 0.5
+) -> dict[str, object]:
+    """Returns the shape around the cells of a heatmap from the first to the last column and row, `half` a cell beyond
+    their middles."""
     return {
-        "type": "rect", "line": {"color": ACCENT, "width": thickness},
-        "x0": left - 0.5, "x1": right + 0.5, "y0": top - 0.5, "y1": bottom + 0.5,
+        "type": "rect", "line": {"color": color, "width": thickness},
+        "x0": left - half, "x1": right + half, "y0": top - half, "y1": bottom + half,
     }  # fmt: skip

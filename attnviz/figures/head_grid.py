@@ -12,7 +12,7 @@ from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.sentences import escaped
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.language import N_, _
+from attnviz.language import _
 from attnviz.layer import LayerId, head_name
 
 GAP = 2  # pixels between two heads
@@ -27,14 +27,12 @@ def head_grid(
     largest: float | None = None,
     chosen: Sequence[tuple[int, int]] = (),
     row_names: Sequence[str] = (),
-    titles: tuple[str, str] = (N_("layers"), N_("heads")),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    Rows are layers and columns are heads, or what `titles` say. `names` are the sentences of the cells, row by row, and
-    empty where there is no head; by default “layer 0, head 0”. `row_names` are those of the layers, by default numbers.
-    The `chosen` cells, pairs of a row and a column, have a frame. `spec.head_at` returns the cell that was clicked, as
-    in a mosaic.
+    Rows are layers and columns are heads. `names` are the sentences of the cells, row by row, and empty where there is
+    no head; by default “layer 0, head 0”. `row_names` are those of the layers, by default numbers. The `chosen` cells,
+    pairs of a row and a column, have a frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
 
     Example:
         >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
@@ -55,8 +53,8 @@ def head_grid(
         [row * columns + column for row, column in chosen],
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        xaxis={"title": {"text": _(titles[1]), "standoff": 18}, "automargin": True, **_ticks(columns)},
-        yaxis={"title": {"text": _(titles[0]), "standoff": 4}, "automargin": True, **_ticks(rows, row_names)},
+        xaxis={"title": {"text": _("heads"), "standoff": 18}, "automargin": True, **_ticks(columns)},
+        yaxis={"title": {"text": _("layers"), "standoff": 4}, "automargin": True, **_ticks(rows, row_names)},
     )  # fmt: skip
     about = About(
         label=_("Heads"),

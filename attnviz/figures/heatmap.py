@@ -8,6 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
+from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, HeatmapSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array, as_map
@@ -60,7 +61,7 @@ def heatmap(
     labels = [label(token) for token in query_tokens], [label(token) for token in key_tokens]
     lowest = -largest if scale == "changes" else 0.0
     layout = {
-        "shapes": [_outline(*cell, *line) for cell in marked for line in OUTLINE],
+        "shapes": [frame(j, j, i, i, width, color, 0.5 - INSET) for i, j in marked for color, width in OUTLINE],
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         "dragmode": "zoom",
         axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)},
@@ -121,14 +122,6 @@ def mark_queries(chart: Chart[HeatmapSpec], rows: Collection[int]) -> Chart[Heat
     """
     labels = (f"<b>{text} ●</b>" if row in rows else text for row, text in enumerate(chart.spec.query_labels))
     return replace(chart, spec=replace(chart.spec, query_labels=tuple(labels)))
-
-
-def _outline(row: int, column: int, color: str, width: int) -> dict:
-    half = 0.5 - INSET
-    return {
-        "type": "rect", "line": {"color": color, "width": width},
-        "x0": column - half, "x1": column + half, "y0": row - half, "y1": row + half,
-    }  # fmt: skip
 
 
 def _ticks(labels: Sequence[str]) -> dict:

@@ -71,10 +71,11 @@ def as_map(
     queries, keys = maps.shape[1:]
     if queries == keys:
         key_tokens = key_tokens or query_tokens
-    return maps[0], _names("query_tokens", query_tokens, queries), _names("key_tokens", key_tokens, keys)
+    return maps[0], axis_tokens("query_tokens", query_tokens, queries), axis_tokens("key_tokens", key_tokens, keys)
 
 
-def _names(name: str, tokens: Sequence[str] | None, count: int) -> Sequence[str]:
+def axis_tokens(name: str, tokens: Sequence[str] | None, count: int) -> Sequence[str]:
+    """Returns the tokens of an axis, or numbers where none are given. Raises ValueError if they are not as many."""
     if not tokens:
         return [str(i) for i in range(count)]
     if len(tokens) != count:

@@ -11,7 +11,7 @@ from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
-from attnviz.language import N_, _
+from attnviz.language import _
 from attnviz.mechanism import Attention
 
 FINE = 40
@@ -26,7 +26,6 @@ def mosaic(
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
     chosen: Sequence[int] = (),
-    titles: tuple[str, str] = (N_("layers"), N_("heads")),
     labels: Sequence[str] = (),
     blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
@@ -34,8 +33,8 @@ def mosaic(
 ) -> Chart[MosaicSpec]:
     """Draws heads in reading order, `columns` in a row, with weights as colors from 0 to `largest`; NaN is masked.
 
-    Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes
-    have these and `titles`, and heads have no names above them. The `chosen` heads have a frame. Cells that are
+    Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes of
+    layers and heads have these, and heads have no names above them. The `chosen` heads have a frame. Cells that are
     `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The picture is
     at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An `Attention` knows
     what is masked; in maps masked cells must be NaN.
@@ -82,8 +81,8 @@ def mosaic(
         **{COLOR_AXES["codes"]: {"cmin": 0, "cmax": LAST_CODE}},
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         annotations=written,
-        xaxis={"side": "top"} | (_title(_(titles[1])) if row_names else {}) | column_ticks,
-        yaxis=(_title(_(titles[0])) if row_names else {}) | row_ticks,
+        xaxis={"side": "top"} | (_title(_("heads")) if row_names else {}) | column_ticks,
+        yaxis=(_title(_("layers")) if row_names else {}) | row_ticks,
     )  # fmt: skip
     about = About(
         label=_("Mosaic"),

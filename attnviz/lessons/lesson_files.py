@@ -1,6 +1,7 @@
 """Lessons: pages in a state, and questions about them. Each lesson is a TOML file."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,6 +110,20 @@ def parse_table(text: str) -> dict:
     return parse_toml(text)
 
 
+def is_parameter(value: object) -> bool:
+    """Returns whether a value of a state is a link parameter, or a list of several."""
+    return all(isinstance(one, str | int | float) for one in (value if isinstance(value, list) else [value]))
+
+
+def link_state(table: Mapping[str, object]) -> Link:
+    """Returns the link parameters of the table of a state."""
+    return tuple(
+        (name, str(one).lower() if isinstance(one, bool) else str(one))
+        for name, value in table.items()
+        for one in (value if isinstance(value, list) else [value])
+    )
+
+
 def parse_lesson(name: str, text: str) -> Lesson:
     """Returns the lesson of a text. Raises ValueError if it is not a lesson; the message is for its author."""
     return _Parser(text).lesson(name, parse_table(text))
@@ -162,18 +177,15 @@ class _Parser:
         return page
 
     def state(self, state: dict, step: int) -> Link:
-        return tuple(one for name, value in state.items() for one in self.link_parameters(name, value, step))
-
-    def link_parameters(self, name: str, value: object, step: int) -> list[tuple[str, str]]:
-        values = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str | int | float) for one in values):
-            problem = _(
-                "{name} in the state is {value}; expected is text, a number, true or false.",
-                name=quoted(name),
-                value=short_repr(value),
-            )
-            raise self.error(problem, step, "state")
-        return [(name, str(one).lower() if isinstance(one, bool) else str(one)) for one in values]
+        for name, value in state.items():
+            if not is_parameter(value):
+                problem = _(
+                    "{name} in the state is {value}; expected is text, a number, true or false.",
+                    name=quoted(name),
+                    value=short_repr(value),
+                )
+                raise self.error(problem, step, "state")
+        return link_state(state)
 
     def check(self, step: dict, number: int) -> Check | None:
         names = [name for name in CHECKS if name in step]

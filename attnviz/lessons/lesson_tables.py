@@ -1,6 +1,7 @@
 """Lessons that are being written: tables of their files, which may not be whole yet, and the addresses of pages."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from urllib.parse import parse_qsl, urlsplit
 
 from attnviz.formatting import enumeration, grouped
@@ -15,10 +16,12 @@ from attnviz.lessons.lesson_files import (
     STEP_OPTIONAL,
     STEP_REQUIRED,
     STEPS,
+    is_parameter,
+    link_state,
 )
-from attnviz.lessons.lesson_text import Table, state_table
 from attnviz.link import Link
 
+Table = dict[str, object]
 Place = tuple[str, Link]  # a page and its state
 LONGEST_ADDRESS = 6000  # characters
 OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # parameters that no state has
@@ -27,6 +30,13 @@ NEW_LESSON: Table = {
     "title": "", "about": "", "page": "explore",
     "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"}, "steps": [NEW_STEP],
 }  # fmt: skip
+
+
+def state_table(state: Link) -> Table:
+    """Returns link parameters by name; one that has several values is a list."""
+    by_name = groupby(sorted(state, key=lambda one: [name for name, _ in state].index(one[0])), lambda one: one[0])
+    values = {name: [value for _, value in pairs] for name, pairs in by_name}
+    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
 
 
 def can_be_edited(table: Table) -> bool:
@@ -48,12 +58,7 @@ def can_be_edited(table: Table) -> bool:
     ):
         return False
     states = [one.get("state", {}) for one in (table, *steps)]
-    values = [value for state in states for value in state.values()]  # type: ignore[attr-defined]
-    return all(
-        isinstance(one, str | int | float)
-        for value in values
-        for one in (value if isinstance(value, list) else [value])
-    )
+    return all(is_parameter(value) for state in states for value in state.values())  # type: ignore[attr-defined]
 
 
 def lesson_steps(table: Table) -> list[Table]:
@@ -69,15 +74,22 @@ def step_places(table: Table) -> list[Place | None]:
         is_new = "page" in step or "state" in step
         page = str(step.get("page", page))
         state = step.get("state", {}) if is_new else table.get("state", {})
-        places.append((page, _state(state)) if is_new or not places else None)  # type: ignore[arg-type]
+        places.append((page, link_state(state)) if is_new or not places else None)  # type: ignore[arg-type]
     return places
+
+
+def placed(table: Table, place: Place) -> Table:
+    """Returns the table with the page and the state of the lesson, in their usual order."""
+    page, state = place
+    kept = {name: value for name, value in table.items() if name != "state" or state}
+    return kept | {"page": page} | ({"state": state_table(state)} if state else {})
 
 
 def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | None]) -> Table:
     """Returns the lesson with these steps at these places, that of the first as the lesson's own."""
     kept = {name: value for name, value in table.items() if name not in STEPS}
     if places and (first := places[0]):
-        kept = _inserted(kept, first)
+        kept = placed(kept, first)
     page, written = str(kept.get("page", PAGES[0])), []
     for number, (step, place) in enumerate(zip(steps, places, strict=True)):
         fields = {name: value for name, value in step.items() if name not in ("page", "state")}
@@ -121,18 +133,3 @@ def parse_address(text: str) -> Place:
             _("This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(PAGES))
         )
     return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)
-
-
-def _inserted(table: Table, place: Place) -> Table:
-    """Returns the table with the page and the state of the lesson, in their usual order."""
-    page, state = place
-    kept = {name: value for name, value in table.items() if name != "state" or state}
-    return kept | {"page": page} | ({"state": state_table(state)} if state else {})
-
-
-def _state(table: Mapping[str, object]) -> Link:
-    return tuple(
-        (name, str(one).lower() if isinstance(one, bool) else str(one))
-        for name, value in table.items()
-        for one in (value if isinstance(value, list) else [value])
-    )

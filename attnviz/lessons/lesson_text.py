@@ -5,16 +5,14 @@ import binascii
 import re
 import zlib
 from collections.abc import Mapping
-from itertools import groupby
 
 from attnviz.language import _
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep
-from attnviz.link import Link
+from attnviz.lessons.lesson_tables import Table, placed, with_steps
 
 IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
 LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
-Table = dict[str, object]
 BARE_KEY = r"[A-Za-z0-9_-]+"
 BARE_NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?"
 ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
@@ -42,23 +40,11 @@ def lesson_text(lesson: Lesson) -> str:
 
 def lesson_table(lesson: Lesson) -> Table:
     """Returns a lesson as the table of its file: the first step has the page and the state of the lesson."""
-    first = lesson.steps[0]
+    first, questions = lesson.steps[0], [step for step in lesson.steps if step.ask]
     language = {} if lesson.language == ENGLISH else {"language": lesson.language}
-    table: Table = {"title": lesson.title, "about": lesson.about, **language, "page": first.page}
-    table |= {"state": state_table(first.state)} if first.state else {}
-    steps, page = [], first.page
-    for number, step in enumerate(lesson.steps, 1):
-        if step.ask:
-            steps.append(_step_table(step, page, is_first=number == 1))
-        page = step.page
-    return table | ({"steps": steps} if steps else {})
-
-
-def state_table(state: Link) -> Table:
-    """Returns link parameters by name; one that has several values is a list."""
-    by_name = groupby(sorted(state, key=lambda one: [name for name, _ in state].index(one[0])), lambda one: one[0])
-    values = {name: [value for _, value in pairs] for name, pairs in by_name}
-    return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+    table = placed({"title": lesson.title, "about": lesson.about, **language}, (first.page, first.state or ()))
+    places = [None if step.state is None else (step.page, step.state) for step in questions]
+    return with_steps(table, [_step_table(step) for step in questions], places)
 
 
 def table_text(table: Mapping[str, object]) -> str:
@@ -96,15 +82,10 @@ def text_in_link(name: str) -> str:
         ) from problem
 
 
-def _step_table(step: LessonStep, page: str, is_first: bool) -> Table:
-    """Returns a step as a table; `page` is that of the step before."""
-    table: Table = {"ask": step.ask, "answer": step.answer}
-    if step.state is not None and not is_first:
-        moves = step.page != page
-        table |= {"page": step.page} if moves else {}
-        table |= {"state": state_table(step.state)} if step.state or not moves else {}
-    table |= _check_table(step.check)
-    return table | ({"holds": [_condition_text(one) for one in step.holds]} if step.holds else {})
+def _step_table(step: LessonStep) -> Table:
+    """Returns a step as a table, without its page and state."""
+    holds = {"holds": [_condition_text(one) for one in step.holds]} if step.holds else {}
+    return {"ask": step.ask, "answer": step.answer, **_check_table(step.check), **holds}
 
 
 def _check_table(check: Check | None) -> Table:

@@ -4,13 +4,13 @@ import gzip
 import json
 import re
 from functools import cache
-from pathlib import Path
+from posixpath import dirname, join, normpath
 
 from plotly.offline import get_plotlyjs
 
+from attnviz.app_files import PACKAGE
 from attnviz.figures.themes import CSS_PROPERTIES
 
-_PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r'from "(\.[^"]+)"')
 # A notebook takes one text as a script, and has no addresses at which modules could be found.
 _LOADER = """const modules = %s;
@@ -29,9 +29,8 @@ def module_script(entry: str) -> str:
     modules: dict[str, str] = {}
 
     def add(name: str) -> None:
-        source = (_PACKAGE / name).read_text(encoding="utf-8")
-        paths = {path: (_PACKAGE / name).parent.joinpath(path).resolve() for path in _IMPORT.findall(source)}
-        names = {path: file.relative_to(_PACKAGE).as_posix() for path, file in paths.items()}
+        source = text(name)
+        names = {path: normpath(join(dirname(name), path)) for path in _IMPORT.findall(source)}
         for one in names.values():
             if one not in modules:
                 add(one)
@@ -42,22 +41,14 @@ def module_script(entry: str) -> str:
 
 
 @cache
+def text(name: str) -> str:
+    """Returns the text of a file of the package."""
+    return (PACKAGE / name).read_text(encoding="utf-8")
+
+
 def styles() -> str:
     """Returns the styles of charts and of the viewer."""
-    files = (_PACKAGE / "chart" / "base.css", _PACKAGE / "chart" / "chart.css", _PACKAGE / "notebook" / "viewer.css")
-    return CSS_PROPERTIES + "".join(file.read_text(encoding="utf-8") for file in files)
-
-
-@cache
-def boot_script() -> str:
-    """Returns the script that starts the viewers of a page without Python."""
-    return (_PACKAGE / "notebook" / "boot.js").read_text(encoding="utf-8")
-
-
-@cache
-def chart_template() -> str:
-    """Returns the HTML of a chart."""
-    return (_PACKAGE / "chart" / "chart.html").read_text(encoding="utf-8")
+    return CSS_PROPERTIES + "".join(map(text, ("chart/base.css", "chart/chart.css", "notebook/viewer.css")))
 
 
 @cache

@@ -38,7 +38,7 @@ def fragment(pictures: Pictures, chosen: dict[str, int | None], limit: int, *, w
     maps: dict[str, str] = {}
     data: dict[str, Any] = {
         "layers": pictures.overview,
-        "template": bundle.chart_template(),
+        "template": bundle.text("chart/chart.html"),
         "mosaics": [_encoded(pictures.mosaic(group)) for group in range(len(pictures.groups))],
         "common": "",
         "maps": maps,
@@ -56,7 +56,7 @@ def fragment(pictures: Pictures, chosen: dict[str, int | None], limit: int, *, w
             break
         maps[f"{layer} {head}"] = text
     element = Markup('<div data-attnviz="{}" data-wait="{}">{}</div>\n').format(pictures.key, wait, UNTRUSTED)
-    start = Markup("<script>\n{}</script>\n").format(Markup(bundle.boot_script()))  # noqa: S704 our own file
+    start = Markup("<script>\n{}</script>\n").format(Markup(bundle.text("notebook/boot.js")))  # noqa: S704 our own file
     return element + _json_script("data", pictures.key, data) + start
 
 

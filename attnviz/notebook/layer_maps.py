@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attnviz.figures.maps import axis_tokens
 from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
@@ -216,7 +217,8 @@ def _from_weights(
     queries, keys = weights.shape[1:]
     if not key_tokens and queries == keys and kind is not Kind.CROSS:
         key_tokens = tokens
-    query_tokens, key_tokens = _names("tokens", tokens, queries), _names("key_tokens", key_tokens, keys)
+    query_tokens = tuple(axis_tokens("tokens", tokens, queries))
+    key_tokens = tuple(axis_tokens("key_tokens", key_tokens, keys))
     kind = kind or (Kind.SELF if query_tokens == key_tokens else Kind.CROSS)
     return Layer(name, kind, WeightsOnly(weights, query_tokens, key_tokens), FixedWeights(), Fidelity.WEIGHTS_ONLY)
 
@@ -226,14 +228,6 @@ def _list_of_texts(name: str, texts: Any) -> Tokens:
         got = "one text" if isinstance(texts, str) else f"an array of {texts.ndim} axes"
         raise ValueError(f"{name} must be a list of texts, one for each token; it is {got}. Split it first.")
     return None if texts is None else [*map(str, texts.tolist() if hasattr(texts, "tolist") else texts)]
-
-
-def _names(name: str, tokens: Tokens, count: int) -> tuple[str, ...]:
-    if not tokens:
-        return tuple(map(str, range(count)))
-    if len(tokens) != count:
-        raise ValueError(f"{name} names {len(tokens)} tokens, but the weights have {count}. Give one for each.")
-    return tuple(map(str, tokens))
 
 
 def _as_tensor(values: Any) -> Tensor:

@@ -21,7 +21,7 @@ class AttentionWidget(Viewer, anywidget.AnyWidget):
 
     _esm = bundle.module_script("notebook/widget.js") + "export default entry.default;\n"
     _css = bundle.styles()
-    _template = traitlets.Unicode(bundle.chart_template()).tag(sync=True)
+    _template = traitlets.Unicode(bundle.text("chart/chart.html")).tag(sync=True)
     _overview: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     _key = traitlets.Unicode().tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)

@@ -114,8 +114,8 @@ def class_messages() -> Iterator[tuple[str, str]]:
         for message in (metric.name, metric.unit, help_text(type(metric))):
             yield message, "attnviz/analysis/head_metrics.py"
     for mask in NAMED_MASKS:
-        for message in filter(None, (mask.name, mask.question, mask.size)):
-            yield message, "attnviz/masks/conventions.py"
+        for message in filter(None, (mask.name, mask.question, mask.size, *(one.refusal for one in mask.conventions))):
+            yield message, "attnviz/masks/conventions.toml"
     for convention in EMPTY_ROW_CONVENTIONS:
         for message in (convention.name, convention.masking, convention.result, convention.libraries):
             yield message, "attnviz/masks/empty_rows.py"

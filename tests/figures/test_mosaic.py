@@ -62,7 +62,7 @@ def test_cells_that_are_blank_have_the_color_of_the_page() -> None:
 
 
 def test_labels_stand_above_heads_whose_rows_and_columns_have_names() -> None:
-    axes = {"row_names": ("0", "1"), "column_names": ("0", "1"), "titles": ("layers", "heads")}
+    axes = {"row_names": ("0", "1"), "column_names": ("0", "1")}
     chart = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), labels=list("wxyz"), **axes)
     assert [one.text for one in chart.figure.layout.annotations] == list("wxyz")
     assert chart.figure.layout.yaxis.title.text == "layers"

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LARGEST, PAGES, Lesson, LessonStep, parse_lesson, read_lessons
-from attnviz.lessons.lesson_text import IN_LINK, LONGEST_NAME, lesson_text, name_in_link, state_table, text_in_link
+from attnviz.lessons.lesson_tables import state_table
+from attnviz.lessons.lesson_text import IN_LINK, LONGEST_NAME, lesson_text, name_in_link, text_in_link
 
 SHIPPED = read_lessons(FOLDER)[0]
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(str.strip)

@@ -221,7 +221,7 @@ def test_tokens_in_any_list(texts: Any) -> None:
             r"Show a part of it: output\.language_attentions\.",
         ),
         ({"qformer_outputs": {"attentions": (WEIGHTS[:1],)}}, None, r"Show a part of it: output\.qformer_outputs\."),
-        (WEIGHTS[0], list("abc"), "tokens names 3 tokens, but the weights have 4"),
+        (WEIGHTS[0], list("abc"), "tokens names 3 tokens, but the map has 4"),
         (WEIGHTS[0], "abcd", "tokens must be a list of texts"),
         (torch.ones(2, 3, 2, 4, 4), None, "have the shape 2 × 3 × 2 × 4 × 4"),
         (torch.ones(4), None, "have the shape 4"),

@@ -8,8 +8,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import ENGLISH, MOST_STEPS, parse_table
-from attnviz.lessons.lesson_tables import NEW_STEP, Place, lesson_steps, step_places, with_steps
-from attnviz.lessons.lesson_text import Table, table_text
+from attnviz.lessons.lesson_tables import NEW_STEP, Place, Table, lesson_steps, step_places, with_steps
+from attnviz.lessons.lesson_text import table_text
 from attnviz.ui.lesson_draft import TEXT, Draft, take_typed_text
 from attnviz.ui.lesson_editor.step_form import Fields, edit_step
 from attnviz.ui.markdown import plain

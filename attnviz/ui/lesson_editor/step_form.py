@@ -8,8 +8,7 @@ import streamlit as st
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import CHECKS, LARGEST, MOST_TAPS
-from attnviz.lessons.lesson_tables import Place, parse_address
-from attnviz.lessons.lesson_text import Table
+from attnviz.lessons.lesson_tables import Place, Table, parse_address
 from attnviz.link import page_address
 from attnviz.server.addresses import address
 from attnviz.ui.html import element
