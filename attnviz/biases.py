@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
@@ -97,17 +97,15 @@ class T5Buckets(TensorIdentity, Bias):
     def __post_init__(self) -> None:
         self.check_choices()  # its numbers may be less than those of its widgets
         if self._near < 1:
-            raise ValueError(
-                _("T5Buckets needs 4 buckets or more, 2 where it is causal; it got {buckets}.", buckets=self.buckets)
+            raise value_error(
+                "T5Buckets needs 4 buckets or more, 2 where it is causal; it got {buckets}.", buckets=self.buckets
             )
         if self.max_distance <= self._near:
-            raise ValueError(
-                _(
-                    "T5Buckets needs a greatest distance above {near}: so many distances have a bucket "
-                    "each. It got {max_distance}.",
-                    near=self._near,
-                    max_distance=self.max_distance,
-                )
+            raise value_error(
+                "T5Buckets needs a greatest distance above {near}: so many distances have a bucket "
+                "each. It got {max_distance}.",
+                near=self._near,
+                max_distance=self.max_distance,
             )
 
     @property
@@ -125,12 +123,10 @@ class T5Buckets(TensorIdentity, Bias):
         if self.table is None:
             return replace(self, table=torch.randn(shape, generator=torch.Generator().manual_seed(self.seed)))
         if self.table.shape != shape:
-            raise ValueError(
-                _(
-                    "T5Buckets needs a table of shape {shape}, a number for each bucket and head; it has {got}.",
-                    shape=shape,
-                    got=tuple(self.table.shape),
-                )
+            raise value_error(
+                "T5Buckets needs a table of shape {shape}, a number for each bucket and head; it has {got}.",
+                shape=shape,
+                got=tuple(self.table.shape),
             )
         return self
 
@@ -167,29 +163,25 @@ class Distances(TensorIdentity, Bias):
 
     def __post_init__(self) -> None:
         if not 1 <= self.queries <= self.table.shape[-1]:
-            raise ValueError(
-                _(
-                    "Distances needs a number for each of queries + keys − 1 distances; its table has "
-                    "{shape} for {queries} queries.",
-                    shape=self.table.shape[-1],
-                    queries=self.queries,
-                )
+            raise value_error(
+                "Distances needs a number for each of queries + keys − 1 distances; its table has "
+                "{shape} for {queries} queries.",
+                shape=self.table.shape[-1],
+                queries=self.queries,
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
         shape = (heads, self.queries + keys - 1)
         if queries != self.queries or self.table.shape != shape:
-            raise ValueError(
-                _(
-                    "Distances is made for {count} heads, {queries} queries and {shape} keys; here "
-                    "there are {heads}, {got_queries} and {keys}.",
-                    count=len(self.table),
-                    queries=self.queries,
-                    shape=self.table.shape[-1] + 1 - self.queries,
-                    heads=heads,
-                    got_queries=queries,
-                    keys=keys,
-                )
+            raise value_error(
+                "Distances is made for {count} heads, {queries} queries and {shape} keys; here "
+                "there are {heads}, {got_queries} and {keys}.",
+                count=len(self.table),
+                queries=self.queries,
+                shape=self.table.shape[-1] + 1 - self.queries,
+                heads=heads,
+                got_queries=queries,
+                keys=keys,
             )
         return self
 
@@ -219,7 +211,7 @@ class KERPLE(Bias):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.form == "power" and self.r2 > 2:
-            raise ValueError(_("KERPLE's power form needs an r₂ of at most 2; it got {r2}.", r2=self.r2))
+            raise value_error("KERPLE's power form needs an r₂ of at most 2; it got {r2}.", r2=self.r2)
 
     def __call__(self, scores: Scores, b: Position, h: Position, q: Position, k: Position) -> Scores:
         distance = abs(q - k).to(scores.dtype)
@@ -247,8 +239,8 @@ class Sandwich(Bias):
 
     def __post_init__(self) -> None:
         if self.width < 2 or self.width % 2:
-            raise ValueError(
-                _("Sandwich needs an even width, half sines and half cosines; it got {width}.", width=self.width)
+            raise value_error(
+                "Sandwich needs an even width, half sines and half cosines; it got {width}.", width=self.width
             )
 
     def bind(self, queries: int, keys: int, heads: int) -> Bias:
@@ -323,7 +315,7 @@ BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
 def _bound(bias: Bias, value: T | None) -> T:
     """Returns a value that `bind` has set. Raises ValueError if it has not."""
     if value is None:
-        raise ValueError(
-            _("{name} depends on what it is for: call bind(queries, keys, heads) first.", name=type(bias).__name__)
+        raise value_error(
+            "{name} depends on what it is for: call bind(queries, keys, heads) first.", name=type(bias).__name__
         )
     return value

@@ -8,7 +8,7 @@ from jaxtyping import Float, Real
 from torch import Tensor
 
 from attnviz.formatting import dimensions
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.patch_grid import PatchGrid
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
@@ -66,17 +66,15 @@ class MapAxes:
     @property
     def vectors(self) -> "Inputs":
         """The queries, keys and values. Raises ValueError if there are only weights."""
-        raise ValueError(
-            _(
-                "Of these heads only the weights are known, not the queries, keys and values that this needs. Choose "
-                "other heads."
-            )
+        raise value_error(
+            "Of these heads only the weights are known, not the queries, keys and values that this needs. Choose "
+            "other heads."
         )
 
     def maps(self, heads: slice | list[int], rows: slice | list[int]) -> Float[Tensor, "heads rows keys"]:
         """Returns the weights of some heads and queries as float32, NaN where not allowed, if they are known without a
         mechanism. Raises ValueError if they are not."""
-        raise ValueError(_("These are queries and keys. Give the mechanism that computes weights of them."))
+        raise value_error("These are queries and keys. Give the mechanism that computes weights of them.")
 
     def with_tokens(self, **tokens: Any) -> "MapAxes":
         """Returns the same with other tokens, or positions of special ones."""
@@ -87,31 +85,25 @@ class MapAxes:
         for side, count in (("query", queries), ("key", keys)):
             tokens, ids, grid = (getattr(self, f"{side}_{part}") for part in ("tokens", "ids", "grid"))
             if len(tokens) != count:
-                raise ValueError(
-                    _(
-                        "{name} must name {count} tokens; it names {names}.",
-                        name=f"{side}_tokens",
-                        count=count,
-                        names=len(tokens),
-                    )
+                raise value_error(
+                    "{name} must name {count} tokens; it names {names}.",
+                    name=f"{side}_tokens",
+                    count=count,
+                    names=len(tokens),
                 )
             if len(ids) not in (0, count):
-                raise ValueError(
-                    _(
-                        "{name} must hold {count} ids or none; it holds {ids}.",
-                        name=f"{side}_ids",
-                        count=count,
-                        ids=len(ids),
-                    )
+                raise value_error(
+                    "{name} must hold {count} ids or none; it holds {ids}.",
+                    name=f"{side}_ids",
+                    count=count,
+                    ids=len(ids),
                 )
             if grid is not None and max(grid.positions) >= count:
-                raise ValueError(
-                    _(
-                        "{name} has a patch at position {position}, but there are {count} tokens.",
-                        name=f"{side}_grid",
-                        position=max(grid.positions),
-                        count=count,
-                    )
+                raise value_error(
+                    "{name} has a patch at position {position}, but there are {count} tokens.",
+                    name=f"{side}_grid",
+                    position=max(grid.positions),
+                    count=count,
                 )
 
 
@@ -144,61 +136,51 @@ class Inputs(MapAxes):
     def __post_init__(self) -> None:
         for name, array in self.tensors.items():
             if not isinstance(array, Tensor):
-                raise ValueError(
-                    _(
-                        "{name} must be a torch tensor; it is a {kind}. Use torch.as_tensor.",
-                        name=name,
-                        kind=type(array).__name__,
-                    )
+                raise value_error(
+                    "{name} must be a torch tensor; it is a {kind}. Use torch.as_tensor.",
+                    name=name,
+                    kind=type(array).__name__,
                 )
             if array.ndim != 3:
-                raise ValueError(
-                    _(
-                        "{name} must have 3 axes (heads, tokens, width); it has shape {shape}.",
-                        name=name,
-                        shape=tuple(array.shape),
-                    )
+                raise value_error(
+                    "{name} must have 3 axes (heads, tokens, width); it has shape {shape}.",
+                    name=name,
+                    shape=tuple(array.shape),
                 )
             if not (array.is_floating_point() or array.dtype in COMPACT):
-                raise ValueError(
-                    _("{name} must hold real numbers, such as float32; it holds {dtype}.", name=name, dtype=array.dtype)
+                raise value_error(
+                    "{name} must hold real numbers, such as float32; it holds {dtype}.", name=name, dtype=array.dtype
                 )
             if 0 in array.shape:
-                raise ValueError(
-                    _(
-                        "{name} is empty: its shape is {shape}. Give at least one of each.",
-                        name=name,
-                        shape=tuple(array.shape),
-                    )
+                raise value_error(
+                    "{name} is empty: its shape is {shape}. Give at least one of each.",
+                    name=name,
+                    shape=tuple(array.shape),
                 )
             self._check_numbers(name, array)
         if len(self._dtypes) > 1:
             types = "{}, {} and {}".format(*(tensor.dtype for tensor in self.tensors.values()))
-            raise ValueError(
-                _("query, key and value must be of one type; they are {types}. Use .float() on each.", types=types)
+            raise value_error(
+                "query, key and value must be of one type; they are {types}. Use .float() on each.", types=types
             )
         query, key, value = self.tensors.values()
         heads, queries = query.shape[:2]
         kv_heads, keys = key.shape[:2]
         if value.shape[:2] != (kv_heads, keys):
-            raise ValueError(
-                _(
-                    "key and value must have the same heads and tokens; key has {kv_heads} heads of "
-                    "{keys} tokens, value has {value_heads} heads of {value_tokens} tokens.",
-                    kv_heads=kv_heads,
-                    keys=keys,
-                    value_heads=value.shape[0],
-                    value_tokens=value.shape[1],
-                )
+            raise value_error(
+                "key and value must have the same heads and tokens; key has {kv_heads} heads of "
+                "{keys} tokens, value has {value_heads} heads of {value_tokens} tokens.",
+                kv_heads=kv_heads,
+                keys=keys,
+                value_heads=value.shape[0],
+                value_tokens=value.shape[1],
             )
         if heads % kv_heads:
-            raise ValueError(
-                _(
-                    "{heads} query heads cannot share {kv_heads} key heads evenly. Make the number of "
-                    "query heads a multiple of {kv_heads}.",
-                    heads=heads,
-                    kv_heads=kv_heads,
-                )
+            raise value_error(
+                "{heads} query heads cannot share {kv_heads} key heads evenly. Make the number of "
+                "query heads a multiple of {kv_heads}.",
+                heads=heads,
+                kv_heads=kv_heads,
             )
         self._check_axes(queries, keys)
 
@@ -217,13 +199,11 @@ class Inputs(MapAxes):
     def _check_numbers(self, name: str, array: Tensor) -> None:
         """Raises ValueError if a number is not finite or too large."""
         if not is_bounded(array):
-            raise ValueError(
-                _(
-                    "{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. Replace "
-                    "NaN and infinity, or scale the vectors down.",
-                    name=name,
-                    LARGEST=LARGEST,
-                )
+            raise value_error(
+                "{name} holds numbers that are not finite, or larger than {LARGEST:.0e}. Replace "
+                "NaN and infinity, or scale the vectors down.",
+                name=name,
+                LARGEST=LARGEST,
             )
 
     @property
@@ -269,12 +249,10 @@ def cut_heads(vectors: Real[Tensor, "tokens width"], heads: int) -> Real[Tensor,
     width = vectors.shape[-1]
     if heads < 1 or width % heads:
         divisors = ", ".join(str(n) for n in range(1, min(width, 64) + 1) if width % n == 0)
-        raise ValueError(
-            _(
-                "Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.",
-                width=width,
-                heads=heads,
-                divisors=divisors,
-            )
+        raise value_error(
+            "Vectors of width {width} cannot be cut into {heads} equal heads. Choose one of {divisors}.",
+            width=width,
+            heads=heads,
+            divisors=divisors,
         )
     return vectors.unflatten(-1, (heads, width // heads)).transpose(0, 1).contiguous()

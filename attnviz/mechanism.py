@@ -12,7 +12,7 @@ from attnviz.biases import Bias
 from attnviz.formatting import dimensions
 from attnviz.inputs import MapAxes
 from attnviz.interruption import end_if_unwanted
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import ScaledDot, Score
@@ -82,8 +82,8 @@ class Mechanism:
         _check_part("mask", self.mask, Mask, 'masks.Causal() or masks.parse("causal")')
         _check_part("normalizer", self.normalizer, Normalizer, "normalizers.Softmax()")
         if not isinstance(self.biases, tuple):
-            raise ValueError(
-                _("biases must be a tuple, such as (biases.ALiBi(),); it is {biases}.", biases=repr(self.biases))
+            raise value_error(
+                "biases must be a tuple, such as (biases.ALiBi(),); it is {biases}.", biases=repr(self.biases)
             )
         for i, bias in enumerate(self.biases):
             _check_part(f"biases[{i}]", bias, Bias, "biases.ALiBi()")
@@ -150,14 +150,12 @@ class Mechanism:
         """Splits queries or keys into equal parts along a first axis if the normalizer has several maps of scores."""
         count, width = self.normalizer.maps, vectors.shape[-1]
         if width % count:
-            raise ValueError(
-                _(
-                    "{name} cuts every head into {count} equal parts, and vectors of width {width} "
-                    "cannot be cut so. Choose another normalizer, or another number of heads.",
-                    name=type(self.normalizer).__name__,
-                    count=count,
-                    width=width,
-                )
+            raise value_error(
+                "{name} cuts every head into {count} equal parts, and vectors of width {width} "
+                "cannot be cut so. Choose another normalizer, or another number of heads.",
+                name=type(self.normalizer).__name__,
+                count=count,
+                width=width,
             )
         return vectors if count == 1 else torch.stack(vectors.chunk(count, dim=-1))
 
@@ -165,14 +163,12 @@ class Mechanism:
 def _check_part(name: str, part: object, kind: type, example: str) -> None:
     """Raises ValueError if a part of a mechanism is not an instance of `kind`, but a text or a class."""
     if not isinstance(part, kind):
-        raise ValueError(
-            _(
-                "{name} must be a {kind}, such as {example}; it is {got}.",
-                name=name,
-                kind=kind.__name__,
-                example=example,
-                got=repr(part),
-            )
+        raise value_error(
+            "{name} must be a {kind}, such as {example}; it is {got}.",
+            name=name,
+            kind=kind.__name__,
+            example=example,
+            got=repr(part),
         )
 
 

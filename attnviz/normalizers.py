@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
@@ -166,18 +166,14 @@ class Sink(TensorIdentity, Normalizer):
 
     def __post_init__(self) -> None:
         if not bool(torch.as_tensor(self.logit).isfinite().all()):
-            raise ValueError(
-                _("Sink needs finite logits; it got {logits}.", logits=torch.as_tensor(self.logit).tolist())
-            )
+            raise value_error("Sink needs finite logits; it got {logits}.", logits=torch.as_tensor(self.logit).tolist())
 
     def bind(self, queries: int, keys: int, heads: int) -> Normalizer:
         if isinstance(self.logit, Tensor) and self.logit.ndim and self.logit.shape != (heads,):
-            raise ValueError(
-                _(
-                    "Sink needs a logit for each of {heads} heads; its logits are of shape {shape}.",
-                    heads=heads,
-                    shape=tuple(self.logit.shape),
-                )
+            raise value_error(
+                "Sink needs a logit for each of {heads} heads; its logits are of shape {shape}.",
+                heads=heads,
+                shape=tuple(self.logit.shape),
             )
         return self
 
@@ -185,11 +181,9 @@ class Sink(TensorIdentity, Normalizer):
         logit = torch.as_tensor(self.logit).to(scores)
         if logit.ndim:
             if h is None:
-                raise ValueError(
-                    _(
-                        "Sink has a logit for each of {count} heads: give h, the positions of the heads.",
-                        count=len(logit),
-                    )
+                raise value_error(
+                    "Sink has a logit for each of {count} heads: give h, the positions of the heads.",
+                    count=len(logit),
                 )
             logit = logit[h]
         return _with_sink(scores, logit)
@@ -235,7 +229,7 @@ class Entmax(Normalizer):
 
     def __post_init__(self) -> None:
         if not 1 <= self.alpha <= 4:
-            raise ValueError(_("Entmax needs an α from 1 to 4; it got {alpha}.", alpha=self.alpha))
+            raise value_error("Entmax needs an α from 1 to 4; it got {alpha}.", alpha=self.alpha)
 
     def __call__(self, scores: ScoreRows, h: Heads = None) -> Weights:
         if self.alpha < ALMOST_1:
@@ -389,16 +383,14 @@ class Differential(Normalizer):
 
     def __post_init__(self) -> None:
         if not 0 <= self.lam <= 1:
-            raise ValueError(_("Differential needs a λ from 0 to 1; it got {lam}.", lam=self.lam))
+            raise value_error("Differential needs a λ from 0 to 1; it got {lam}.", lam=self.lam)
 
     def __call__(self, scores: Float[Tensor, "*maps_batch keys"], h: Heads = None) -> Weights:
         if len(scores) != 2 or scores.ndim == 1:
-            raise ValueError(
-                _(
-                    "Differential needs two maps of scores along the first axis, one for each half of "
-                    "a head; its scores are of shape {shape}.",
-                    shape=tuple(scores.shape),
-                )
+            raise value_error(
+                "Differential needs two maps of scores along the first axis, one for each half of "
+                "a head; its scores are of shape {shape}.",
+                shape=tuple(scores.shape),
             )
         first, second = Softmax()(scores)
         return first - self.lam * second

@@ -4,7 +4,7 @@ from dataclasses import fields
 from math import isfinite
 from typing import Literal, NoReturn, get_args, get_origin
 
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 
 NO_CHOICE = N_("{name} needs {parameter} to be one of {choices}; it got {value}.")
 NOT_FINITE = N_("{name} needs a finite {parameter}; it got {value}.")
@@ -41,4 +41,4 @@ class Parameterized:
                     self._refuse(NO_CHOICE, parameter.name, repr(value), choices=", ".join(choices))
 
     def _refuse(self, sentence: str, parameter: str, value: object, **limits: object) -> NoReturn:
-        raise ValueError(_(sentence, name=type(self).__name__, parameter=parameter, value=value, **limits))
+        raise value_error(sentence, name=type(self).__name__, parameter=parameter, value=value, **limits)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,13 @@ class PatchGrid:
     def __post_init__(self) -> None:
         distinct = len(set(self.positions)) == len(self.positions) and min(self.positions, default=-1) >= 0
         if min(self.rows, self.columns) < 1 or self.rows * self.columns != len(self.positions) or not distinct:
-            raise ValueError(
-                _(
-                    "A grid of {rows} × {columns} patches needs {count} different positions, from 0; it has "
-                    "{got}. Give the position of each patch, row by row.",
-                    rows=self.rows,
-                    columns=self.columns,
-                    count=self.rows * self.columns,
-                    got=len({position for position in self.positions if position >= 0}),
-                )
+            raise value_error(
+                "A grid of {rows} × {columns} patches needs {count} different positions, from 0; it has "
+                "{got}. Give the position of each patch, row by row.",
+                rows=self.rows,
+                columns=self.columns,
+                count=self.rows * self.columns,
+                got=len({position for position in self.positions if position >= 0}),
             )
 
     def named(self, tokens: Sequence[str]) -> tuple[str, ...]:

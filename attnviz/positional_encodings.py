@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 Rotary = Literal["none", "half split", "interleaved"]
 
@@ -27,23 +27,19 @@ def rotated(
                  [0.5403, 0.8415]]])
     """
     if convention not in get_args(Rotary):
-        raise ValueError(
-            _(
-                "Rotary positions are one of {conventions}; {convention} was asked for.",
-                conventions=", ".join(get_args(Rotary)),
-                convention=repr(convention),
-            )
+        raise value_error(
+            "Rotary positions are one of {conventions}; {convention} was asked for.",
+            conventions=", ".join(get_args(Rotary)),
+            convention=repr(convention),
         )
     if convention == "none":
         return vectors
     tokens, width = vectors.shape[1:]
     if width % 2:
-        raise ValueError(
-            _(
-                "Rotary positions turn numbers in pairs, so each head needs an even count of them; "
-                "here it is {width}. Choose another number of heads, or no rotary positions.",
-                width=width,
-            )
+        raise value_error(
+            "Rotary positions turn numbers in pairs, so each head needs an even count of them; "
+            "here it is {width}. Choose another number of heads, or no rotary positions.",
+            width=width,
         )
     position = torch.arange(tokens, dtype=torch.float64, device=vectors.device)[:, None]
     angle = position / base ** (torch.arange(0, width, 2, device=vectors.device) / width)

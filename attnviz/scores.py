@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.parameters import Parameterized
 from attnviz.tensor_identity import TensorIdentity
 
@@ -166,14 +166,12 @@ SCORES = (ScaledDot, Dot, General, Additive, Cosine)
 
 def _same_width(score: Score, query: Tensor, key: Tensor) -> None:
     if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            _(
-                "{name} needs queries and keys of the same width; queries have {query_width}, keys "
-                "{key_width}. Use General or Additive, whose matrices bridge the two.",
-                name=type(score).__name__,
-                query_width=query.shape[-1],
-                key_width=key.shape[-1],
-            )
+        raise value_error(
+            "{name} needs queries and keys of the same width; queries have {query_width}, keys "
+            "{key_width}. Use General or Additive, whose matrices bridge the two.",
+            name=type(score).__name__,
+            query_width=query.shape[-1],
+            key_width=key.shape[-1],
         )
 
 
@@ -183,13 +181,11 @@ def _parameter(
     if value is None:
         return _normal(seed, stream, shape) * spread
     if value.shape != shape:
-        raise ValueError(
-            _(
-                "{name} must have shape {shape} for these vectors; it has {got}.",
-                name=name,
-                shape=shape,
-                got=tuple(value.shape),
-            )
+        raise value_error(
+            "{name} must have shape {shape} for these vectors; it has {got}.",
+            name=name,
+            shape=shape,
+            got=tuple(value.shape),
         )
     return value
 

@@ -1,7 +1,7 @@
 """Limits and checks of typed text."""
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 
 EXAMPLE = "The animal didn't cross the street because it was too tired."
 LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared
@@ -17,17 +17,15 @@ def check_text(text: str, most: int = CHARACTERS) -> str:
         'to be or not'
     """
     if not text.strip():
-        raise ValueError(_("There is no text yet. Type a word or a sentence."))
+        raise value_error("There is no text yet. Type a word or a sentence.")
     if len(text) > most:
-        raise ValueError(
-            _(
-                "This text has {count} characters; at most {most} are read. Shorten the text.",
-                count=grouped(len(text)),
-                most=grouped(most),
-            )
+        raise value_error(
+            "This text has {count} characters; at most {most} are read. Shorten the text.",
+            count=grouped(len(text)),
+            most=grouped(most),
         )
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError(_("The text holds half a character (a lone surrogate). Type or paste it again."))
+        raise value_error("The text holds half a character (a lone surrogate). Type or paste it again.")
     return text
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from attnviz.formatting import dimensions
 from attnviz.inputs import MapAxes
 from attnviz.interruption import end_if_unwanted
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.mechanism import Pick, picked_positions
 from attnviz.patch_grid import PatchGrid
 
@@ -40,11 +40,9 @@ class WeightsOnly(MapAxes):
     def __post_init__(self) -> None:
         weights = self.tensors["weights"]
         if weights.ndim != 3 or 0 in weights.shape:
-            raise ValueError(
-                _(
-                    "Weights must have 3 axes (heads, queries, keys), of which none is empty; their shape is {shape}.",
-                    shape=dimensions(weights.shape),
-                )
+            raise value_error(
+                "Weights must have 3 axes (heads, queries, keys), of which none is empty; their shape is {shape}.",
+                shape=dimensions(weights.shape),
             )
         self._check_numbers("weights", weights)
         self._check_axes(*weights.shape[1:])
@@ -59,7 +57,7 @@ class WeightsOnly(MapAxes):
     def _check_numbers(self, name: str, array: Tensor) -> None:
         """Raises ValueError if a number is infinite."""
         if bool(array.isinf().any()):
-            raise ValueError(_("These weights hold infinity, so they are scores. Apply softmax to them first."))
+            raise value_error("These weights hold infinity, so they are scores. Apply softmax to them first.")
 
     def maps(self, heads: slice | list[int], rows: slice | list[int]) -> Float[Tensor, "heads rows keys"]:
         return self.weights[:, rows][heads].float()

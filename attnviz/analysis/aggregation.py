@@ -10,7 +10,7 @@ from torch import Tensor
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
 from attnviz.formatting import enumeration
 from attnviz.inputs import MapAxes
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.weights_only import FixedWeights
@@ -39,16 +39,14 @@ def aggregate_heads(
                 [0.5000, 0.5000]])
     """
     if not heads:
-        raise ValueError(_("No head is chosen. Choose one or more."))
+        raise value_error("No head is chosen. Choose one or more.")
     shapes = {(layers[layer].inputs.queries, layers[layer].inputs.keys) for layer, _ in heads}
     if len(shapes) > 1:
         listed = enumeration([_("{queries} queries by {keys} keys", queries=q, keys=k) for q, k in sorted(shapes)])
-        raise ValueError(
-            _(
-                "Heads can be aggregated if they have the same queries and keys; these have {listed}. "
-                "Choose heads of one kind of attention.",
-                listed=listed,
-            )
+        raise value_error(
+            "Heads can be aggregated if they have the same queries and keys; these have {listed}. "
+            "Choose heads of one kind of attention.",
+            listed=listed,
         )
     return aggregate_maps(
         (head_map(layers[layer].inputs, layers[layer].mechanism, head, special, rows) for layer, head in heads),
@@ -74,21 +72,19 @@ def rollout(layers: Sequence[Layer], rows: slice | Sequence[int] = slice(None)) 
         tensor([[0.3194, 0.2361, 0.4444]])
     """
     if not layers:
-        raise ValueError(_("There is no layer to roll out. Choose one or more."))
+        raise value_error("There is no layer to roll out. Choose one or more.")
     size = layers[0].inputs.queries
     for layer in layers:
         if layer.kind is Kind.CROSS or layer.inputs.queries != size or layer.inputs.keys != size:
-            raise ValueError(
-                _(
-                    "Rollout needs layers in which the same {size} tokens attend to each other; {name} "
-                    "has {queries} queries and {keys} keys of {kind} attention. Choose the "
-                    "self-attention of one encoder or decoder.",
-                    size=size,
-                    name=layer.name,
-                    queries=layer.inputs.queries,
-                    keys=layer.inputs.keys,
-                    kind=layer.kind,
-                )
+            raise value_error(
+                "Rollout needs layers in which the same {size} tokens attend to each other; {name} "
+                "has {queries} queries and {keys} keys of {kind} attention. Choose the "
+                "self-attention of one encoder or decoder.",
+                size=size,
+                name=layer.name,
+                queries=layer.inputs.queries,
+                keys=layer.inputs.keys,
+                kind=layer.kind,
             )
     share = torch.eye(size, dtype=layers[0].inputs.dtype, device=layers[0].inputs.device)[rows]
     for layer in reversed(layers):
@@ -109,8 +105,8 @@ def rollout(layers: Sequence[Layer], rows: slice | Sequence[int] = slice(None)) 
 def _rollout_weights(layer: Layer, head: int, rows: slice) -> Map:
     weights = layer.maps([head], rows)[0].nan_to_num(0)
     if bool((weights < 0).any()):
-        raise ValueError(
-            _("Rollout needs weights of 0 or more, and {layer} has negative ones. Choose others.", layer=layer.name)
+        raise value_error(
+            "Rollout needs weights of 0 or more, and {layer} has negative ones. Choose others.", layer=layer.name
         )
     return weights
 
@@ -150,7 +146,7 @@ def aggregate_queries(
         tensor([1.5000, 0.5000])
     """
     if not queries:
-        raise ValueError(_("No token is selected. Select one or more."))
+        raise value_error("No token is selected. Select one or more.")
     rows = weights[list(queries)]
     total = rows.nansum(0) if reduction == "sum" else rows.nan_to_num(0).mean(0)
     return torch.where(rows.isnan().all(0), torch.nan, total)

@@ -12,7 +12,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from attnviz.formatting import dimensions
-from attnviz.language import _
+from attnviz.language import value_error
 
 ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
@@ -156,7 +156,7 @@ def _as_tensors(a: Tensor | np.ndarray, b: Tensor | np.ndarray) -> tuple[Tensor,
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     if a.shape != b.shape:
         shapes = " and ".join(dimensions(x.shape) for x in (a, b))
-        raise ValueError(
-            _("Only weights of the same queries and keys can be compared; these are {shapes}.", shapes=shapes)
+        raise value_error(
+            "Only weights of the same queries and keys can be compared; these are {shapes}.", shapes=shapes
         )
     return a, b

@@ -13,7 +13,7 @@ from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_
 from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, largest_weights, reduce_block, shown_axis
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
 from attnviz.inputs import MapAxes
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.weights_only import FixedWeights
@@ -170,12 +170,10 @@ def _part(lse: Float[Tensor, " queries"], inputs: MapAxes, special: Special, row
     """Returns the part of the log-sum-exp of all shown queries that belongs to these rows."""
     shown = shown_axis(inputs.queries, inputs.special_queries, special, slice(None), 1, "query").positions
     if len(lse) != len(shown):
-        raise ValueError(
-            _(
-                "lse must be that of all {count} queries that are shown; it has {got}.",
-                count=len(shown),
-                got=len(lse),
-            )
+        raise value_error(
+            "lse must be that of all {count} queries that are shown; it has {got}.",
+            count=len(shown),
+            got=len(lse),
         )
     return lse[torch.searchsorted(shown, rows.positions)]
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.head_maps import Map, Special
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,17 +44,17 @@ def shown_axis(
 ) -> Axis:
     """Returns the shown positions within a slice, in at most so many cells. Raises ValueError if there are none."""
     if part.step not in (None, 1):
-        raise ValueError(
-            _("A part of a map is made of neighbors; the slice has a step of {step}. Give it none.", step=part.step)
+        raise value_error(
+            "A part of a map is made of neighbors; the slice has a step of {step}. Give it none.", step=part.step
         )
     if cells < 1:
-        raise ValueError(_("A map has at least 1 cell along each side; it got {cells}.", cells=cells))
+        raise value_error("A map has at least 1 cell along each side; it got {cells}.", cells=cells)
     positions = torch.arange(count)[part]
     if special != Special.SHOWN and special_positions:
         positions = positions[~torch.isin(positions, torch.tensor(special_positions))]
     if not len(positions):
-        raise ValueError(
-            _("No {name} is left in this part of the map. Show special tokens, or choose a larger part.", name=name)
+        raise value_error(
+            "No {name} is left in this part of the map. Show special tokens, or choose a larger part.", name=name
         )
     return Axis(positions, min(cells, len(positions)))
 

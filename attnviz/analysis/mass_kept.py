@@ -16,7 +16,7 @@ from torch import Tensor
 from attnviz.analysis.downsampling import downsample
 from attnviz.analysis.engines import Engine
 from attnviz.inputs import Inputs
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import BLOCK, Mechanism
@@ -95,11 +95,9 @@ def dense_head(
     """
     normalizer = mechanism.normalizer
     if normalizer.negative:
-        raise ValueError(
-            _(
-                "{name} has negative weights, of which no share is kept. Choose another normalizer.",
-                name=type(normalizer).__name__,
-            )
+        raise value_error(
+            "{name} has negative weights, of which no share is kept. Choose another normalizer.",
+            name=type(normalizer).__name__,
         )
     count = inputs.queries if sample is None else min(max(1, sample), inputs.queries)
     queries = (2 * torch.arange(count) + 1) * inputs.queries // (2 * count)

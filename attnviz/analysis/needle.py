@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Layer
 
 
@@ -63,7 +63,7 @@ def find_passage(tokens: Sequence[str], passage: str) -> slice:
     letters = [_letters(token.removeprefix("##")) for token in tokens]
     first = "".join(letters).rfind(_letters(passage))
     if first < 0 or not passage.strip():
-        raise ValueError(_("The text has no passage “{passage}”.", passage=passage))
+        raise value_error("The text has no passage “{passage}”.", passage=passage)
     ends = torch.tensor([len(one) for one in letters]).cumsum(0)
     last = first + len(_letters(passage))
     return slice(int((ends <= first).sum()), int((ends < last).sum()) + 1)

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.map_cells import Axis, grouped_maxima
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Tensor, " bins"]:
@@ -19,7 +19,7 @@ def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Ten
     """
     keys = len(weights)
     if not keys:
-        raise ValueError(_("A row without keys has no peaks."))
+        raise value_error("A row without keys has no peaks.")
     bins = Axis(torch.arange(keys), min(most, keys))
     values = weights.detach().cpu().nan_to_num(nan=-torch.inf)
     return grouped_maxima(values[:, None], bins.sizes)[1][:, 0]

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 BLOCK = 128  # queries at a time, so that memory stays small
 
@@ -40,19 +40,17 @@ def layers_needed(allowed: Allowed | Sequence[Allowed], layers: int) -> Int[Tens
     masks = [torch.as_tensor(one) for one in ([allowed] if single else allowed)]
     if not masks or len({mask.shape for mask in masks}) > 1:
         sizes = ", ".join(" × ".join(map(str, mask.shape)) for mask in masks) or "none"
-        raise ValueError(_("Give at least one mask, and masks of one size; it got {sizes}.", sizes=sizes))
+        raise value_error("Give at least one mask, and masks of one size; it got {sizes}.", sizes=sizes)
     queries, keys = masks[0].shape
     if queries != keys:
-        raise ValueError(
-            _(
-                "Layers can be stacked where the queries of one are the keys of the next, so there "
-                "must be as many of both; here there are {queries} queries and {keys} keys.",
-                queries=queries,
-                keys=keys,
-            )
+        raise value_error(
+            "Layers can be stacked where the queries of one are the keys of the next, so there "
+            "must be as many of both; here there are {queries} queries and {keys} keys.",
+            queries=queries,
+            keys=keys,
         )
     if layers < 1:
-        raise ValueError(_("Give at least 1 layer; it got {layers}.", layers=layers))
+        raise value_error("Give at least 1 layer; it got {layers}.", layers=layers)
     direct = [mask.cpu().numpy() | np.eye(queries, dtype=bool) for mask in masks]
     needed, reached, latest = direct[0].astype(np.int32), direct[0], 1
     for layer in range(2, layers + 1):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attnviz.formatting import grouped
 from attnviz.inputs import MapAxes
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.layer import Layer
 from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
@@ -40,14 +40,12 @@ def check_map(inputs: MapAxes, mechanism: Mechanism | FixedWeights, head: int = 
     """Raises ValueError if the long map of one head takes too many steps."""
     work = map_work(inputs, mechanism, head)
     if work > MOST_MAP_WORK:
-        raise ValueError(
-            _(
-                "The map of this head has {work} pairs of a query and a key that its mask allows; at "
-                "most {MOST_MAP_WORK} are computed for one picture. Choose a mask that allows fewer, "
-                "or bring fewer tokens.",
-                work=grouped(work),
-                MOST_MAP_WORK=grouped(MOST_MAP_WORK),
-            )
+        raise value_error(
+            "The map of this head has {work} pairs of a query and a key that its mask allows; at "
+            "most {MOST_MAP_WORK} are computed for one picture. Choose a mask that allows fewer, "
+            "or bring fewer tokens.",
+            work=grouped(work),
+            MOST_MAP_WORK=grouped(MOST_MAP_WORK),
         )
 
 
@@ -59,14 +57,12 @@ def is_affordable(work: int) -> bool:
 def check_work(work: int, task: str, advice: str) -> None:
     """Raises ValueError if a task takes too many steps. The message names the task and ends with the advice."""
     if not is_affordable(work):
-        raise ValueError(
-            _(
-                "{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}",
-                task=task,
-                work=grouped(work),
-                MOST_WORK=grouped(MOST_WORK),
-                advice=advice,
-            )
+        raise value_error(
+            "{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}",
+            task=task,
+            work=grouped(work),
+            MOST_WORK=grouped(MOST_WORK),
+            advice=advice,
         )
 
 

@@ -10,7 +10,7 @@ from attnviz.classroom.page_link import check_link, without_sender
 from attnviz.classroom.participants import NICKNAMES, Participants
 from attnviz.classroom.plain_line import plain_line
 from attnviz.classroom.store import Changed, Expectation, TooMany
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 
 MOST_MESSAGES = 200
 MOST_OWN_MESSAGES = 20  # of one participant
@@ -41,7 +41,7 @@ class Messages(Participants):
         """
         line = plain_line(text, LONGEST_MESSAGE, MESSAGE_TOO_LONG)
         if not line:
-            raise ValueError(_("The question has no words yet. Write what you want to know."))
+            raise value_error("The question has no words yet. Write what you want to know.")
         check_link(link)
         link = without_sender(link)
         self._check_joined(participant)
@@ -82,6 +82,6 @@ class Messages(Participants):
         """Marks a question from a participant as read. Raises ValueError if there is no such question."""
         stored = self.store.get(self.code, MESSAGES, message_id)
         if stored is None:
-            raise ValueError(_("There is no such question from a participant."))
+            raise value_error("There is no such question from a participant.")
         value = encode(json.loads(stored) | {"read": True})
         self.store.write(self.code, {MESSAGES: {message_id: value}}, is_shared=False)

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 from attnviz.app_files import PAGES
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.link import page_address
 
 LONGEST_LINK = 8_000
@@ -17,12 +17,9 @@ def check_link(link: str) -> None:
     """Raises ValueError if this is not the name of a page of the app, with or without a query."""
     match = LINK.fullmatch(link) if isinstance(link, str) and len(link) <= LONGEST_LINK else None
     if not match or not (PAGES / f"{match[1]}.py").is_file():
-        raise ValueError(
-            _(
-                "A link is the name of a page and its state, such as explore?head=Head+1, of at most {most} "
-                "characters.",
-                most=grouped(LONGEST_LINK),
-            )
+        raise value_error(
+            "A link is the name of a page and its state, such as explore?head=Head+1, of at most {most} characters.",
+            most=grouped(LONGEST_LINK),
         )
 
 

@@ -7,7 +7,7 @@ import time
 from attnviz.classroom.class_record import CLASS, MOST_PARTICIPANTS, ClassRecord, encode
 from attnviz.classroom.plain_line import plain_line
 from attnviz.classroom.store import Changed, Expectation, TooMany
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 
 LONGEST_NICKNAME = 40  # characters
 NICKNAME_TOO_LONG = N_("A nickname has at most {most} characters; this one has {count}.")
@@ -82,4 +82,4 @@ class Participants(ClassRecord):
 def check_participant(participant: str) -> None:
     """Raises ValueError if this is not the id of a participant."""
     if not isinstance(participant, str) or not PARTICIPANT.fullmatch(participant):
-        raise ValueError(_("A participant has an id of 8 to 64 letters, digits, - and _."))
+        raise value_error("A participant has an id of 8 to 64 letters, digits, - and _.")

@@ -3,7 +3,7 @@
 import unicodedata
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 def plain_line(text: str, longest: int, too_long: str) -> str:
@@ -16,9 +16,9 @@ def plain_line(text: str, longest: int, too_long: str) -> str:
         'Ada L.'
     """
     if not isinstance(text, str):
-        raise ValueError(_("This is no text."))
+        raise value_error("This is no text.")
     shown = (" " if c.isspace() else c for c in text[: 10 * longest])
     line = " ".join("".join(c for c in shown if unicodedata.category(c)[0] != "C" or c == "\u200d").split())
     if len(line) > longest or len(text) > 10 * longest:
-        raise ValueError(_(too_long, most=longest, count=grouped(len(text))))
+        raise value_error(too_long, most=longest, count=grouped(len(text)))
     return line

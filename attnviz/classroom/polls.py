@@ -11,7 +11,7 @@ from attnviz.classroom.question import Answer, Question, parse_answer
 from attnviz.classroom.results import Results, measure_results
 from attnviz.classroom.store import Changed, Expectation, TooMany, UnknownClass, Values
 from attnviz.classroom.teacher_view import TeacherView
-from attnviz.language import _
+from attnviz.language import _, value_error
 
 MOST_POLLS = 100
 QUESTIONS = "questions"  # a section
@@ -79,9 +79,9 @@ class Polls(Participants, TeacherView):
         stored = self._class().get("poll")
         number, current, phase = _poll_state(stored)
         if phase == NONE or question_id != str(number):
-            raise ValueError(_("This question has ended. Answer the one that is open now, if there is one."))
+            raise value_error("This question has ended. Answer the one that is open now, if there is one.")
         if phase != OPEN or round != current:
-            raise ValueError(_("This vote has ended."))
+            raise value_error("This vote has ended.")
         answer = parse_answer(self._question(question_id), value)
         self._check_joined(participant)
         open_poll = Expectation(CLASS, "poll", stored)
@@ -89,7 +89,7 @@ class Polls(Participants, TeacherView):
         try:
             self.store.write(self.code, values, expected=open_poll, most=MOST_PARTICIPANTS, is_shared=False)
         except Changed:
-            raise ValueError(_("This vote has ended.")) from None
+            raise value_error("This vote has ended.") from None
         return answer
 
     def own_answer(self, participant: str, question_id: str, round: int) -> Answer | None:
@@ -108,9 +108,9 @@ class Polls(Participants, TeacherView):
 
         def second(number: int, round_: int, phase: str) -> tuple[int, int, str]:
             if phase == REVEALED:
-                raise ValueError(_("The answer has been shown, so there is nothing to vote on. Ask another question."))
+                raise value_error("The answer has been shown, so there is nothing to vote on. Ask another question.")
             if round_ == 2 and phase == CLOSED:
-                raise ValueError(_("The class has voted twice. Show the answer, or ask another question."))
+                raise value_error("The class has voted twice. Show the answer, or ask another question.")
             return number, 2, OPEN
 
         self._move(second)
@@ -170,7 +170,7 @@ class Polls(Participants, TeacherView):
         def change(stored: bytes | None) -> tuple[Mapping[str, Values], None]:
             state = _poll_state(stored)
             if needs_poll and state[2] == NONE:
-                raise ValueError(_("There is no open question. Ask one first."))
+                raise value_error("There is no open question. Ask one first.")
             new = move(*state)
             return ({CLASS: {"poll": encode([*new])}} if new != state else {}), None
 

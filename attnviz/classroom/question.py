@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from attnviz.formatting import grouped, visible
-from attnviz.language import N_, _, plural
+from attnviz.language import N_, _, plural, value_error
 from attnviz.lessons.checks import Check, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.prediction_distance import is_predictable, normalized
 
@@ -53,37 +53,35 @@ class Question:
     def __post_init__(self) -> None:
         _check_text(self.ask, LONGEST_ASK, N_("A question is a text of at most {longest} characters."))
         if not self.ask.strip():
-            raise ValueError(_("The question has no words yet. Write what the class is to answer."))
+            raise value_error("The question has no words yet. Write what the class is to answer.")
         for names, most, too_many in (
             (self.rows, MOST_ROWS, TOO_MANY_ROWS),
             (self.columns, MOST_COLUMNS, TOO_MANY_COLUMNS),
         ):
             if not isinstance(names, tuple) or len(names) > most:
-                raise ValueError(_(too_many, most=most, count=len(names)))
+                raise value_error(too_many, most=most, count=len(names))
             for name in names:
                 _check_text(name, LONGEST_NAME, N_("An option is a text of at most {longest} characters."))
         if any(type(one) is not bool for one in (self.hides, self.numeric)):
-            raise ValueError(_("hides and numeric of a question are true or false."))
+            raise value_error("hides and numeric of a question are true or false.")
         if any(type(one) is not int for one in (self.picks, self.points)):
-            raise ValueError(_("picks and points of a question are whole numbers."))
+            raise value_error("picks and points of a question are whole numbers.")
         if (self.picks > 0) + (self.points > 0) + self.numeric != 1:
-            raise ValueError(_("A question is answered by picks, by points or by a number: by one of them."))
+            raise value_error("A question is answered by picks, by points or by a number: by one of them.")
         if self.numeric:
             if self.columns or self.truth or self.rows != ("",) or self.picks or self.points:
-                raise ValueError(_("A question for a number has no options."))
+                raise value_error("A question for a number has no options.")
             if self.right is not None and not _is_number(self.right):
-                raise ValueError(_("The right number of a question must be a number."))
+                raise value_error("The right number of a question must be a number.")
             return
         if not (self.columns and self.rows) or self.size < 2:
-            raise ValueError(_("A question has at least two options. Ask about more."))
+            raise value_error("A question has at least two options. Ask about more.")
         most = min(self.size, MOST_PICKS)
         if not 0 <= self.picks <= most or self.points not in (0, POINTS) or self.right is not None:
-            raise ValueError(
-                _(
-                    "A question allows 1 to {most} picks, or {points} points, and has no right number.",
-                    most=most,
-                    points=POINTS,
-                )
+            raise value_error(
+                "A question allows 1 to {most} picks, or {points} points, and has no right number.",
+                most=most,
+                points=POINTS,
             )
         if self.truth and (
             not isinstance(self.truth, tuple)
@@ -91,7 +89,7 @@ class Question:
             or not all(_is_number(share) and share >= 0 for share in self.truth)
             or abs(math.fsum(self.truth) - 1) > 1e-6
         ):
-            raise ValueError(_("The truth of a question has a share for each option, 0 or more, and they add up to 1."))
+            raise value_error("The truth of a question has a share for each option, 0 or more, and they add up to 1.")
 
     @property
     def size(self) -> int:
@@ -111,10 +109,10 @@ class Question:
         """Raises ValueError for what is no question."""
         table = _parse(text)
         if not isinstance(table, dict) or not table.keys() <= cls.__dataclass_fields__.keys() or "ask" not in table:
-            raise ValueError(_("This is no question of a class: its fields are others."))
+            raise value_error("This is no question of a class: its fields are others.")
         for name in ("rows", "columns", "truth"):
             if not isinstance(table.get(name, []), list):
-                raise ValueError(_("This is no question of a class: its {name} are no list.", name=name))
+                raise value_error("This is no question of a class: its {name} are no list.", name=name)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
         }
@@ -144,7 +142,7 @@ def head_question(name: str, metric: Float[np.ndarray, "layers heads"]) -> Quest
     small maps tell.
     """
     if not np.isfinite(metric).any():
-        raise ValueError(_("A question about heads needs a value of the metric for at least one head."))
+        raise value_error("A question about heads needs a value of the metric for at least one head.")
     best = np.isclose(metric, np.nanmax(metric), rtol=1e-6, atol=1e-9)
     layers, heads = metric.shape
     return Question(
@@ -211,7 +209,7 @@ def parse_answer(question: Question, value: Any) -> Answer:
     """
     if question.numeric:
         if not _is_number(value) or abs(value) > LARGEST_NUMBER:
-            raise ValueError(_("Write a number, such as 0.25."))
+            raise value_error("Write a number, such as 0.25.")
         return Answer(number=float(value))
     if question.picks:
         if not isinstance(value, list) or not 1 <= len(value) <= question.picks:
@@ -220,23 +218,23 @@ def parse_answer(question: Question, value: Any) -> Answer:
             )
         counts = dict.fromkeys((_index(question, one) for one in value), 1)
         if len(counts) < len(value):
-            raise ValueError(_("Tap different options."))
+            raise value_error("Tap different options.")
         return Answer(tuple(sorted(counts.items())))
     if not isinstance(value, dict) or len(value) > question.points:
-        raise ValueError(_("Spread up to {points} points over the options.", points=question.points))
+        raise value_error("Spread up to {points} points over the options.", points=question.points)
     spread: dict[int, int] = {}
     for name, count in value.items():
         if type(count) is not int or not 0 <= count <= question.points:
-            raise ValueError(_("Points are whole numbers from 0 to {points}.", points=question.points))
+            raise value_error("Points are whole numbers from 0 to {points}.", points=question.points)
         if not isinstance(name, str) or not name.isascii() or not name.isdecimal() or len(name) > 4:
             raise _no_option(question)
         index = _index(question, int(name))
         if index in spread:
-            raise ValueError(_("An option has its points once."))
+            raise value_error("An option has its points once.")
         spread[index] = count
     if not 1 <= sum(spread.values()) <= question.points:
-        raise ValueError(
-            _("Spread 1 to {points} points; these are {given}.", points=question.points, given=sum(spread.values()))
+        raise value_error(
+            "Spread 1 to {points} points; these are {given}.", points=question.points, given=sum(spread.values())
         )
     return Answer(tuple(sorted((index, count) for index, count in spread.items() if count)))
 
@@ -248,7 +246,7 @@ def _index(question: Question, value: Any) -> int:
 
 
 def _no_option(question: Question) -> ValueError:
-    return ValueError(_("There is no such option; this question has {count}.", count=grouped(question.size)))
+    return value_error("There is no such option; this question has {count}.", count=grouped(question.size))
 
 
 def _is_number(value: Any) -> bool:
@@ -260,7 +258,7 @@ def _is_number(value: Any) -> bool:
 
 def _check_text(text: Any, longest: int, refusal: str) -> None:
     if not isinstance(text, str) or len(text) > longest or any("\ud800" <= c <= "\udfff" for c in text):
-        raise ValueError(_(refusal, longest=longest))
+        raise value_error(refusal, longest=longest)
 
 
 def _names(tokens: Sequence[str]) -> tuple[str, ...]:
@@ -269,16 +267,16 @@ def _names(tokens: Sequence[str]) -> tuple[str, ...]:
 
 def _shares(weights: Shaped[np.ndarray, " options"]) -> tuple[float, ...]:
     if not is_predictable(weights):
-        raise ValueError(
-            _("Only shares can be predicted: weights of 0 or more that are not all 0. Choose another query.")
+        raise value_error(
+            "Only shares can be predicted: weights of 0 or more that are not all 0. Choose another query."
         )
     return tuple(normalized(weights).tolist())
 
 
 def _parse(text: str) -> Any:
     if not isinstance(text, str) or len(text) > LARGEST_JSON:
-        raise ValueError(_("A question has at most {most} characters.", most=grouped(LARGEST_JSON)))
+        raise value_error("A question has at most {most} characters.", most=grouped(LARGEST_JSON))
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise ValueError(_("This is no question of a class: it is no JSON.")) from problem
+        raise value_error("This is no question of a class: it is no JSON.") from problem

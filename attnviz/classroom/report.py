@@ -10,7 +10,7 @@ from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import answer_distance, is_right
 from attnviz.formatting import enumeration, percent, significant, spreadsheet_cell
 from attnviz.formatting import number as format_number
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import MOST_STEPS, PAGES, Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text
@@ -41,7 +41,7 @@ def class_lesson(live: LiveClass) -> str:
     the teacher showed. Raises ValueError if there is none on a page that lessons have."""
     records = [record for record in live.polls() if record.link.partition("?")[0] in PAGES]
     if not records:
-        raise ValueError(_("No question of this class was about a page that lessons have. Ask one, and save it then."))
+        raise value_error("No question of this class was about a page that lessons have. Ask one, and save it then.")
     steps = tuple(map(_lesson_step, records[-MOST_STEPS:]))
     return lesson_text(Lesson(f"class-{live.code.lower()}", f"Class {live.code}", "The questions of a class.", steps))
 

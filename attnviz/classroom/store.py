@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import _, value_error
 
 MOST_CLASSES = 1_000
 LARGEST_VALUE = 8 << 20  # bytes
@@ -95,12 +95,10 @@ def check_sizes(sections: Mapping[str, Values]) -> None:
     """Raises ValueError if a value is larger than 8 MB."""
     largest = max((len(value) for values in sections.values() for value in values.values() if value), default=0)
     if largest > LARGEST_VALUE:
-        raise ValueError(
-            _(
-                "A class keeps at most {most} MB in one value; this one has {count} bytes.",
-                most=LARGEST_VALUE >> 20,
-                count=grouped(largest),
-            )
+        raise value_error(
+            "A class keeps at most {most} MB in one value; this one has {count} bytes.",
+            most=LARGEST_VALUE >> 20,
+            count=grouped(largest),
         )
 
 

@@ -10,7 +10,7 @@ from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.difference import about_difference
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 
 SENTENCES = CellSentences(
     N_("From query {query} and key {key} on: the change of the mass of this cell is {weight}."),
@@ -41,7 +41,7 @@ def downsampled_difference(
         (2, 2)
     """
     if not (before.row_edges.equal(after.row_edges) and before.column_edges.equal(after.column_edges)):
-        raise ValueError(_("Only maps in the same cells can be compared. Downsample both with the same arguments."))
+        raise value_error("Only maps in the same cells can be compared. Downsample both with the same arguments.")
     masked = (before.allowed == 0) & (after.allowed == 0)
     change = torch.where(masked, torch.nan, after.mass - before.mass).numpy()
     largest = float(np.nanmax(np.abs(change), initial=0.0)) or 1.0

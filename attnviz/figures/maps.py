@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.mechanism import Attention
 
 Array: TypeAlias = np.ndarray | Tensor
@@ -38,8 +38,8 @@ def as_maps(weights: Attention | Array) -> np.ndarray:
     maps = as_array(weights.maps if isinstance(weights, Attention) else weights)
     shape = maps.shape
     if maps.ndim < 2 or any(size != 1 for size in shape[:-3]):
-        raise ValueError(
-            _("A map has the axes queries and keys, before them heads; the shape given is {shape}.", shape=shape)
+        raise value_error(
+            "A map has the axes queries and keys, before them heads; the shape given is {shape}.", shape=shape
         )
     return maps.reshape(-1, *shape[-2:])
 
@@ -59,12 +59,10 @@ def as_map(
     """
     maps = as_maps(weights)
     if len(maps) != 1:
-        raise ValueError(
-            _(
-                "This figure shows one head; it was given {count}. Choose one with mechanism(inputs, "
-                "heads=0) or attention.maps[0], or draw all of them with figures.mosaic.",
-                count=len(maps),
-            )
+        raise value_error(
+            "This figure shows one head; it was given {count}. Choose one with mechanism(inputs, "
+            "heads=0) or attention.maps[0], or draw all of them with figures.mosaic.",
+            count=len(maps),
         )
     if isinstance(weights, Attention):
         query_tokens, key_tokens = query_tokens or weights.query_tokens, key_tokens or weights.key_tokens
@@ -79,12 +77,10 @@ def axis_tokens(name: str, tokens: Sequence[str] | None, count: int) -> Sequence
     if not tokens:
         return [str(i) for i in range(count)]
     if len(tokens) != count:
-        raise ValueError(
-            _(
-                "{name} names {names} tokens, but the map has {tokens}. Give one for each.",
-                name=name,
-                names=len(tokens),
-                tokens=count,
-            )
+        raise value_error(
+            "{name} names {names} tokens, but the map has {tokens}. Give one for each.",
+            name=name,
+            names=len(tokens),
+            tokens=count,
         )
     return tokens

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from attnviz.figures.themes import ACCENT, CHANGES, MASKED, PAPER, TEXT, WEIGHTS
 from attnviz.formatting import number, visible
-from attnviz.language import _
+from attnviz.language import _, value_error
 
 MOST = 48  # tokens along a side that can be read on paper
 LONGEST, LONGEST_TITLE = 14, 60  # characters of a token, and of a title
@@ -41,13 +41,11 @@ def svg_map(
     """
     queries, keys = weights.shape
     if max(queries, keys) > most:
-        raise ValueError(
-            _(
-                "As SVG a map has at most {most} queries and keys; this one has {queries} × {keys}.",
-                most=most,
-                queries=queries,
-                keys=keys,
-            )
+        raise value_error(
+            "As SVG a map has at most {most} queries and keys; this one has {queries} × {keys}.",
+            most=most,
+            queries=queries,
+            keys=keys,
         )
     least = -largest if (weights < 0).any() else 0.0
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, SIDE // max(queries, keys)))
@@ -81,9 +79,7 @@ def svg_row(
     Raises ValueError if it has more than MOST keys.
     """
     if len(key_tokens) > MOST:
-        raise ValueError(
-            _("As SVG a row has at most {most} keys; this one has {keys}.", most=MOST, keys=len(key_tokens))
-        )
+        raise value_error("As SVG a row has at most {most} keys; this one has {keys}.", most=MOST, keys=len(key_tokens))
     least = 0.0 if weights is None else min(0.0, float(np.nanmin(weights, initial=0)))
     names = [_short(token) for token in key_tokens]
     wide = BAR_WIDTH if len(names) > 12 else 36

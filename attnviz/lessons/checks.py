@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.formatting import enumeration, visible
-from attnviz.language import _
+from attnviz.language import _, value_error
 
 Quantities = Mapping[str, float]  # what a page has computed, by name
 TOLERANCE = 0.0051  # numbers are read with two decimals
@@ -77,11 +77,9 @@ class Condition:
         """Raises ValueError if the text is not a condition."""
         match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip()) if len(text) <= LONGEST_CONDITION else None
         if not match:
-            raise ValueError(
-                _(
-                    "“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.",
-                    text=text[:LONGEST_CONDITION],
-                )
+            raise value_error(
+                "“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.",
+                text=text[:LONGEST_CONDITION],
             )
         return cls(*match.groups())
 
@@ -103,12 +101,10 @@ def find_quantity(name: str, quantities: Quantities) -> float:
     """Raises ValueError if the page has no such quantity."""
     if name not in quantities:
         known = [*quantities][:MOST_NAMES] + ["…"] * (len(quantities) > MOST_NAMES)
-        raise ValueError(
-            _(
-                "This page has no “{name}”; it has {names}.",
-                name=name,
-                names=enumeration(known) or _("no numbers to check"),
-            )
+        raise value_error(
+            "This page has no “{name}”; it has {names}.",
+            name=name,
+            names=enumeration(known) or _("no numbers to check"),
         )
     return quantities[name]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from attnviz.app_files import ASSETS
 from attnviz.bounded_toml import parse_toml
 from attnviz.formatting import enumeration, quoted, short_repr
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.link import Link, page_address
 
@@ -87,26 +87,26 @@ def read_lesson(path: Path) -> Lesson:
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except OSError as problem:
-        raise ValueError(_("It cannot be read: {reason}.", reason=problem.strerror)) from problem
+        raise value_error("It cannot be read: {reason}.", reason=problem.strerror) from problem
     return parse_lesson(path.stem, decode(content))
 
 
 def decode(content: bytes) -> str:
     """Returns the text of a file. Raises ValueError if it is too large or is not UTF-8."""
     if len(content) > LARGEST:
-        raise ValueError(_(TOO_LARGE, size=LARGEST // 1024))
+        raise value_error(TOO_LARGE, size=LARGEST // 1024)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
-        raise ValueError(
-            _("It is not UTF-8 text: byte {number} is none. Save it as UTF-8.", number=problem.start + 1)
+        raise value_error(
+            "It is not UTF-8 text: byte {number} is none. Save it as UTF-8.", number=problem.start + 1
         ) from problem
 
 
 def parse_table(text: str) -> dict:
     """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
     if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
-        raise ValueError(_(TOO_LARGE, size=LARGEST // 1024))
+        raise value_error(TOO_LARGE, size=LARGEST // 1024)
     return parse_toml(text)
 
 
@@ -146,16 +146,14 @@ class _Parser:
             raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
-            raise ValueError(_("A lesson has at most {most} steps; it has {count}.", most=MOST_STEPS, count=len(steps)))
+            raise value_error("A lesson has at most {most} steps; it has {count}.", most=MOST_STEPS, count=len(steps))
         page = self.page(table["page"], 0)
         parsed = []
         for number, step in enumerate(steps, 1):
             if not isinstance(step, dict):
-                raise ValueError(
-                    _(
-                        "Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.",
-                        number=number,
-                    )
+                raise value_error(
+                    "Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.",
+                    number=number,
                 )
             self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, _("Step {number}", number=number), number)
             is_new = "page" in step or "state" in step
@@ -267,4 +265,4 @@ class _Parser:
         after = [
             i for i in range(first, len(self.lines)) if field and re.match(rf"\s*{re.escape(field)}\s*=", self.lines[i])
         ]
-        return ValueError(_("Line {number}: {problem}", number=(after or [first])[0] + 1, problem=problem))
+        return value_error("Line {number}: {problem}", number=(after or [first])[0] + 1, problem=problem)

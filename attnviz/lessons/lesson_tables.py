@@ -5,7 +5,7 @@ from itertools import groupby
 from urllib.parse import parse_qsl, urlsplit
 
 from attnviz.formatting import enumeration, grouped
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.lessons.lesson_files import (
     LESSON,
     MOST_STEPS,
@@ -111,25 +111,23 @@ def parse_address(text: str) -> Place:
     """
     text = text.strip()
     if len(text) > LONGEST_ADDRESS:
-        raise ValueError(
-            _(
-                "This address has {count} characters; a step may have {LONGEST_ADDRESS}.",
-                count=grouped(len(text)),
-                LONGEST_ADDRESS=grouped(LONGEST_ADDRESS),
-            )
+        raise value_error(
+            "This address has {count} characters; a step may have {LONGEST_ADDRESS}.",
+            count=grouped(len(text)),
+            LONGEST_ADDRESS=grouped(LONGEST_ADDRESS),
         )
     if not text.isprintable():
-        raise ValueError(_("This address has characters that no address has. Copy it again from the browser."))
+        raise value_error("This address has characters that no address has. Copy it again from the browser.")
     try:
         parts = urlsplit(text)
         state = parse_qsl(parts.query, keep_blank_values=True, max_num_fields=100)
     except ValueError as problem:
-        raise ValueError(
-            _("This is not an address. Copy it from the browser, where the page is as you want it.")
+        raise value_error(
+            "This is not an address. Copy it from the browser, where the page is as you want it."
         ) from problem
     page = parts.path.rstrip("/").rpartition("/")[2]
     if page not in PAGES:
-        raise ValueError(
-            _("This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(PAGES))
+        raise value_error(
+            "This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(PAGES)
         )
     return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)

@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Mapping
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep
 from attnviz.lessons.lesson_tables import Table, placed, with_steps
@@ -77,8 +77,8 @@ def text_in_link(name: str) -> str:
             raise ValueError("cut off")
         return content.decode()
     except (ValueError, binascii.Error, zlib.error) as problem:
-        raise ValueError(
-            _("The lesson in this link cannot be read: part of the link is missing. Copy the whole address again.")
+        raise value_error(
+            "The lesson in this link cannot be read: part of the link is missing. Copy the whole address again."
         ) from problem
 
 

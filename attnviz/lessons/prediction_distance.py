@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " keys"]:
@@ -20,10 +20,10 @@ def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " 
     prediction = np.zeros(keys)
     for key, count in points.items():
         if not 0 <= key < keys:
-            raise ValueError(_("A prediction is about keys 0 to {keys}; it has key {key}.", keys=keys - 1, key=key))
+            raise value_error("A prediction is about keys 0 to {keys}; it has key {key}.", keys=keys - 1, key=key)
         prediction[key] = count
     if not points or not np.isfinite(prediction).all() or (prediction < 0).any():
-        raise ValueError(_("A prediction gives points, 0 or more, to at least one key."))
+        raise value_error("A prediction gives points, 0 or more, to at least one key.")
     if not prediction.any():
         prediction[list(points)] = 1
     return normalized(prediction)
@@ -53,19 +53,14 @@ def total_variation(prediction: Float[np.ndarray, " keys"], weights: Float[np.nd
         0.25
     """
     if prediction.shape != weights.shape:
-        raise ValueError(
-            _(
-                "A prediction has a share for each key; it has {count}, and there are {weights} weights.",
-                count=len(prediction),
-                weights=len(weights),
-            )
+        raise value_error(
+            "A prediction has a share for each key; it has {count}, and there are {weights} weights.",
+            count=len(prediction),
+            weights=len(weights),
         )
     if not (is_predictable(prediction) and is_predictable(weights)):
-        raise ValueError(
-            _(
-                "Only shares can be compared: weights of 0 or more that are not all 0. Choose another "
-                "normalizer or query."
-            )
+        raise value_error(
+            "Only shares can be compared: weights of 0 or more that are not all 0. Choose another normalizer or query."
         )
     return float(np.abs(normalized(prediction) - normalized(weights)).sum() / 2)
 

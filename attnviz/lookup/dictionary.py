@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.formatting import significant
 from attnviz.inputs import Inputs
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Normalizer, Softmax, Uniform
 from attnviz.scores import Score
@@ -71,24 +71,19 @@ class Entry:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.word.strip()) <= LONGEST_WORD or ";" in self.word or not self.word.isprintable():
-            raise ValueError(
-                _(
-                    "A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{word}”. "
-                    "Write another one.",
-                    LONGEST_WORD=LONGEST_WORD,
-                    word=self.word[:40],
-                )
+            raise value_error(
+                "A word has 1 to {LONGEST_WORD} visible characters and no semicolon, not “{word}”. Write another one.",
+                LONGEST_WORD=LONGEST_WORD,
+                word=self.word[:40],
             )
         for name, number, largest in (("x", self.x, SIDE), ("y", self.y, SIDE), ("value", self.value, LARGEST_VALUE)):
             if not abs(number) <= largest:
-                raise ValueError(
-                    _(
-                        "The {name} of {word} must be a number from −{largest:g} to {largest:g}; it is {number}.",
-                        name=name,
-                        word=self.word,
-                        largest=largest,
-                        number=significant(number),
-                    )
+                raise value_error(
+                    "The {name} of {word} must be a number from −{largest:g} to {largest:g}; it is {number}.",
+                    name=name,
+                    word=self.word,
+                    largest=largest,
+                    number=significant(number),
                 )
 
     def __str__(self) -> str:
@@ -113,13 +108,11 @@ class Dictionary:
 
     def __post_init__(self) -> None:
         if not FEWEST <= len(self.entries) <= MOST:
-            raise ValueError(
-                _(
-                    "The table must have {FEWEST} to {MOST} rows; it has {count}. Add or delete some.",
-                    FEWEST=FEWEST,
-                    MOST=MOST,
-                    count=len(self.entries),
-                )
+            raise value_error(
+                "The table must have {FEWEST} to {MOST} rows; it has {count}. Add or delete some.",
+                FEWEST=FEWEST,
+                MOST=MOST,
+                count=len(self.entries),
             )
 
     @classmethod
@@ -237,7 +230,7 @@ def _jumps(dictionary: Dictionary, query: Point, mechanism: Mechanism) -> bool:
 def _parse_entry(text: str) -> Entry:
     *numbers, word = text.strip().split(",", maxsplit=3)
     if len(numbers) != 3 or not all(re.fullmatch(r"\s*[+-]?\d{1,9}(\.\d{1,4})?\s*", number) for number in numbers):
-        raise ValueError(
-            _("An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text}” is none.", text=text[:40])
+        raise value_error(
+            "An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text}” is none.", text=text[:40]
         )
     return Entry(word.strip(), *map(float, numbers))

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.masks.mask import Mask, Symbol
 from attnviz.masks.parser import parse
 from attnviz.masks.terms import Variable
@@ -40,17 +40,15 @@ class Convention:
         """Returns the mask for a size and these numbers of queries and keys. Raises ValueError where the library
         refuses."""
         if self.align == "equal" and queries != keys:
-            raise ValueError(
-                _(
-                    "This takes as many queries as keys; here there are {queries} and {keys}.",
-                    queries=queries,
-                    keys=keys,
-                )
+            raise value_error(
+                "This takes as many queries as keys; here there are {queries} and {keys}.",
+                queries=queries,
+                keys=keys,
             )
         height, width = squarest_grid(keys)
         numbers = {"size": size, "positions": keys, "height": height, "width": width}
         if self.accepts and not parse(self.accepts.format(**numbers)).matrix(queries, keys).all():
-            raise ValueError(_(self.refusal, **numbers))
+            raise value_error(self.refusal, **numbers)
         mask = parse(self.mask.format(**numbers))
         if self.align != "last" or queries == keys:
             return mask
@@ -86,17 +84,15 @@ def readings(named_mask: NamedMask, size: int, queries: int, keys: int) -> tuple
     Raises ValueError if the size is too small, or there are no queries or keys.
     """
     if named_mask.size and size < named_mask.least:
-        raise ValueError(
-            _(
-                "{name} needs a size of {least} or more; it got {size}.",
-                name=named_mask.name,
-                least=named_mask.least,
-                size=size,
-            )
+        raise value_error(
+            "{name} needs a size of {least} or more; it got {size}.",
+            name=named_mask.name,
+            least=named_mask.least,
+            size=size,
         )
     if min(queries, keys) < 1:
-        raise ValueError(
-            _("Give at least one query and one key; there are {queries} and {keys}.", queries=queries, keys=keys)
+        raise value_error(
+            "Give at least one query and one key; there are {queries} and {keys}.", queries=queries, keys=keys
         )
     return tuple(_read_convention(convention, size, queries, keys) for convention in named_mask.conventions)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 
@@ -88,13 +88,11 @@ class Tree(Mask):
         super().__post_init__()
         for node, parent in enumerate(self.parents):
             if not -1 <= parent < node:
-                raise ValueError(
-                    _(
-                        "Tree needs the parent of node {node} to be a node before it, or −1 for the "
-                        "prefix; it got {parent}.",
-                        node=node,
-                        parent=parent,
-                    )
+                raise value_error(
+                    "Tree needs the parent of node {node} to be a node before it, or −1 for the "
+                    "prefix; it got {parent}.",
+                    node=node,
+                    parent=parent,
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.masks.mask import Array, Mask, Shifted
 
 
@@ -47,7 +47,7 @@ class Causal(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         if self.align == "bottom right":
-            raise ValueError(_("Causal bottom right depends on the lengths: call bind(queries, keys, heads) first."))
+            raise value_error("Causal bottom right depends on the lengths: call bind(queries, keys, heads) first.")
         return k <= q
 
     def condition(self) -> str:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 EmptyRowName = Literal["zeros", "NaN", "uniform", "finite fill"]
 
@@ -76,18 +76,16 @@ def masked_softmax(
         (tensor([[0., 0.]]), tensor([[0.5000, 0.5000]]))
     """
     if convention == "finite fill" and not -math.inf < fill < 0:
-        raise ValueError(_("A finite fill is a number below 0, such as −10000 or −100; it got {fill}.", fill=fill))
+        raise value_error("A finite fill is a number below 0, such as −10000 or −100; it got {fill}.", fill=fill)
     fills = {"zeros": -math.inf, "NaN": -math.inf, "uniform": torch.finfo(torch.float32).min, "finite fill": fill}
     if convention in fills:
         weights = torch.softmax(scores.float() + torch.where(allowed, 0.0, fills[convention]), -1)
         return weights.masked_fill(~allowed.any(-1, keepdim=True), 0) if convention == "zeros" else weights
     names = ", ".join(each.name for each in EMPTY_ROW_CONVENTIONS)
-    raise ValueError(
-        _(
-            "There is no convention {convention} for empty rows. Choose one of {names}.",
-            convention=repr(convention),
-            names=names,
-        )
+    raise value_error(
+        "There is no convention {convention} for empty rows. Choose one of {names}.",
+        convention=repr(convention),
+        names=names,
     )
 
 

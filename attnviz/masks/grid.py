@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnviz.formatting import grouped, quoted
-from attnviz.language import _, plural
+from attnviz.language import _, plural, value_error
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
@@ -48,13 +48,11 @@ class Grid(Mask):
         super().__post_init__()
         count = self.rows * self.columns
         if not 0 <= self.cells < 1 << count:
-            raise ValueError(
-                _(
-                    "A grid of {rows} × {columns} has {count} cells; the number gives more.",
-                    rows=self.rows,
-                    columns=self.columns,
-                    count=grouped(count),
-                )
+            raise value_error(
+                "A grid of {rows} × {columns} has {count} cells; the number gives more.",
+                rows=self.rows,
+                columns=self.columns,
+                count=grouped(count),
             )
 
     @classmethod
@@ -66,7 +64,7 @@ class Grid(Mask):
         try:
             matrix = np.asarray(array)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise ValueError(_("This is no matrix. Give a grid equally long rows of 0 and 1.")) from error
+            raise value_error("This is no matrix. Give a grid equally long rows of 0 and 1.") from error
         _check_matrix(matrix.dtype, matrix.shape)
         wrong = np.argwhere((matrix != 0) & (matrix != 1))
         if len(wrong):
@@ -84,24 +82,20 @@ class Grid(Mask):
         Raises ValueError, with the line and the column, for anything else.
         """
         if len(data) > LONGEST:
-            raise ValueError(
-                _(
-                    "This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.",
-                    LONGEST=LONGEST >> 20,
-                    MOST=MOST,
-                )
+            raise value_error(
+                "This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.",
+                LONGEST=LONGEST >> 20,
+                MOST=MOST,
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
             return cls.from_array(read_npy(data, _check_matrix))
         try:
             text = data.decode("utf-8-sig") if isinstance(data, bytes) else data.removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            raise ValueError(
-                _("This file is neither text in UTF-8 nor a .npy file. Save it as one of them.")
-            ) from error
+            raise value_error("This file is neither text in UTF-8 nor a .npy file. Save it as one of them.") from error
         rows = list(_read_rows(text))
         if not rows:
-            raise ValueError(_("There are no cells here. Give one line for each query, with 0 or 1 for each key."))
+            raise value_error("There are no cells here. Give one line for each query, with 0 or 1 for each key.")
         return cls.from_array(np.array(rows))
 
     def array(self) -> Bool[np.ndarray, "queries keys"]:
@@ -120,27 +114,23 @@ class Grid(Mask):
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if (-(-queries // self.block), -(-keys // self.block)) != (self.rows, self.columns):
             if self.block > 1:
-                raise ValueError(
-                    _(
-                        "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
-                        "queries and {keys} keys. Take a grid that was made for so many.",
-                        rows=self.rows,
-                        columns=self.columns,
-                        block=self.block,
-                        queries=grouped(queries),
-                        keys=grouped(keys),
-                    )
-                )
-            raise ValueError(
-                _(
-                    "The grid is {rows} × {columns}; here there are {queries} queries and {keys} keys. "
-                    "Paint or upload one of {queries} × {keys}, or take an example of {rows} queries "
-                    "and {columns} keys.",
+                raise value_error(
+                    "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
+                    "queries and {keys} keys. Take a grid that was made for so many.",
                     rows=self.rows,
                     columns=self.columns,
-                    queries=queries,
-                    keys=keys,
+                    block=self.block,
+                    queries=grouped(queries),
+                    keys=grouped(keys),
                 )
+            raise value_error(
+                "The grid is {rows} × {columns}; here there are {queries} queries and {keys} keys. "
+                "Paint or upload one of {queries} × {keys}, or take an example of {rows} queries "
+                "and {columns} keys.",
+                rows=self.rows,
+                columns=self.columns,
+                queries=queries,
+                keys=keys,
             )
         return self
 
@@ -173,24 +163,22 @@ def _table(grid: Grid) -> array:
 
 def _check_size(rows: int, columns: int) -> None:
     if not (1 <= rows <= MOST and 1 <= columns <= MOST):
-        raise ValueError(
-            _(
-                "A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.",
-                MOST=MOST,
-                rows=rows,
-                columns=columns,
-            )
+        raise value_error(
+            "A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.",
+            MOST=MOST,
+            rows=rows,
+            columns=columns,
         )
 
 
 def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "biuf":
-        raise ValueError(
-            _("This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.", dtype=dtype)
+        raise value_error(
+            "This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.", dtype=dtype
         )
     if len(shape) != 2:
-        raise ValueError(
-            _("A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.", shape=shape)
+        raise value_error(
+            "A grid has two axes, queries and keys; this has the shape {shape}. Choose one head of it.", shape=shape
         )
     _check_size(*shape)
 
@@ -204,8 +192,8 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
         if not row:
             width, first = len(cells), n
         if row >= MOST or len(cells) > MOST or len(line) > LINE:
-            raise ValueError(
-                _("Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.", n=n, MOST=MOST)
+            raise value_error(
+                "Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.", n=n, MOST=MOST
             )
         if len(cells) != width:
             raise ValueError(

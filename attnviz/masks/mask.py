@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.language import N_, _, plural
+from attnviz.language import N_, _, plural, value_error
 from attnviz.masks.comparisons import (
     COMPARISONS,
     MIRRORED,
@@ -288,8 +288,8 @@ class LengthDependent(Mask):
         raise NotImplementedError
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
-        raise ValueError(
-            _("{name} depends on the lengths: call bind(queries, keys, heads) first.", name=type(self).__name__)
+        raise value_error(
+            "{name} depends on the lengths: call bind(queries, keys, heads) first.", name=type(self).__name__
         )
 
 

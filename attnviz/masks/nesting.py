@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.masks.mask import Combined, Compare, Mask, Not, Shifted
 from attnviz.masks.terms import POSITION_BOUNDS, Bounds
 
@@ -39,11 +39,9 @@ def check_nesting(mask: Mask, name: str) -> None:
         parts = [getattr(one, field.name) for field in fields(one)]  # type: ignore[arg-type]
         inside = [part for part in parts if isinstance(part, Mask)]
         if inside and nested > NESTED:
-            raise ValueError(
-                _(
-                    "More than {most} {mask} stand inside each other here. Leave some out.",
-                    most=NESTED,
-                    mask=name,
-                )
+            raise value_error(
+                "More than {most} {mask} stand inside each other here. Leave some out.",
+                most=NESTED,
+                mask=name,
             )
         todo += [(part, nested, q, k) for part in inside]

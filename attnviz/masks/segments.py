@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.masks.direction import Causal
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
@@ -34,8 +34,8 @@ class Padding(Mask):
 
     def bind(self, queries: int, keys: int, heads: int) -> Mask:
         if not isinstance(self.keys, int) and len(self.keys) != keys:
-            raise ValueError(
-                _("Padding is given for {count} keys; here there are {keys}.", count=len(self.keys), keys=keys)
+            raise value_error(
+                "Padding is given for {count} keys; here there are {keys}.", count=len(self.keys), keys=keys
             )
         return self
 
@@ -72,13 +72,11 @@ class Documents(Mask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if _depends_on_lengths(self.inner):
-            raise ValueError(
-                _(
-                    "Documents needs an inner mask that does not depend on the numbers of queries and "
-                    "keys, because documents differ in length; it got {inner}. Take one such as causal "
-                    "or sliding_window(4).",
-                    inner=self.inner,
-                )
+            raise value_error(
+                "Documents needs an inner mask that does not depend on the numbers of queries and "
+                "keys, because documents differ in length; it got {inner}. Take one such as causal "
+                "or sliding_window(4).",
+                inner=self.inner,
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -120,22 +118,18 @@ class SharedPrefix(Mask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.prefixes) != len(self.lengths):
-            raise ValueError(
-                _(
-                    "SharedPrefix needs a prefix for each of its {count} documents; it got {prefixes}.",
-                    count=len(self.lengths),
-                    prefixes=len(self.prefixes),
-                )
+            raise value_error(
+                "SharedPrefix needs a prefix for each of its {count} documents; it got {prefixes}.",
+                count=len(self.lengths),
+                prefixes=len(self.prefixes),
             )
         for document, prefix in enumerate(self.prefixes):
             if not 0 <= prefix <= document or self.prefixes[prefix] != prefix:
-                raise ValueError(
-                    _(
-                        "SharedPrefix needs the prefix of document {document} to be itself, or an "
-                        "earlier document that is its own prefix; it got {prefix}.",
-                        document=document,
-                        prefix=prefix,
-                    )
+                raise value_error(
+                    "SharedPrefix needs the prefix of document {document} to be itself, or an "
+                    "earlier document that is its own prefix; it got {prefix}.",
+                    document=document,
+                    prefix=prefix,
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

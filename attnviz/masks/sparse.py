@@ -8,7 +8,7 @@ from operator import or_
 
 import numpy as np
 
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.terms import take
 
@@ -62,13 +62,11 @@ class Fixed(Mask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.columns > self.block:
-            raise ValueError(
-                _(
-                    "Fixed needs no more columns than a block has; it got {columns} columns of "
-                    "{block}. Take at most {block}.",
-                    columns=self.columns,
-                    block=self.block,
-                )
+            raise value_error(
+                "Fixed needs no more columns than a block has; it got {columns} columns of "
+                "{block}. Take at most {block}.",
+                columns=self.columns,
+                block=self.block,
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

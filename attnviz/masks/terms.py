@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnviz.formatting import enumeration
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 
 ArithmeticSign = Literal["+", "-", "*", "//", "%"]
 Index = TypeVar("Index")  # a tensor, a symbol or a whole number
@@ -124,8 +124,8 @@ class Variable(Term):
 
     def value(self, positions: Mapping[str, Any]) -> Any:
         if self.name not in positions:
-            raise ValueError(
-                _("A rule with {name} depends on the lengths: call bind(queries, keys, heads) first.", name=self.name)
+            raise value_error(
+                "A rule with {name} depends on the lengths: call bind(queries, keys, heads) first.", name=self.name
             )
         return positions[self.name]
 
@@ -163,14 +163,12 @@ class Arithmetic(Term):
         (a, b), (c, d) = self.left.bounds(ranges), self.right.bounds(ranges)
         if self.sign in ("//", "%") and c <= 0 <= d:
             if c == d:
-                raise ValueError(
-                    _(
-                        "{value} divides by 0. Write another number after {sign}, as in q {sign} 2.",
-                        value=self,
-                        sign=self.sign,
-                    )
+                raise value_error(
+                    "{value} divides by 0. Write another number after {sign}, as in q {sign} 2.",
+                    value=self,
+                    sign=self.sign,
                 )
-            raise ValueError(_("The divisor {right} may be 0. Write max({right}, 1) instead.", right=self.right))
+            raise value_error("The divisor {right} may be 0. Write max({right}, 1) instead.", right=self.right)
         if self.sign == "%":
             # A remainder has the sign of the divisor, and what is smaller than the divisor stays as it is.
             if c > 0:
@@ -180,8 +178,8 @@ class Arithmetic(Term):
         ends = [OPERATIONS[self.sign](x, y) for x in (a, b) for y in (c, d)]
         combined = min(ends), max(ends)
         if max(map(abs, combined)) > INT64_MAX:
-            raise ValueError(
-                _("{value} can be too large to compute with. Use smaller numbers, or fewer products.", value=self)
+            raise value_error(
+                "{value} can be too large to compute with. Use smaller numbers, or fewer products.", value=self
             )
         return combined
 

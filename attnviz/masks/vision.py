@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.segments import segment_value
 
@@ -60,13 +60,11 @@ class Neighborhood2D(LengthDependent):
         super().__post_init__()
         for name, size in (("kernel_height", self.kernel_height), ("kernel_width", self.kernel_width)):
             if size % 2 == 0:
-                raise ValueError(
-                    _(
-                        "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {odd}.",
-                        name=name,
-                        size=size,
-                        odd=size + 1,
-                    )
+                raise value_error(
+                    "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {odd}.",
+                    name=name,
+                    size=size,
+                    odd=size + 1,
                 )
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
@@ -108,12 +106,10 @@ class ShiftedWindow2D(Mask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.shift >= self.window:
-            raise ValueError(
-                _(
-                    "ShiftedWindow2D needs a shift smaller than the window of {window}; it got {shift}.",
-                    window=self.window,
-                    shift=self.shift,
-                )
+            raise value_error(
+                "ShiftedWindow2D needs a shift smaller than the window of {window}; it got {shift}.",
+                window=self.window,
+                shift=self.shift,
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
@@ -181,13 +177,10 @@ class CrossToImage(Mask):
         super().__post_init__()
         for before, image in pairwise(self.images_at):
             if image <= before:
-                raise ValueError(
-                    _(
-                        "CrossToImage needs positions from 0 that rise from image to image; it got "
-                        "{image} after {before}.",
-                        image=image,
-                        before=before,
-                    )
+                raise value_error(
+                    "CrossToImage needs positions from 0 that rise from image to image; it got {image} after {before}.",
+                    image=image,
+                    before=before,
                 )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

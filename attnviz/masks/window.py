@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Literal
 
-from attnviz.language import _, plural
+from attnviz.language import _, plural, value_error
 from attnviz.masks.mask import Array, Mask
 
 
@@ -114,12 +114,10 @@ class Longformer(Mask):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.window % 2:
-            raise ValueError(
-                _(
-                    "Longformer needs an even window, half of it on each side; it got {window}. Take {even}.",
-                    window=self.window,
-                    even=self.window + 1,
-                )
+            raise value_error(
+                "Longformer needs an even window, half of it on each side; it got {window}. Take {even}.",
+                window=self.window,
+                even=self.window + 1,
             )
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.path.activation import ActivationRecord
 from attnviz.path.recorder import ActivationRecorder
@@ -29,12 +29,10 @@ def encoder_activations(model: "LoadedModel", text: str) -> ActivationRecord:
     inputs = model.encode(text)
     tokens = inputs.source.tokens
     if len(tokens) > MOST_TOKENS:
-        raise ValueError(
-            _(
-                "At most {MOST_TOKENS} tokens can be drawn here; this text has {count}. Shorten it.",
-                MOST_TOKENS=MOST_TOKENS,
-                count=len(tokens),
-            )
+        raise value_error(
+            "At most {MOST_TOKENS} tokens can be drawn here; this text has {count}. Shorten it.",
+            MOST_TOKENS=MOST_TOKENS,
+            count=len(tokens),
         )
     bert: Any = model.model.base_model
     recorder = ActivationRecorder(bert.config.num_attention_heads)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class NextWord:
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
-            raise ValueError(
-                _("A temperature of 0 or more is expected; {temperature} was given.", temperature=self.temperature)
+            raise value_error(
+                "A temperature of 0 or more is expected; {temperature} was given.", temperature=self.temperature
             )
 
     @cached_property

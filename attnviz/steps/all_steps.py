@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from attnviz.inputs import Inputs
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, General, ScaledDot
@@ -57,12 +57,10 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     if len(outputs) > 1:
         _add_heads(computation, outputs, example)
     if unknown := [name for name in computation.edits if name not in computation.matrices]:
-        raise ValueError(
-            _(
-                "There is no matrix {unknown} here. There are {matrices}.",
-                unknown=unknown[0],
-                matrices=", ".join(computation.matrices),
-            )
+        raise value_error(
+            "There is no matrix {unknown} here. There are {matrices}.",
+            unknown=unknown[0],
+            matrices=", ".join(computation.matrices),
         )
     query, key, value = (torch.stack([one.values for one in role]) for role in zip(*heads, strict=True))
     if "W" in computation.matrices:
@@ -130,11 +128,9 @@ def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix,
         )
         return add(f"raw{head}", "QWK^T", _("their dot products"), "similarity", dot, mapped, key)
     if score not in (Dot(), ScaledDot()):
-        raise ValueError(
-            _(
-                "{score} is not written out here; dot product, scaled dot product and general are. Choose one of them.",
-                score=score,
-            )
+        raise value_error(
+            "{score} is not written out here; dot product, scaled dot product and general are. Choose one of them.",
+            score=score,
         )
     raw = add(f"raw{head}", "QK^T", _("dot products"), "similarity", dot, query, key)
     if isinstance(score, Dot):

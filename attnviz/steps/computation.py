@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.mechanism import Mechanism
 from attnviz.steps.edits import LARGEST, Edits
 from attnviz.steps.matrix import Matrix, Operation
@@ -93,27 +93,23 @@ class Computation:
         for (row, column), value in self.edits.get(name, {}).items():
             if not (0 <= row < len(rows) and 0 <= column < len(columns)):
                 size = f"{len(rows)} × {len(columns)}"
-                raise ValueError(
-                    _(
-                        "There is no row {row}, column {column} in {name}, which is {size}, counted from 0.",
-                        row=row,
-                        column=column,
-                        name=name,
-                        size=size,
-                    )
+                raise value_error(
+                    "There is no row {row}, column {column} in {name}, which is {size}, counted from 0.",
+                    row=row,
+                    column=column,
+                    name=name,
+                    size=size,
                 )
             if not abs(value) <= LARGEST:
-                raise ValueError(
-                    _(
-                        "A number between −{LARGEST} and {LARGEST} is expected; {value} was written. "
-                        "Write another one, or nothing to have it computed again.",
-                        LARGEST=LARGEST,
-                        value=value,
-                    )
+                raise value_error(
+                    "A number between −{LARGEST} and {LARGEST} is expected; {value} was written. "
+                    "Write another one, or nothing to have it computed again.",
+                    LARGEST=LARGEST,
+                    value=value,
                 )
             values[row, column], edited[row, column] = value, True
         if not bool((values.isfinite() | values.isneginf() & isinstance(operation, Masked)).all()):
-            raise ValueError(_("A row would add up to 0, and nothing can be divided by that. Write another number."))
+            raise value_error("A row would add up to 0, and nothing can be divided by that. Write another number.")
         self.matrices[name] = Matrix(
             name, symbol, about, stage, head, rows, columns, of_queries, operation, sources, computed, values, edited
         )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from attnviz.language import _
+from attnviz.language import value_error
 
 LARGEST = 1000  # what a person may write in a cell; far from where a product of three would overflow
 
@@ -32,12 +32,12 @@ def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
     edits: dict[str, dict[tuple[int, int], float]] = {}
     for one in filter(None, text.split("~")):
         if not (match := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
-            raise ValueError(
-                _("“{one}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.", one=one[:40])
+            raise value_error(
+                "“{one}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.", one=one[:40]
             )
         name, row, column, value = match.groups()
         try:
             edits.setdefault(name, {})[int(row), int(column)] = float(value)
         except ValueError:
-            raise ValueError(_("“{value}” is no number. Write one such as 0.5.", value=value)) from None
+            raise value_error("“{value}” is no number. Write one such as 0.5.", value=value) from None
     return edits

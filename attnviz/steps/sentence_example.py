@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.biases import Bias
 from attnviz.formatting import grouped
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.masks import Full, Mask
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import sinusoids
@@ -42,9 +42,9 @@ class SentenceExample(StepsExample):
 
     def __post_init__(self) -> None:
         if not 2 <= self.d_k <= 8:
-            raise ValueError(_("The width of a key, d_k, must be from 2 to 8 here; it is {d_k}.", d_k=self.d_k))
+            raise value_error("The width of a key, d_k, must be from 2 to 8 here; it is {d_k}.", d_k=self.d_k)
         if not 1 <= self.heads <= 4:
-            raise ValueError(_("From 1 to 4 heads are written out; there cannot be {heads}.", heads=self.heads))
+            raise value_error("From 1 to 4 heads are written out; there cannot be {heads}.", heads=self.heads)
 
     @property
     def origin(self) -> str:

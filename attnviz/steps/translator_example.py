@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
 from attnviz.steps.computation import Computation, HeadMatrices, StepsExample
@@ -26,31 +26,25 @@ class TranslatorExample(StepsExample):
 
     def __post_init__(self) -> None:
         if self.use not in USES:
-            raise ValueError(
-                _(
-                    "The translator’s uses of attention are {uses}; {use} was asked for.",
-                    uses=", ".join(USES),
-                    use=repr(self.use),
-                )
+            raise value_error(
+                "The translator’s uses of attention are {uses}; {use} was asked for.",
+                uses=", ".join(USES),
+                use=repr(self.use),
             )
         for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
             if not 0 <= value < count:
-                raise ValueError(
-                    _(
-                        "The translator has {count} {name}s, counted from 0; {name} {value} was asked for.",
-                        count=count,
-                        name=name,
-                        value=value,
-                    )
+                raise value_error(
+                    "The translator has {count} {name}s, counted from 0; {name} {value} was asked for.",
+                    count=count,
+                    name=name,
+                    value=value,
                 )
         if self.use == "cross" and score_class(self.similarity) is Additive:
-            raise ValueError(
-                _(
-                    "An additive score has a small network with {HIDDEN} hidden numbers for each pair "
-                    "of a query and a key: too many to be written out. Choose another similarity, or a "
-                    "self-attention, which has dot products.",
-                    HIDDEN=HIDDEN,
-                )
+            raise value_error(
+                "An additive score has a small network with {HIDDEN} hidden numbers for each pair "
+                "of a query and a key: too many to be written out. Choose another similarity, or a "
+                "self-attention, which has dot products.",
+                HIDDEN=HIDDEN,
             )
 
     @property

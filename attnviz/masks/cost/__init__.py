@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from attnviz.formatting import grouped
-from attnviz.language import _, plural
+from attnviz.language import plural, value_error
 from attnviz.masks.cost.counting import Counts, cache_sizes
 from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule
@@ -142,13 +142,11 @@ def layer_cost(
     """
     kv_heads = heads if kv_heads is None else kv_heads
     if heads < 1 or kv_heads < 1 or heads % kv_heads:
-        raise ValueError(
-            _(
-                "The cost of a layer needs at least 1 head, and kv heads that divide the heads evenly; it got {heads} "
-                "heads and {kv_heads} kv heads.",
-                heads=heads,
-                kv_heads=kv_heads,
-            )
+        raise value_error(
+            "The cost of a layer needs at least 1 head, and kv heads that divide the heads evenly; it got {heads} "
+            "heads and {kv_heads} kv heads.",
+            heads=heads,
+            kv_heads=kv_heads,
         )
     _check_sizes(queries, keys, block)
     groups = heads_by_rule(mask, queries, keys, heads)
@@ -171,23 +169,19 @@ def layer_cost(
 
 def _check_sizes(queries: int, keys: int, block: int, head: int = 0) -> None:
     if min(queries, keys, block) < 1 or head < 0:
-        raise ValueError(
-            _(
-                "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got {queries} "
-                "queries, {keys} keys, blocks of {block} and head {head}.",
-                queries=queries,
-                keys=keys,
-                block=block,
-                head=head,
-            )
+        raise value_error(
+            "A cost needs at least 1 query, 1 key, blocks of 1 and a head counted from 0; it got {queries} "
+            "queries, {keys} keys, blocks of {block} and head {head}.",
+            queries=queries,
+            keys=keys,
+            block=block,
+            head=head,
         )
     if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
-        raise ValueError(
-            _(
-                "{blocks} blocks are too many to count. Take larger ones than {block} × {block}.",
-                blocks=grouped(blocks),
-                block=block,
-            )
+        raise value_error(
+            "{blocks} blocks are too many to count. Take larger ones than {block} × {block}.",
+            blocks=grouped(blocks),
+            block=block,
         )
 
 
@@ -201,15 +195,13 @@ class _Counter:
         places = (queries + keys) * (STEPS_OF_A_PLACE + STEPS_OF_A_DIVISION * len(terms))
         self.patience = MOST_STEPS - rules * (places + self.blocks // 8 * STEPS_OF_A_PLACE)
         if rules > 1 and self.patience < 0:
-            raise ValueError(
-                _(
-                    "The heads of this mask follow {rules} rules. {queries} × {keys} in blocks of {block} × {block} "
-                    "are too many to count for each of them. Take fewer tokens, or larger blocks.",
-                    rules=rules,
-                    queries=grouped(queries),
-                    keys=grouped(keys),
-                    block=block,
-                )
+            raise value_error(
+                "The heads of this mask follow {rules} rules. {queries} × {keys} in blocks of {block} × {block} "
+                "are too many to count for each of them. Take fewer tokens, or larger blocks.",
+                rules=rules,
+                queries=grouped(queries),
+                keys=grouped(keys),
+                block=block,
             )
         pairs, self.pair_steps = queries * keys, _pair_steps(terms)
         steps = pairs * self.pair_steps
