@@ -138,6 +138,12 @@ def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     write_widget(field.parameter, shown)
 
 
+def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
+    """Chooses what was clicked in a picture, if that is one of the options: a browser may still show another one."""
+    if value in field.options(state).values():
+        set_field_value(field, value, state)
+
+
 def _set_part(field: PartField[T], value: T, state: Any) -> None:
     shown = widget_state(field.menu, value, field.parameter)
     usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)

@@ -1,13 +1,10 @@
 """Controls of the Path page: the model, its sentence, the word to write, the temperature and the mask."""
 
-from typing import Any
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.models.minilm import NOT_INSTALLED, is_installed
-from attnviz.state.fields import ChoiceField
 from attnviz.state.path import MINILM, MOST_DRAWS, TRANSLATOR, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
@@ -26,12 +23,6 @@ def choose_path(notes: DeltaGenerator) -> PathState:
         state = _choose_text(notes) if model == MINILM else _choose_translation(notes)
     with st.container(key="path-depth"):  # chosen in the picture
         return state.updated(open=draw(PathState.open, state), head=draw(PathState.head, state))
-
-
-def select(state: PathState, field: ChoiceField[Any], value: object) -> None:
-    """Selects what was clicked in the picture; what this model does not have was clicked in that of another."""
-    if value in field.options(state).values():
-        set_field_value(field, value, state)
 
 
 def draw_again() -> None:
