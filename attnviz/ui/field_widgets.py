@@ -138,6 +138,11 @@ def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     write_widget(field.parameter, shown)
 
 
+def copy_value(field: Field[Any], key: str) -> None:
+    """Gives the widget of a field the value of another widget, as a callback of that one."""
+    set_field_value(field, read_widget(key))
+
+
 def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
     """Chooses what was clicked in a picture, if that is one of the options: a browser may still show another one."""
     if value in field.options(state).values():

@@ -8,9 +8,8 @@ from attnviz.models.minilm import NOT_INSTALLED, is_installed
 from attnviz.state.path import MINILM, MOST_DRAWS, TRANSLATOR, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import copy_value, draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import read_widget
 
 
 def choose_path(notes: DeltaGenerator) -> PathState:
@@ -39,7 +38,7 @@ def _choose_text(notes: DeltaGenerator) -> PathState:
 
 def _choose_translation(notes: DeltaGenerator) -> PathState:
     english = draw(PathState.english, width=330)
-    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_set_example)
+    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(PathState.english, "examples"))
     place = st.container(width=170)
     temperature = draw(PathState.temperature, widget=st.slider, step=0.1, width=150)
     with st.container(key="path-draws"):
@@ -56,7 +55,3 @@ def _choose_translation(notes: DeltaGenerator) -> PathState:
     with place:
         word = draw(PathState.word, state, st.select_slider)
     return state.updated(word=word, temperature=temperature, draw=number)
-
-
-def _set_example() -> None:
-    set_field_value(PathState.english, read_widget("examples"))
