@@ -8,15 +8,7 @@ import streamlit as st
 from attnviz.language import _
 from attnviz.state.explore import ExploreState
 from attnviz.state.session_fields import FILE_NOT_LINKED
-from attnviz.ui import (
-    cache,
-    head_charts,
-    head_controls,
-    mechanism_controls,
-    presentation,
-    source_picker,
-    viewport_sliders,
-)
+from attnviz.ui import cache, head_charts, mechanism_controls, presentation, source_picker, viewport_sliders
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import heading
@@ -28,11 +20,12 @@ opened, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:
     own = opened.layer.mechanism
     mask_place = st.container()
-    others = mechanism_controls.more("score", "biases", "normalizer", *head_controls.DISPLAY)
+    others = mechanism_controls.more("score", "biases", "normalizer", "special-tokens", "mosaic", "colors")
     with mask_place:
         chosen = own if opened.layer.locked else mechanism_controls.choose_mechanism(opened.mechanism, others)
     with others:
-        special, all_layers, colors = head_controls.choose_display(opened.layers, opened.index)
+        special = draw(ExploreState.special_tokens, opened)
+        all_layers, colors = draw(ExploreState.mosaic, opened), draw(ExploreState.colors)
 layers = [layer.updated(own, chosen) for layer in opened.layers]
 selection = replace(opened, layers=layers, special=special, all_layers=all_layers, colors=colors)
 selection = viewport_sliders.choose(selection)

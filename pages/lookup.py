@@ -3,9 +3,12 @@
 import streamlit as st
 
 from attnviz.language import _
+from attnviz.state.lookup import LookupState
 from attnviz.ui import quantities
+from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.heading import heading
-from attnviz.ui.lookup import controls, dictionary_table, gradient_table, network, plane, result, softness_table
+from attnviz.ui.lookup import controls, gradient_table, network, plane, result, softness_table
+from attnviz.views.lookup import lookup
 
 heading(
     _("Lookup"),
@@ -19,26 +22,26 @@ left, right = st.columns([0.54, 0.46], gap="medium")
 numbers, table = st.columns([0.54, 0.46], gap="large")
 with table.container(key="dictionary"):
     st.markdown(_("**The dictionary:** change its words, keys and values"))
-selection = controls.choose_lookup(left, right, table)
-quantities.publish(selection.quantities)
+state = controls.choose_lookup(left, right, table)
+quantities.publish(lambda: lookup(state).quantities)
 with left:
-    result.show_result(selection)
-    network.show(selection)
+    result.show_result(state)
+    network.show(state)
 with right:
-    plane.show(selection)
+    plane.show(state)
 with numbers:
     st.markdown(_("**Similarities and weights,** side by side"))
-    result.show_table(selection)
+    result.show_table(state)
 with table:
-    dictionary_table.edit_as_text()
+    draw_text(LookupState.table)
 
 softness, why = st.columns([0.6, 0.4], gap="large")
 with softness:
     st.markdown(_("**From uniform to the dictionary:** the weights of this query at every softness"))
-    softness_table.show(selection)
+    softness_table.show(state)
 with why:
     st.markdown(_("**Why soft?** How the result changes when the query moves a little"))
-    gradient_table.show(selection)
+    gradient_table.show(state)
     st.caption(
         _(
             "Training moves queries and keys a little to where the result gets better, along this "

@@ -50,7 +50,7 @@ def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
         arrangement = draw(MasksState.maps, widget=st.segmented_control, label_visibility="collapsed")
     maps = st.container()
     with st.container(width=320):
-        row = pinned_query.menu(pair.selection.query_names, pair.selection.first_row)
+        row = pinned_query.menu(pair.selection)
     quantities.publish(partial(pair.quantities, row), "" if row is None else pair.query_name(row))
     class_questions.offer_question(_("Which cells does B lose?"), partial(class_questions.lost_cells, pair))
     with maps:

@@ -24,6 +24,6 @@ with st.sidebar:
         )
 if not places.show_locked(selection.layer, _("Bring queries and keys to compare similarities and normalizers.")):
     with presentation.control("pinned", width=320):
-        row = pinned_query.menu(selection.query_names, selection.first_row)
+        row = pinned_query.menu(selection)
     shows = {SIMILARITIES: similarities.show, NORMALIZERS_TAB: normalizers.show}
     draw_tabs(ScoresState.look, {name: partial(show, selection, row) for name, show in shows.items()})

@@ -6,7 +6,6 @@ from attnviz.state.color_range import ColorRange
 from attnviz.state.fields import ChoiceField, FlagField
 from attnviz.state.head_state import BIASES_FIELD, MASK_FIELD, NORMALIZER_FIELD, SCORE_FIELD, QueryField
 from attnviz.state.long_map_state import LongMapState
-from attnviz.state.source_field import layers
 
 SPECIAL = {
     N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED
@@ -29,7 +28,7 @@ class ExploreState(LongMapState):
         ),
     )  # fmt: skip
     mosaic = ChoiceField(
-        N_("Mosaic"), MOSAIC, when=lambda state: len(layers(state)) > 1,
+        N_("Mosaic"), MOSAIC, when=lambda state: len(state.layers) > 1,
         about=N_("The small maps: the heads of this layer, or all heads of all layers."),
     )  # fmt: skip
     colors = ChoiceField(

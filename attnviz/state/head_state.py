@@ -1,6 +1,6 @@
 """The fields of pages that show a head of a source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +8,7 @@ from attnviz.analysis.head_maps import Special
 from attnviz.biases import BIASES
 from attnviz.inputs import MapAxes
 from attnviz.language import N_, option_name
+from attnviz.layer import Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
@@ -15,7 +16,7 @@ from attnviz.scores import SCORES, Score
 from attnviz.state.fields import ChoiceField, PartField, PartsField
 from attnviz.state.parts import MASK_MENU, by_title
 from attnviz.state.selection import Selection
-from attnviz.state.source_field import HeadField, LayerField, SourceField, layer, layers
+from attnviz.state.source_field import HeadField, LayerField, SourceField, layer, source_layers
 from attnviz.state.state import State
 
 NO_QUERY = N_("none")
@@ -45,14 +46,12 @@ class QueryField(ChoiceField[int | None]):
     """The row of the pinned query among those that are shown; None if there is none."""
 
     def __init__(self) -> None:
-        super().__init__(
-            N_("Pinned query"), query_options, lambda state: state.selection.first_row, option_name=query_name
-        )
+        super().__init__(N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name)
 
 
 def query_options(state: Any) -> Mapping[str, int | None]:
     """Returns the rows by the names of their queries."""
-    return {NO_QUERY: None} | {name: row for row, name in enumerate(state.selection.query_names)}
+    return {NO_QUERY: None} | {name: row for row, name in enumerate(state.query_names)}
 
 
 def query_name(option: str, code: str | None = None) -> str:
@@ -66,6 +65,11 @@ class HeadState(State):
     source = SourceField()
     layer = LayerField()
     head = HeadField()
+
+    @property
+    def layers(self) -> Sequence[Layer]:
+        """The layers of the source. Raises ValueError if there are none."""
+        return source_layers(self.source)
 
     @property
     def inputs(self) -> MapAxes:
@@ -83,6 +87,16 @@ class HeadState(State):
         """The head and its mechanism; where a part is changed, other layers have it too."""
         return Selection(
             source=self.source,
-            layers=[each.updated(_own(self), self.mechanism) for each in layers(self)],
+            layers=[each.updated(_own(self), self.mechanism) for each in self.layers],
             index=self.layer, head=self.head, special=self.values.get("special_tokens", Special.SHOWN),
         )  # fmt: skip
+
+    @property
+    def query_names(self) -> Sequence[str]:
+        """The queries of the selection as menus name them."""
+        return self.selection.query_names
+
+    @property
+    def first_row(self) -> int | None:
+        """The row of the selection that is pinned at first."""
+        return self.selection.first_row

@@ -1,12 +1,11 @@
 """What a link to Lookup says."""
 
-from typing import Any
-
 import torch
 
 from attnviz.figures.plane import Colored
 from attnviz.language import N_
-from attnviz.lookup.dictionary import SIDE, SOFTNESS, Dictionary, Entry, Point
+from attnviz.lookup.dictionary import SIDE, SOFTNESS, Dictionary, Entry, LookupResult, Point, look_up, lookup_mechanism
+from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
 from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField
 from attnviz.state.parts import by_title
@@ -33,13 +32,6 @@ def weight_field(row: int, column: int) -> NumberField:
     return NumberField(
         label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=lambda state: state.similarity is General
     )
-
-
-def chosen_score(state: Any) -> Score:
-    """Returns the similarity, with its weights."""
-    if state.similarity is General:
-        return General(torch.tensor([[state.w11, state.w12], [state.w21, state.w22]], dtype=torch.float64))
-    return Additive(seed=int(state.seed)) if state.similarity is Additive else state.similarity()
 
 
 class LookupState(State):
@@ -71,3 +63,22 @@ class LookupState(State):
         COLORINGS,
         about=N_("What every other query would get: which key has most of its weight, or which value comes back."),
     )
+
+    @property
+    def query(self) -> Point:
+        return self.query_x, self.query_y
+
+    @property
+    def score(self) -> Score:
+        """The similarity, with its weights."""
+        if self.similarity is General:
+            return General(torch.tensor([[self.w11, self.w12], [self.w21, self.w22]], dtype=torch.float64))
+        return Additive(seed=int(self.seed)) if self.similarity is Additive else self.similarity()
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return lookup_mechanism(self.softness, self.score)
+
+    @property
+    def result(self) -> LookupResult:
+        return look_up(self.table, self.query, self.mechanism)

@@ -31,7 +31,7 @@ from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection, similar_layers
 from attnviz.state.session_fields import FileField, LongTextField
-from attnviz.state.source_field import HeadField, LayerField, head_options, layers
+from attnviz.state.source_field import HeadField, LayerField, head_options
 from attnviz.text import EXAMPLE
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
 
 def metric_field(label: str, opening: str) -> ChoiceField[HeadMetric]:
     return ChoiceField(
-        label, lambda state: offered_metrics(layers(state)), lambda state: offered_metrics(layers(state))[opening]
+        label, lambda state: offered_metrics(state.layers), lambda state: offered_metrics(state.layers)[opening]
     )
 
 
@@ -143,7 +143,7 @@ class ModelsState(LongMapState):
     bookmarks = LongMapState.bookmarks
     inspect = ChoiceField(N_("Tab"), TABS)
     pinned, predict = QueryField(), ExploreState.predict
-    color_by = optional_choice(N_("Color by"), MAPS, lambda state: offered_metrics(layers(state)))
+    color_by = optional_choice(N_("Color by"), MAPS, lambda state: offered_metrics(state.layers))
     key = optional_choice(
         N_("Key"),
         STRONGEST,
@@ -167,13 +167,13 @@ class ModelsState(LongMapState):
     aggregation = ChoiceField(N_("Taken together"), {name: name for name in METHODS}, parameter="together")
     chosen_heads = ChoicesField(
         N_("Heads"),
-        lambda state: head_choices(layers(state), state.stack),
+        lambda state: head_choices(state.layers, state.stack),
         option_name=layer_head_name,
         parameter="heads-together",
     )
     rollout_to = ChoiceField(
         N_("Through the layers, up to"),
-        lambda state: {layers(state)[i].name: i for i in state.stack},
+        lambda state: {state.layers[i].name: i for i in state.stack},
         lambda state: state.stack[-1],
         when=lambda state: len(state.stack) > 1,
     )
@@ -193,7 +193,7 @@ class ModelsState(LongMapState):
     )
     if_off = ChoicesField(
         N_("Ablated heads"),
-        lambda state: heads_by_name(layers(state)),
+        lambda state: heads_by_name(state.layers),
         option_name=layer_head_name,
         about=ABLATION_HELP,
     )
@@ -249,9 +249,8 @@ class ModelsState(LongMapState):
     @property
     def selection(self) -> ModelSelection:
         """The head, and the display of its maps."""
-        made = layers(self)
         return ModelSelection(
-            source=self.source, state=self, layers=made,
+            source=self.source, state=self, layers=self.layers,
             index=self.layer, head=self.head,
             special=self.special_tokens, colors=self.colors, viewport=self.viewport,
             cell_colors=self.cell_colors,
@@ -260,14 +259,14 @@ class ModelsState(LongMapState):
     @property
     def stack(self) -> list[int]:
         """The layers whose heads are taken together: those like the selected one, or it alone if all are too many."""
-        stack = similar_layers(layers(self), self.layer)
+        stack = similar_layers(self.layers, self.layer)
         by_hand = METHODS[self.aggregation].aggregate is not None
-        return [self.layer] if by_hand and not is_affordable(stack_work(layers(self), stack)) else stack
+        return [self.layer] if by_hand and not is_affordable(stack_work(self.layers, stack)) else stack
 
     @property
     def aggregated_heads(self) -> list[LayerHead]:
         """The heads that are taken together."""
-        every = [head for heads in head_choices(layers(self), self.stack).values() for head in heads]
+        every = [head for heads in head_choices(self.layers, self.stack).values() for head in heads]
         if self.aggregation == ROLLOUT:
             chosen = {head for head in every if head[0] <= self.rollout_to}
         elif self.aggregation == VALUE_WEIGHTED:
@@ -292,12 +291,12 @@ class ModelsState(LongMapState):
     @property
     def right_layers(self) -> Sequence[Layer]:
         """The layers of the right side, where they are shown."""
-        return layers(self.right if self.inspect == SIDE_BY_SIDE else self)
+        return (self.right if self.inspect == SIDE_BY_SIDE else self).layers
 
     @property
     def right_index(self) -> int:
         """The index of the layer on the right: the chosen one, or else that of the name or of the index on the left."""
-        names, left = [layer.name for layer in self.right_layers], layers(self)[self.layer].name
+        names, left = [layer.name for layer in self.right_layers], self.layers[self.layer].name
         same = names.index(left) if left in names else min(self.layer, len(names) - 1)
         return same if self.right_layer is None else self.right_layer
 

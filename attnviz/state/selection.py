@@ -8,6 +8,7 @@ from typing import Self
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
 from attnviz.formatting import numbered_tokens
+from attnviz.inputs import MapAxes
 from attnviz.language import _, option_name
 from attnviz.layer import Kind, Layer, head_name
 from attnviz.mechanism import Mechanism
@@ -37,6 +38,10 @@ class Selection:
     @property
     def layer(self) -> Layer:
         return self.layers[self.index]
+
+    @property
+    def inputs(self) -> MapAxes:
+        return self.layer.inputs
 
     @property
     def mechanism(self) -> Mechanism:

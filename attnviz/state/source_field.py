@@ -44,7 +44,7 @@ class LayerField(ChoiceField[int]):
     def __init__(self) -> None:
         super().__init__(
             N_("Layer"),
-            lambda state: {layer.name: i for i, layer in enumerate(layers(state))},
+            lambda state: {layer.name: i for i, layer in enumerate(state.layers)},
             lambda state: state.source.opening.layer,
             about=N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
         )
@@ -56,18 +56,13 @@ class HeadField(ChoiceField[HeadChoice]):
     def __init__(self) -> None:
         super().__init__(
             N_("Head"),
-            lambda state: head_options(layers(state)[state.layer].inputs.heads),
-            lambda state: min(state.source.opening.head, layers(state)[state.layer].inputs.heads - 1),
+            lambda state: head_options(state.layers[state.layer].inputs.heads),
+            lambda state: min(state.source.opening.head, state.layers[state.layer].inputs.heads - 1),
             about=N_("A layer looks several times at once: each head has queries and keys of its own."),
         )
 
     def context(self, state: Any) -> Hashable:
-        return tuple(layer.name for layer in layers(state))
-
-
-def layers(state: Any) -> Sequence[Layer]:
-    """Returns the layers of the source of a state. Raises ValueError if there are none."""
-    return source_layers(state.source)
+        return tuple(layer.name for layer in state.layers)
 
 
 def source_layers(source: Source) -> Sequence[Layer]:
@@ -80,7 +75,7 @@ def source_layers(source: Source) -> Sequence[Layer]:
 
 def layer(state: Any) -> Layer:
     """Returns the selected layer of a state."""
-    return layers(state)[state.layer]
+    return state.layers[state.layer]
 
 
 def head_options(heads: int) -> Mapping[str, HeadChoice]:

@@ -41,6 +41,13 @@ class State:
         object.__setattr__(state, "refused", tuple(reader.refused.values()))
         return state
 
+    @classmethod
+    def partial(cls, **values: Any) -> Self:
+        """Returns a state that is still being chosen: it has these fields alone, on which the next one depends."""
+        state = cls.__new__(cls)
+        object.__setattr__(state, "values", values)
+        return state
+
     def updated(self, **values: Any) -> Self:
         """Returns this state with other values. Raises as the constructor does."""
         return type(self)(**self.values | values)

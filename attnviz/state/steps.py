@@ -67,16 +67,6 @@ def query_rows(state: Any) -> Mapping[str, int]:
     return {name: row for row, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
 
 
-def chosen_example(state: Any) -> StepsExample:
-    """Returns the example of the fields before the edits. Raises ValueError if it cannot be written out."""
-    if state.attention == TRANSLATOR:
-        return TranslatorExample(
-            state.english, state.similarity, state.translator_use, state.translator_layer, state.translator_head
-        )
-    second = state.second if state.attention == CROSS else None
-    return SentenceExample(state.sentence, second, int(state.d_k), int(state.heads), state.masked, state.biases)
-
-
 class StepsState(State):
     """An example small enough to be written out, the numbers in it that are edited, a head and a query."""
 
@@ -117,4 +107,14 @@ class StepsState(State):
     @property
     def example(self) -> StepsExample:
         """The example without its edits. Raises ValueError if it cannot be written out."""
-        return chosen_example(self)
+        if self.attention == TRANSLATOR:
+            return TranslatorExample(
+                self.english, self.similarity, self.translator_use, self.translator_layer, self.translator_head
+            )
+        second = self.second if self.attention == CROSS else None
+        return SentenceExample(self.sentence, second, int(self.d_k), int(self.heads), self.masked, self.biases)
+
+    @property
+    def steps(self) -> Steps:
+        """The example with its edits, computed. Raises ValueError if it cannot be written out with them."""
+        return computed_steps(self.example, self.edits)

@@ -27,7 +27,8 @@ def show(
 
     def add() -> None:
         name = bookmark_name(read_widget(NAME)) or f"{queries[0]}–{queries[1]}"
-        _keep([mark for mark in marks if mark.name != name] + [Bookmark(name, queries, keys, _pinned())])
+        others = (mark for mark in marks if mark.name != name)
+        set_field_value(LongMapState.bookmarks, (*others, Bookmark(name, queries, keys, _pinned())))
         write_widget(NAME, "")
 
     def open_mark(mark: Bookmark) -> None:
@@ -57,8 +58,8 @@ def show(
                     icon=":material/delete:",
                     key=f"bookmark-{i}-remove",
                     help=plain(_("Remove {name}", name=mark.name)),
-                    on_click=_keep,
-                    args=([other for other in marks if other is not mark],),
+                    on_click=set_field_value,
+                    args=(LongMapState.bookmarks, tuple(other for other in marks if other is not mark)),
                     type="tertiary",
                 )
         is_full = len(marks) >= MOST
@@ -75,10 +76,6 @@ def _marks() -> Sequence[Bookmark]:
     except ValueError:
         link_state.refuse(KEY)
         return ()
-
-
-def _keep(marks: Sequence[Bookmark]) -> None:
-    set_field_value(LongMapState.bookmarks, tuple(marks))
 
 
 def _pinned() -> int | None:

@@ -19,8 +19,7 @@ from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
 from attnviz.turns import is_heavy, set_turns, turn
-from attnviz.ui.job_progress import result_so_far
-from attnviz.ui.long_map_jobs import map_so_far
+from attnviz.ui.job_progress import map_so_far, result_so_far
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 from attnviz.views.long_maps import LONG_WORK
@@ -69,7 +68,7 @@ _uploads = UploadMemory()
 _shared = VisitorResults(64)
 set_result_cache(_shared)
 set_turns(session_turn)
-once, layers = _shared.once, _shared.layers
+once = _shared.once
 
 
 def once_or_so_far(compute: Callable[..., T], *key: object, work: int, describe: Callable[[T], str]) -> T:

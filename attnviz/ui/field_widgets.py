@@ -138,6 +138,17 @@ def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     write_widget(field.parameter, shown)
 
 
+def copy_value(field: Field[Any], key: str) -> None:
+    """Gives the widget of a field the value of another widget, as a callback of that one."""
+    set_field_value(field, read_widget(key))
+
+
+def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
+    """Chooses what was clicked in a picture, if that is one of the options: a browser may still show another one."""
+    if value in field.options(state).values():
+        set_field_value(field, value, state)
+
+
 def _set_part(field: PartField[T], value: T, state: Any) -> None:
     shown = widget_state(field.menu, value, field.parameter)
     usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)

@@ -15,7 +15,7 @@ from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.server.addresses import address
 from attnviz.ui.html import Markup, element
-from attnviz.ui.lesson_draft import file_stem
+from attnviz.ui.lesson_draft import app_address, file_stem
 from attnviz.ui.lesson_strip import find_lesson
 from attnviz.ui.markdown import plain
 from attnviz.views.page_view import PageView, Panel
@@ -44,7 +44,7 @@ def show() -> None:
     except ValueError as problem:
         st.error(plain(str(problem)), icon=":material/error:")
         return
-    app = (st.context.url or "").rpartition("/")[0]
+    app = app_address()
     with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
         every = element("a", _("← All lessons"), href=address("/lessons"))
         st.html(element("div", every, class_="attnviz-row attnviz-links"), width="content")
@@ -164,7 +164,8 @@ class _Paper:
 
 def _caption(panel: Panel, hides: bool) -> str:
     if hides:
-        return _("{title}: share ten points among the keys of {query}.", title=panel.title, query=_query(panel))
+        query = _("“{text}”", text=visible(panel.query_tokens[panel.row or 0]))
+        return _("{title}: share ten points among the keys of {query}.", title=panel.title, query=query)
     if panel.is_row:
         return panel.title
     return _("{title}: queries from top to bottom, keys from left to right.", title=panel.title)
@@ -178,10 +179,6 @@ def _alternative(panel: Panel, hides: bool) -> str:
     shown = [i for i in (-row).argsort() if row[i] == row[i]][:3]
     sentences = (cell_sentence(panel.query_tokens[panel.row], panel.key_tokens[i], float(row[i])) for i in shown)
     return f"{panel.title}. {' '.join(sentences)}"
-
-
-def _query(panel: Panel) -> str:
-    return _("“{text}”", text=visible(panel.query_tokens[panel.row or 0]))
 
 
 def _answer_space(step: LessonStep) -> Markup:

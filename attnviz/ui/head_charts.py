@@ -55,7 +55,7 @@ def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
 def columns(selection: Selection) -> list[DeltaGenerator]:
     """Returns the columns of the mosaic and of the map: many heads in a row need more room. Twelve fit beside a map
     that has its lines beside it on a laptop."""
-    heads = selection.layer.inputs.heads
+    heads = selection.inputs.heads
     left = 0.45 if heads > 16 else 0.38 if heads > 8 and len(selection.mosaic_layers) > 1 else 0.32
     return st.columns([left, 1 - left], gap="medium")
 
@@ -64,8 +64,7 @@ def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], Non
     """Draws the map of the selected head with its pinned row. `on_click` is called with the row and column of the
     shown queries and keys; by default a click pins the query."""
     selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
-    names = selection.query_names
-    on_click = on_click or (lambda clicked, _: pinned_query.toggle(names, clicked))
+    on_click = on_click or pinned_query.toggler(selection)
 
     def click_cell(cell_row: int, column: int) -> None:
         place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
@@ -101,7 +100,7 @@ def show_mosaic(
     """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
     default the selected one. `on_click` is called with such a pair; by default it opens the head."""
     indices = selection.mosaic_layers
-    layers, heads = [selection.layers[i] for i in indices], selection.layer.inputs.heads
+    layers, heads = [selection.layers[i] for i in indices], selection.inputs.heads
     if framed is None:
         framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
@@ -158,12 +157,14 @@ def pin(view: HeadView) -> tuple[int | None, int | None]:
     selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
     menu, reading = st.columns([0.32, 0.68], gap="medium")
     with menu:
-        row = pinned_query.menu(selection.query_names, selection.first_row)
+        row = pinned_query.menu(selection)
         predict = is_whole and draw(ExploreState.predict)
     with reading:
         hidden = None
-        if predict and row is not None and not _is_revealed(head_map, row):
-            row, hidden = None, row
+        if predict and row is not None:
+            query, weights = head_map.query_tokens[row], head_map.weights[row]
+            if not prediction_form.predict("head", query, head_map.key_tokens, weights):
+                row, hidden = None, row
         text = html.Markup() if row is None else _strongest_keys(selection, head_map, row)
         if predict and row is None and hidden is None:
             text = html.element("p", _("Pin a query to predict where it looks."))
@@ -177,10 +178,6 @@ def pin(view: HeadView) -> tuple[int | None, int | None]:
         published = partial(pinned_quantities, selection, head_map, row)
         quantities.publish(published, visible(head_map.inputs.query_tokens[selection.queries[row]]))
     return row, hidden
-
-
-def _is_revealed(head_map: HeadMap, row: int) -> bool:
-    return prediction_form.predict("head", head_map.query_tokens[row], head_map.key_tokens, head_map.weights[row])
 
 
 def _reading(head_map: HeadMap, row: int) -> str:

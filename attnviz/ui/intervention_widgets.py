@@ -24,13 +24,15 @@ UNCHANGED = N_("Nothing is changed. Try one of the changes above, or make one of
 ABLATED = N_("This head is ablated: it sees nothing, and adds nothing.")
 
 
-def draw_parts(fields: Sequence[PartField[Any]], columns: Sequence[DeltaGenerator], refused: list[str]) -> list[Any]:
-    """Draws the menus of parts of a mechanism, one to a column, and returns the parts. Messages about refused ones are
-    added to `refused`."""
-    chosen = []
+def draw_parts(
+    fields: Sequence[PartField[Any]], columns: Sequence[DeltaGenerator], refused: list[str]
+) -> dict[str, Any]:
+    """Draws the menus of parts of a mechanism, one to a column, and returns the parts by the names of the fields.
+    Messages about refused ones are added to `refused`."""
+    chosen = {}
     for field, column in zip(fields, columns, strict=True):
         with column:
-            chosen.append(draw(field, on_refusal=refused.append))
+            chosen[field.name] = draw(field, on_refusal=refused.append)
     return chosen
 
 

@@ -1,14 +1,18 @@
-"""The progress of a long computation, which its page shows below the result so far."""
+"""The progress of a long computation, which its page shows below the result so far; long maps begin with a sample."""
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import streamlit as st
 
+from attnviz.analysis.downsampling import Downsampled
+from attnviz.formatting import grouped
 from attnviz.language import _
 from attnviz.server import jobs, scheduling
 from attnviz.ui.markdown import plain
+from attnviz.views.long_maps import refine, unreached_engine
 
 T = TypeVar("T")
 EVERY = 0.5  # seconds between two looks
@@ -25,6 +29,20 @@ def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T
     result = job.first()
     _show_progress(job, describe(result))
     return result
+
+
+def map_so_far(compute: Callable[..., Downsampled], *key: object) -> Downsampled:
+    """Returns what there is of the map that `compute` computes with its arguments `sample` and `progress`, as a job
+    with these keys; draws the progress."""
+    downsampled = result_so_far(partial(refine, compute), *key, describe=_queries_so_far)
+    if unreached_engine() and jobs.finished(*key) is None:
+        st.caption(plain(unreached_engine()))
+    return downsampled
+
+
+def _queries_so_far(downsampled: Downsampled) -> str:
+    done, queries = grouped(downsampled.queries_done), grouped(len(downsampled.queries))
+    return _("This picture has {done} of {queries} queries so far.", done=done, queries=queries)
 
 
 def _show_progress(job: jobs.Job[Any], description: str) -> None:

@@ -6,6 +6,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+import streamlit as st
+
 from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
@@ -137,6 +139,11 @@ def edit_address(name: str) -> str:
 def write_address(name: str) -> str:
     """Returns the address of the editor with the lesson of a name, or with a copy if it is a file's."""
     return address(f"/lessons?{WRITE.parameter}={quote(name)}")
+
+
+def app_address() -> str:
+    """Returns the address of the app, without a page."""
+    return (st.context.url or "").rpartition("/")[0]
 
 
 def file_stem(lesson: Lesson | None) -> str:

@@ -75,7 +75,8 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
             return
         last = len(lesson.steps) + 1  # the result
         number = next((i for i in range(1, last + 1) if str(i) == linked_number), 1)
-        right = _right_steps(lesson)
+        answered = field_text(EveryPageState.right).split(".")
+        right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
         label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
         label = _("Result") if number == last else label
         with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
@@ -90,12 +91,6 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
             answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
-
-
-def _right_steps(lesson: Lesson) -> set[int]:
-    """Returns the numbers of the steps that were answered right, as the link has them."""
-    numbers = field_text(EveryPageState.right).split(".")
-    return {i for i in range(1, len(lesson.steps) + 1) if str(i) in numbers}
 
 
 def _show_step(

@@ -45,11 +45,8 @@ def part_name(part: Score | Normalizer) -> str:
         for one in fields(part)  # type: ignore[arg-type]
         if one.metadata and getattr(part, one.name) != one.default
     ]
-    return (
-        _("{part} with {settings}", part=_(title(type(part))), settings=", ".join(values))
-        if values
-        else _(title(type(part)))
-    )
+    name = _(title(type(part)))
+    return _("{part} with {settings}", part=name, settings=", ".join(values)) if values else name
 
 
 def bias_phrase(bias: Bias) -> str:

@@ -39,7 +39,7 @@ class Minimap:
 
 def minimap(selection: Selection, spec: MosaicSpec) -> Minimap | None:
     """Returns the tile of the selected head in a mosaic of this specification; None if all of its map is in view."""
-    inputs = selection.layer.inputs
+    inputs = selection.inputs
     if selection.viewport is None or not isinstance(selection.head, int) or not selection.is_long:
         return None
     part = selection.viewport.within(inputs)

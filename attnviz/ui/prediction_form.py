@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
@@ -23,13 +23,20 @@ POINTS = 10
 LEAST = 0.005  # an overlap that is named
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Round:
-    """One question; a new one begins without a prediction."""
+    """The question of a session."""
 
-    stamp: int
-    number: int
+    stamp: int = 0  # of the question
+    number: int = -1  # of the widgets
     revealed: bool = False
+
+    def begin(self, stamp: int) -> None:
+        """Begins a new round, without a prediction."""
+        self.stamp, self.number, self.revealed = stamp, self.number + 1, False
+
+    def reveal(self) -> None:
+        self.revealed = True
 
 
 def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"]) -> bool:
@@ -48,16 +55,21 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
             )
         )
         return True
-    now = _round(key, zlib.crc32(repr((query, *keys)).encode(errors="replace") + weights.astype("f8").tobytes()))
+    now = SessionValue(f"{key} round", _Round).get()
+    stamp = zlib.crc32(repr((query, *keys)).encode(errors="replace") + weights.astype("f8").tobytes())
+    if stamp != now.stamp:
+        now.begin(stamp)
     with st.container(key=f"prediction-{key}"):
         with st.container():  # what comes and goes stands in one place, so that the chart below stays what it is
             prediction = _prediction(f"{key}-{now.number}", query, keys)
         if now.revealed:
-            st.button(_("Predict again"), key=f"{key}-again", icon=":material/replay:", on_click=_restart, args=(key,))
+            st.button(
+                _("Predict again"), key=f"{key}-again", icon=":material/replay:", on_click=now.begin, args=(stamp,)
+            )
         else:
             st.button(
                 _("Reveal"), key=f"{key}-reveal", type="primary", icon=":material/visibility:",
-                disabled=prediction is None, on_click=_reveal, args=(key,),
+                disabled=prediction is None, on_click=now.reveal,
             )  # fmt: skip
         verdict = prediction_sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
         st.html(html.join(map(html.summary, verdict)))
@@ -154,23 +166,3 @@ def _bars(
         picture.figure.update_yaxes(range=[0, 1])
     picture.figure.layout.yaxis.title.text = _("share")
     chart(picture, f"{key}-prediction", height=240)
-
-
-def _rounds(key: str) -> SessionValue[_Round]:
-    return SessionValue(f"{key} round", lambda: _Round(0, -1))
-
-
-def _round(key: str, stamp: int) -> _Round:
-    last = _rounds(key).get()
-    now = last if last.stamp == stamp else _Round(stamp, last.number + 1)
-    _rounds(key).set(now)
-    return now
-
-
-def _reveal(key: str) -> None:
-    _rounds(key).set(replace(_rounds(key).get(), revealed=True))
-
-
-def _restart(key: str) -> None:
-    last = _rounds(key).get()
-    _rounds(key).set(_Round(last.stamp, last.number + 1))

@@ -71,8 +71,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
             plain(_("{not_installed} Until then, these are toy vectors.", not_installed=_(minilm.NOT_INSTALLED)))
         )
     with st.sidebar:
-        index, head = head_controls.choose_layer_and_head(layers, source.opening)
-    return Selection(source=source, layers=layers, index=index, head=head), places
+        return head_controls.choose_head(source, layers), places
 
 
 def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import TypeVar
 
 import streamlit as st
 
 from attnviz.figures.downsampled_map import CellColors
-from attnviz.inputs import MapAxes
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport, is_long
@@ -23,8 +21,9 @@ CLOSE = 512  # positions of each axis in view around one of them
 SLIDERS = LongMapState.part_of_queries.parameter, LongMapState.part_of_keys.parameter
 
 
-def choose_viewport(inputs: MapAxes) -> Viewport:
+def choose_viewport(selection: Selection) -> Viewport:
     """Draws the search, the sliders and the bookmarks, if the map is long, and returns the viewport."""
+    inputs = selection.inputs
     if not is_long(inputs):
         return WHOLE
 
@@ -35,17 +34,16 @@ def choose_viewport(inputs: MapAxes) -> Viewport:
 
     with st.sidebar:
         token_finder.show(inputs, go_to)
-        state = SimpleNamespace(inputs=inputs)
-        rows, keys = draw(LongMapState.part_of_queries, state), draw(LongMapState.part_of_keys, state)
+        rows, keys = draw(LongMapState.part_of_queries, selection), draw(LongMapState.part_of_keys, selection)
         bookmark_menu.show(inputs, rows, keys, move)
     return Viewport(*((first, last + 1) for first, last in (rows, keys)))
 
 
 def choose(selection: S) -> S:
     """Draws the widgets of a long map; returns the selection with the part in view and what its colors show."""
-    part, state = choose_viewport(selection.layer.inputs), SimpleNamespace(inputs=selection.layer.inputs)
+    part = choose_viewport(selection)
     with st.sidebar:
-        colors = CellColors(draw(LongMapState.quantity, state), draw(LongMapState.scale, state))
+        colors = CellColors(draw(LongMapState.quantity, selection), draw(LongMapState.scale, selection))
     return replace(selection, viewport=part, cell_colors=colors)
 
 

@@ -26,7 +26,7 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
 
     `stack` are the layers that can be chosen from. Raises ValueError if it takes too much work or cannot be computed.
     """
-    inputs, aggregation = selection.layer.inputs, METHODS[method]
+    inputs, aggregation = selection.inputs, METHODS[method]
     work = len(heads) * inputs.queries * inputs.keys
     fewer = _("layers") if method == ROLLOUT else _("heads")
     check_work(
@@ -48,7 +48,7 @@ def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequen
 def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: str) -> Callable[[slice], Map]:
     """Returns a function that computes the weights of the queries in a slice, at all shown keys."""
     layers, special = selection.layers, selection.special
-    inputs, aggregate = selection.layer.inputs, METHODS[method].aggregate
+    inputs, aggregate = selection.inputs, METHODS[method].aggregate
     if aggregate is not None:
         return lambda rows: aggregate_heads(layers, heads, aggregate, special, rows)
     if method == VALUE_WEIGHTED:

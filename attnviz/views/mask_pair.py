@@ -29,7 +29,7 @@ class MaskPair:
 
     @property
     def inputs(self) -> Inputs:
-        return self.selection.layer.inputs.vectors
+        return self.selection.inputs.vectors
 
     @property
     def head(self) -> HeadChoice:

@@ -26,7 +26,7 @@ def scores(state: ScoresState) -> PageView:
         maps = similarity_maps(selection, state.similarities)
         panels = tuple(map_panel(head_map, name, row) for name, head_map in maps.items())
     elif row is not None:
-        inputs = selection.layer.inputs
+        inputs = selection.inputs
         rows, _refused = normalized_rows(selection, row, state.normalizers)
         panels = tuple(
             Panel(name, weights[None], [inputs.query_tokens[row]], inputs.key_tokens, 0)

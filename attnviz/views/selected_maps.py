@@ -135,7 +135,7 @@ def positions(edges: Sequence[int], first: int, last: int, count: int) -> slice:
 
 def selected_map(selection: Selection) -> HeadMap:
     """Returns the map of the selected head. Raises ValueError if it takes too much work, or nothing is left to show."""
-    inputs, mechanism, head = selection.layer.inputs, selection.layer.mechanism, selection.head
+    inputs, mechanism, head = selection.inputs, selection.layer.mechanism, selection.head
     if selection.is_long and isinstance(head, int):
         place = selection.source, selection.index, head
         result_cache().once(lambda: check_map(inputs, mechanism, head), "work of a map", mechanism, *place)
@@ -163,7 +163,7 @@ def compute_map(
     `downsample_rows` downsamples a long one faster than by `compute`, with the arguments of `downsample_map`. `key`
     distinguishes it from other maps of the same source. Raises ValueError if no query or key is left to show.
     """
-    inputs, special = selection.layer.inputs, selection.special
+    inputs, special = selection.inputs, selection.special
     key = (selection.source, special, *key)
     if selection.viewport is None or not selection.is_long:
         weights = result_cache().once(lambda: compute(slice(None)).numpy(), "map", *key, work=work)
@@ -212,12 +212,12 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
     """Returns thumbnails of all heads of the mosaic, layer by layer. Raises ValueError if that takes too much work."""
     indices = selection.mosaic_layers
     layers = [selection.layers[i] for i in indices]
-    size = thumbnail_size(selection.layer.inputs.heads, len(layers))
+    size = thumbnail_size(selection.inputs.heads, len(layers))
     work, sample = heads_work(layers), thumbnail_sample(selection)
     if sample is None:
         check_heads(layers)
     else:
-        work = work * size * sample // selection.layer.inputs.queries
+        work = work * size * sample // selection.inputs.queries
         check_work(work, _("To sample all these heads"), _("Bring fewer tokens or heads."))
     mechanisms = [layer.mechanism for layer in layers]
     quantity = selection.cell_colors.quantity if selection.is_long else Quantity.MAXIMUM

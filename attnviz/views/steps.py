@@ -4,7 +4,7 @@ import numpy as np
 
 from attnviz.language import _
 from attnviz.lessons.checks import row_quantities
-from attnviz.state.steps import STEP_BY_STEP, StepsState, computed_steps
+from attnviz.state.steps import STEP_BY_STEP, StepsState
 from attnviz.views.page_view import PageView, Panel
 
 
@@ -13,10 +13,8 @@ def steps(state: StepsState) -> PageView:
     be written out."""
     if state.part != STEP_BY_STEP:
         raise ValueError(_("Only the first tab of Steps can be shown without the page."))
-    computed = computed_steps(state.example, state.edits)
-    inputs, row = computed.inputs, state.query
-    head = min(state.head_shown, inputs.heads - 1)
-    weights = computed.matrices[f"weights{head}"].values.numpy()
+    computed, head, row = state.steps, state.head_shown, state.query
+    inputs, weights = computed.inputs, computed.matrices[f"weights{head}"].values.numpy()
     allowed = computed.mechanism(inputs, heads=[head]).allowed[0].numpy()
     shown = np.where(allowed, weights, np.nan)
     title = _("Weights of head {head}", head=head)

@@ -97,7 +97,7 @@ def test_a_link_with_nonsense_opens(part: str, value: str) -> None:
 
 def table_of(app) -> pd.DataFrame:
     """The table, in the order of the layers and heads."""
-    return app.dataframe[0].value.sort_index()
+    return app.dataframe[0].value.sort_values(["Layer", "Head"], ignore_index=True)
 
 
 def test_the_table_has_every_measure_of_every_head(drawn) -> None:

@@ -172,7 +172,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
                 st.caption(_(TOO_LONG))
             else:
                 st.caption(_("Who opens this link gets the lesson. Nothing of it is kept on the server."))
-                st.code(f"{_app_address()}/{lesson.link()}", language=None)
+                st.code(f"{lesson_draft.app_address()}/{lesson.link()}", language=None)
     ways = [element("a", _("Handout"), href=handout_address(lesson))] if lesson else []
     ways.append(element("a", _("All lessons"), href=address("/lessons")))
     st.html(element("div", *ways, class_="attnviz-row attnviz-links"), width="content")
@@ -191,7 +191,3 @@ def _upload() -> None:
         return
     draft = lesson_draft.begin(text)
     write_widget(TEXT, draft.text)
-
-
-def _app_address() -> str:
-    return (st.context.url or "").rpartition("/")[0]

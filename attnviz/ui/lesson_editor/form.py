@@ -25,10 +25,10 @@ def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]
     fields = Fields(f"lesson-{draft.edition}", table)
     title, language = st.columns([0.8, 0.2], gap="small")
     with title:
-        fields.line("title", _("Title"))
+        fields.text("title", _("Title"))
     with language:
-        fields.line("language", _("Language"), otherwise=ENGLISH, help=_(LANGUAGES))
-    fields.line("about", _("In one sentence: what there is to see"))
+        fields.text("language", _("Language"), otherwise=ENGLISH, help=_(LANGUAGES))
+    fields.text("about", _("In one sentence: what there is to see"))
     steps, places = lesson_steps(table), step_places(table)
     keys = draft.step_keys(len(steps))
     shown = [_show_step(draft, *one, number) for number, one in enumerate(zip(steps, places, keys, strict=True))]

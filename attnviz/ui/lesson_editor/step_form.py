@@ -36,19 +36,12 @@ class Fields:
     prefix: str  # of the widgets' keys
     table: Table
 
-    def line(self, name: str, label: str, otherwise: str = "", **options: Any) -> None:
-        """Draws a text in one line; the field is left out if it is `otherwise`, unless that is nothing."""
+    def text(self, name: str, label: str, widget: Any = st.text_input, otherwise: str = "", **options: Any) -> None:
+        """Draws a text; the field is left out if it is `otherwise`, unless that is nothing."""
         shown = str(self.table.get(name, otherwise))
-        typed = st.text_input(label, shown, max_chars=LARGEST, key=f"{self.prefix}-{name}", **options)
+        typed = widget(label, shown, max_chars=LARGEST, key=f"{self.prefix}-{name}", **options)
         if typed != shown:
             self.set(name, None if otherwise and typed in ("", otherwise) else typed)
-
-    def text(self, name: str, label: str, height: int = 84, **options: Any) -> None:
-        """Draws a text of several lines."""
-        shown = str(self.table.get(name, ""))
-        typed = st.text_area(label, shown, height, LARGEST, key=f"{self.prefix}-{name}", **options)
-        if typed != shown:
-            self.set(name, typed)
 
     def lines(self, name: str, label: str, **options: Any) -> list[str]:
         """Draws a list of texts, one a line; returns those that are not empty."""
@@ -72,8 +65,8 @@ def edit_step(prefix: str, step: Table, place: Place | None, opened: Place | Non
     `opened` is the place of the steps before, which a step without a place continues; None for the first step.
     """
     fields = Fields(prefix, step)
-    fields.text("ask", _("Question"))
-    fields.text("answer", _("Answer, which is shown when it is found or revealed"))
+    fields.text("ask", _("Question"), st.text_area, height=84)
+    fields.text("answer", _("Answer, which is shown when it is found or revealed"), st.text_area, height=84)
     place = _edit_place(prefix, place, opened)
     begins = place or opened
     view = step_view(*begins) if begins else None
@@ -157,16 +150,15 @@ def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None
         case "number":
             _edit_quantity(fields, prefix, numbers)
         case "reach":
-            fields.line("reach", _("What has to hold"), help=_(CONDITION_HELP), placeholder="largest weight < 0.25")
+            fields.text("reach", _("What has to hold"), help=_(CONDITION_HELP), placeholder="largest weight < 0.25")
 
 
 def _edit_choice(fields: Fields, prefix: str) -> None:
     options = fields.lines("choose", _("Texts to choose from, one a line"))
     if not options:
         fields.set("choose", [])
-    shown = fields.table.get("right")
-    if not options:
         return
+    shown = fields.table.get("right")
     index = options.index(shown) if shown in options else 0
     right = st.selectbox(_("Right is"), options, index, key=f"{prefix}-right-{len(options)}")
     if right != shown:
@@ -176,7 +168,7 @@ def _edit_choice(fields: Fields, prefix: str) -> None:
 def _edit_quantity(fields: Fields, prefix: str, numbers: Quantities | None) -> None:
     """Draws a menu of what the page computes, in which another name can be written; a field where that is not known."""
     if not numbers:
-        fields.line(
+        fields.text(
             "number", _("Name of the quantity"), help=_("The preview says what the page has, if it has another one.")
         )
         return

@@ -3,21 +3,20 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from types import SimpleNamespace
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.lookup.dictionary import SIDE, Dictionary, Point
-from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.state.lookup import SIMILARITIES, LookupState, chosen_score
+from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot
+from attnviz.state.lookup import SIMILARITIES, LookupState
 from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import read_widget, write_widget
-from attnviz.views.lookup import LookupSelection
 
 FORMULAS = {
     ScaledDot: "q · k / √2",
@@ -31,12 +30,12 @@ WEIGHTS = LookupState.w11, LookupState.w12, LookupState.w21, LookupState.w22, Lo
 KEY_BUTTONS = "ask"
 
 
-def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGenerator) -> LookupSelection:
+def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGenerator) -> LookupState:
     """Draws the controls in two columns, and the table of keys and values below."""
     with below:
-        dictionary = dictionary_table.edit_rows()
+        table = dictionary_table.edit_rows()
     with left:
-        query = _choose_query(dictionary)
+        x, y = _choose_query(table)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
             with presentation.control("softness"):
                 softness = draw(LookupState.softness, widget=st.select_slider)
@@ -46,8 +45,10 @@ def choose_lookup(left: DeltaGenerator, right: DeltaGenerator, below: DeltaGener
         weights = st.container(horizontal=True, vertical_alignment="bottom", gap="xsmall")
         with menus:
             score = _choose_similarity(weights)
-            colored_by = draw(LookupState.color)
-    return LookupSelection(dictionary, query, softness, score, colored_by, gradients)
+            color = draw(LookupState.color)
+    return LookupState(
+        table=table, query_x=x, query_y=y, softness=softness, gradients=gradients, color=color, **score
+    )  # fmt: skip
 
 
 def move_query(x: float, y: float) -> None:
@@ -82,15 +83,14 @@ def _button_label(words: Sequence[str], number: int) -> str:
     return plain(f"{number + 1} · {word}" if words.count(word) > 1 else word)
 
 
-def _choose_similarity(weights: DeltaGenerator) -> Score:
-    """Draws the menu of scores and, in `weights`, the widgets of their weights; returns the score."""
+def _choose_similarity(weights: DeltaGenerator) -> dict[str, Any]:
+    """Draws the menu of scores and, in `weights`, the widgets of their weights; returns the values of both."""
     formulas = "\n\n".join(f"**{_(name)}:** {FORMULAS[kind]}" for name, kind in SIMILARITIES.items())
-    state = SimpleNamespace(similarity=draw(LookupState.similarity, help=formulas))
+    state = LookupState.partial(similarity=draw(LookupState.similarity, help=formulas))
     with weights:
-        for field in WEIGHTS:
-            setattr(state, field.name, draw(field, state, width=160 if field is LookupState.seed else 80))
+        values = {field.name: draw(field, state, width=160 if field is LookupState.seed else 80) for field in WEIGHTS}
         if state.similarity is General:
             st.caption(_("qW, the query in the key space, is compared."), width=150)
         if state.similarity is Additive:
             st.caption(_("W_q, W_k and v are drawn by chance; training would set them."), width=260)
-    return chosen_score(state)
+    return {**state.values, **values}

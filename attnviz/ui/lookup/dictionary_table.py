@@ -9,7 +9,7 @@ import streamlit as st
 from attnviz.language import _
 from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.state.lookup import EXAMPLE, LookupState
-from attnviz.ui.field_widgets import draw_text, field_text, set_field_value
+from attnviz.ui.field_widgets import field_text, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 
@@ -79,11 +79,6 @@ def edit_rows() -> Dictionary:
                 icon=":material/error:",
             )
     return good
-
-
-def edit_as_text() -> None:
-    """Draws the table as one line of text."""
-    draw_text(LookupState.table)
 
 
 def _entry(row: dict) -> Entry:

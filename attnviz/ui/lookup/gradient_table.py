@@ -4,23 +4,23 @@ import streamlit as st
 
 from attnviz.language import _, option_name
 from attnviz.lookup.dictionary import EXACT, lookup_gradient, lookup_mechanism
+from attnviz.state.lookup import LookupState
 from attnviz.ui.html import table
 from attnviz.ui.lookup.labels import exact
-from attnviz.views.lookup import LookupSelection
 
 SOFT = "T = 1"  # compared where the chosen softness is not a softmax
 
 
-def show(selection: LookupSelection) -> None:
-    soft = selection.softness if selection.softness.startswith("T") else SOFT
+def show(state: LookupState) -> None:
+    soft = state.softness if state.softness.startswith("T") else SOFT
     compared = (EXACT, "hard", soft)
     rows = []
     for softness in compared:
-        mechanism = lookup_mechanism(softness, selection.score)
-        gradient = lookup_gradient(selection.dictionary, selection.query, mechanism)
+        mechanism = lookup_mechanism(softness, state.score)
+        gradient = lookup_gradient(state.table, state.query, mechanism)
         numbers = (_("none: the result jumps here"),) if gradient is None else (exact(along, 3) for along in gradient)
         rows.append((option_name(softness), *numbers))
-    marked = compared.index(selection.softness) if selection.softness in compared else None
+    marked = compared.index(state.softness) if state.softness in compared else None
     st.html(
         table(
             (_("softness"), _("∂result/∂x"), _("∂result/∂y")),

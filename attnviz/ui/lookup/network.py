@@ -12,9 +12,9 @@ from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Softmax, Uniform
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
 from attnviz.server import scripts
+from attnviz.state.lookup import LookupState
 from attnviz.ui.lookup.controls import FORMULAS
 from attnviz.ui.lookup.labels import result
-from attnviz.views.lookup import LookupSelection
 
 HOW_TO_READ = N_(
     "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
@@ -39,9 +39,9 @@ FLOW = N_(
 JUMP = N_("The result jumps here: there is no gradient. Move the query a little.")
 
 
-def show(selection: LookupSelection) -> None:
+def show(state: LookupState) -> None:
     """Draws the network. While the query of the plane is dragged, the browser computes its numbers."""
-    dictionary, lookup = selection.dictionary, selection.result
+    dictionary, lookup = state.table, state.result
     scripts.mount("ui/network")(
         key="network",
         data={
@@ -50,17 +50,17 @@ def show(selection: LookupSelection) -> None:
             "colors": COLORS[: len(dictionary.words)],
             "keys": dictionary.keys.tolist(),
             "values": dictionary.values.tolist(),
-            "query": selection.query,
-            **parameters(selection.mechanism),
-            "numbers": numbers(selection),
-            "projects": isinstance(selection.mechanism.score, General),
-            "backward": selection.gradients,
+            "query": state.query,
+            **parameters(state.mechanism),
+            "numbers": numbers(state),
+            "projects": isinstance(state.mechanism.score, General),
+            "backward": state.gradients,
             "formulas": {
-                "similarity": _("equal? 1 or 0") if selection.softness == EXACT else FORMULAS[type(selection.score)],
-                "weight": _weight_formula(selection.softness),
+                "similarity": _("equal? 1 or 0") if state.softness == EXACT else FORMULAS[type(state.score)],
+                "weight": _weight_formula(state.softness),
             },
-            "sentence": sentence(selection, at_rest=True),
-            "movingSentence": sentence(selection, at_rest=False),
+            "sentence": sentence(state, at_rest=True),
+            "movingSentence": sentence(state, at_rest=False),
             "description": _(
                 "A network from the query and the keys over similarities and weights to the result, {result}. "
                 "The weights are {weights}.",
@@ -76,19 +76,19 @@ def show(selection: LookupSelection) -> None:
     )
 
 
-def sentence(selection: LookupSelection, *, at_rest: bool) -> str:
+def sentence(state: LookupState, *, at_rest: bool) -> str:
     """Returns the sentence under the network: how to read it, or where gradients stop and why."""
-    if not selection.gradients:
+    if not state.gradients:
         return _(HOW_TO_READ)
-    if at_rest and lookup_gradient(selection.dictionary, selection.query, selection.mechanism) is None:
+    if at_rest and lookup_gradient(state.table, state.query, state.mechanism) is None:
         return _(JUMP)
-    return _(WHY_NO_GRADIENT.get(selection.softness, FLOW))
+    return _(WHY_NO_GRADIENT.get(state.softness, FLOW))
 
 
-def numbers(selection: LookupSelection) -> dict[str, Any]:
+def numbers(state: LookupState) -> dict[str, Any]:
     """Returns all numbers of the network as JSON."""
-    gradients = lookup_gradients(selection.dictionary, selection.query, selection.mechanism)
-    return asdict(selection.result) | {"gradients": asdict(gradients)}
+    gradients = lookup_gradients(state.table, state.query, state.mechanism)
+    return asdict(state.result) | {"gradients": asdict(gradients)}
 
 
 def parameters(mechanism: Mechanism) -> dict[str, Any]:

@@ -7,29 +7,29 @@ from attnviz.figures.plane import plane, plane_background
 from attnviz.lookup.dictionary import SOFTNESS, look_up_grid, lookup_gradient
 from attnviz.normalizers import Softmax
 from attnviz.scores import General
+from attnviz.state.lookup import LookupState
 from attnviz.ui import cache
 from attnviz.ui.chart import chart
 from attnviz.ui.lookup.controls import move_query
-from attnviz.views.lookup import LookupSelection
 
 HEIGHT = 520
 
 
-def show(selection: LookupSelection) -> None:
+def show(state: LookupState) -> None:
     """Draws the plane."""
-    dictionary, query, mechanism = selection.dictionary, selection.query, selection.mechanism
-    background = cache.once(lambda: _background(selection), "plane", dictionary, mechanism, selection.colored_by)
+    dictionary, query, mechanism = state.table, state.query, state.mechanism
+    background = cache.once(lambda: _background(state), "plane", dictionary, mechanism, state.color)
     projection = None
     if isinstance(mechanism.score, General):
         projection = mechanism.score.matrix(2, 2).numpy()
-    is_smooth = isinstance(SOFTNESS[selection.softness], Softmax)
+    is_smooth = isinstance(SOFTNESS[state.softness], Softmax)
     slope = lookup_gradient(dictionary, query, mechanism) if is_smooth else None
     picture = plane(
         background,
         dictionary.keys.numpy(),
         dictionary.words,
         dictionary.values.numpy(),
-        np.array(selection.result.weights),
+        np.array(state.result.weights),
         query,
         projection=projection,
         slope=slope or (0.0, 0.0),
@@ -37,7 +37,7 @@ def show(selection: LookupSelection) -> None:
     chart(picture, "plane", height=HEIGHT, on_drag=move_query)
 
 
-def _background(selection: LookupSelection) -> go.Figure:
-    grid = look_up_grid(selection.dictionary, selection.mechanism)
-    stages = (grid.axis, grid.scores, grid.weights, grid.result, selection.dictionary.values)
-    return plane_background(*(stage.numpy() for stage in stages), colored_by=selection.colored_by)
+def _background(state: LookupState) -> go.Figure:
+    grid = look_up_grid(state.table, state.mechanism)
+    stages = (grid.axis, grid.scores, grid.weights, grid.result, state.table.values)
+    return plane_background(*(stage.numpy() for stage in stages), colored_by=state.color)

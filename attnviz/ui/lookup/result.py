@@ -7,26 +7,26 @@ from attnviz.formatting import number, significant, visible
 from attnviz.language import _, in_sentence, option_name
 from attnviz.lookup.dictionary import EXACT
 from attnviz.normalizers import Softmax
+from attnviz.state.lookup import LookupState
 from attnviz.state.parts import title
 from attnviz.ui.html import Markup, element, summary, table
 from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result, signed_bar
 from attnviz.ui.magnification import magnification_sentence
-from attnviz.views.lookup import LookupSelection
 
 NEARLY_ALL = 0.995  # a weight that is written as 1.00
 
 
-def show_result(selection: LookupSelection) -> None:
+def show_result(state: LookupState) -> None:
     """Draws the sentence about the result."""
-    st.html(summary(result_sentence(selection), role="status", also="attnviz-result"))
+    st.html(summary(result_sentence(state), role="status", also="attnviz-result"))
 
 
-def show_table(selection: LookupSelection) -> None:
+def show_table(state: LookupState) -> None:
     """Draws the numbers of every key, and their sum."""
-    dictionary, lookup = selection.dictionary, selection.result
-    similarity = in_sentence(title(type(selection.mechanism.score)))
+    dictionary, lookup = state.table, state.result
+    similarity = in_sentence(title(type(state.mechanism.score)))
     origins = {
-        _("key"): "", _("similarity"): similarity, _("weight"): option_name(selection.softness), _("value"): "",
+        _("key"): "", _("similarity"): similarity, _("weight"): option_name(state.softness), _("value"): "",
         _("product"): "",
     }  # fmt: skip
     low, high = min(0.0, *lookup.similarities), max(0.0, *lookup.similarities)
@@ -40,7 +40,7 @@ def show_table(selection: LookupSelection) -> None:
         )
         for i, one in enumerate(dictionary.entries)
     ]
-    normalizer = selection.mechanism.normalizer
+    normalizer = state.mechanism.normalizer
     if isinstance(normalizer, Softmax):
         words = [visible(word) for word in dictionary.words]
         sentence = magnification_sentence(lookup.similarities, words, normalizer.temperature, _("similarity"))
@@ -55,11 +55,11 @@ def show_table(selection: LookupSelection) -> None:
     )
 
 
-def result_sentence(selection: LookupSelection) -> Markup:
+def result_sentence(state: LookupState) -> Markup:
     """Returns a sentence about the result and how it comes about."""
-    dictionary, lookup, softness = selection.dictionary, selection.result, selection.softness
+    dictionary, lookup, softness = state.table, state.result, state.softness
     if lookup.result is None:
-        query = ", ".join(map(significant, selection.query))
+        query = ", ".join(map(significant, state.query))
         sentence = Markup(_("No key equals the query ({query}): <b>{nothing}</b> comes back."))
         return sentence.format(query=query, nothing=_(NOTHING))
     weighted = [i for i, weight in enumerate(lookup.weights) if weight]

@@ -4,15 +4,15 @@ import streamlit as st
 
 from attnviz.language import _, option_name
 from attnviz.lookup.dictionary import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
+from attnviz.state.lookup import LookupState
 from attnviz.ui.html import Markup, element, table
 from attnviz.ui.lookup.labels import entries, entry, result, weight
-from attnviz.views.lookup import LookupSelection
 
 
-def show(selection: LookupSelection) -> None:
-    dictionary = selection.dictionary
+def show(state: LookupState) -> None:
+    dictionary = state.table
     results = {
-        softness: look_up(dictionary, selection.query, lookup_mechanism(softness, selection.score))
+        softness: look_up(dictionary, state.query, lookup_mechanism(softness, state.score))
         for softness in reversed(SOFTNESS)
     }
     headings = [_("softness"), _("result"), *(entry(dictionary, i) for i in range(len(dictionary.entries)))]
@@ -20,7 +20,7 @@ def show(selection: LookupSelection) -> None:
         (option_name(name), element("b", result(one.result)), *map(weight, one.weights))
         for name, one in results.items()
     ]
-    marked = list(results).index(selection.softness)
+    marked = list(results).index(state.softness)
     st.html(table(headings, rows, marked=marked, class_="attnviz-table attnviz-lookup"))
     st.html(element("p", limit_sentence(dictionary, results["hard"], results[EXACT])))
 

@@ -46,11 +46,7 @@ def show(pair: MaskPair, arrangement: str = SIDE_BY_SIDE, pinned: int | None = N
     wipes, is_long = arrangement == WIPE, pair.selection.is_long
     columns = st.columns(2 if wipes else 3, gap="medium")
     stack = columns[0].container(key="stack") if wipes else None
-
-    def toggle(row: int, column: int) -> None:
-        pinned_query.toggle(pair.selection.query_names, row)
-
-    on_click = None if is_long else toggle
+    on_click = None if is_long else pinned_query.toggler(pair.selection)
     sides = zip(SIDES, pair.mechanisms, pair.maps, pair.allowed, strict=True)
     for i, (side, mechanism, head_map, allowed) in enumerate(sides):
         painting = mask_editor.is_painting(side) and not (wipes or is_long)

@@ -1,7 +1,5 @@
 """Conventions: the same named mask as different libraries define it, and where they differ."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import streamlit as st
 
@@ -21,7 +19,7 @@ def show() -> None:
     """Draws the definitions of a named mask, and the cells on which they differ."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         named_mask = draw(MasksState.idea)
-        before = SimpleNamespace(idea=named_mask)
+        before = MasksState.partial(idea=named_mask)
         size = int(draw(MasksState.convention_size, before, label=_(named_mask.size)))
         queries = int(draw(MasksState.convention_queries, before))
         keys = int(draw(MasksState.convention_keys))

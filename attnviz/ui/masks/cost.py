@@ -5,14 +5,13 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import byte_size, flop_count, grouped, percent
-from attnviz.inputs import Inputs
 from attnviz.language import N_, _, plural
 from attnviz.masks import Full
 from attnviz.masks.cost import LayerCost, RuleCost, attention_flops, layer_cost
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui import cache
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import Markup, table
+from attnviz.ui.html import table
 from attnviz.ui.markdown import plain
 from attnviz.views.mask_pair import MaskPair
 
@@ -41,7 +40,9 @@ def show(pair: MaskPair) -> None:
             st.info(plain(f"{side}: {problem}"))
     if not costs:
         return
-    st.html(_cost_table(costs, inputs, number_bytes))
+    columns = [_entries(each, inputs.key.shape[-1], inputs.value.shape[-1], number_bytes) for each in costs.values()]
+    heading = plural("{count} head", "{count} heads", inputs.heads, count=inputs.heads)
+    st.html(table([heading, *map(_, costs)], ([name, *(column[name] for column in columns)] for name in columns[0])))
     st.caption(plain(" ".join(_sum_sentence(side, cost) for side, cost in costs.items() if side != FULL)))
     width = inputs.key.shape[-1] + inputs.value.shape[-1]
     st.caption(
@@ -56,12 +57,6 @@ def show(pair: MaskPair) -> None:
             attention_flops=grouped(attention_flops(1, width, 0)),
         )
     )
-
-
-def _cost_table(costs: dict[str, LayerCost], inputs: Inputs, number_bytes: int) -> Markup:
-    columns = [_entries(each, inputs.key.shape[-1], inputs.value.shape[-1], number_bytes) for each in costs.values()]
-    heading = plural("{count} head", "{count} heads", inputs.heads, count=inputs.heads)
-    return table([heading, *map(_, costs)], ([name, *(column[name] for column in columns)] for name in columns[0]))
 
 
 def _entries(cost: LayerCost, d_k: int, d_v: int, number_bytes: int) -> dict[str, str]:

@@ -13,7 +13,7 @@ import streamlit as st
 
 from attnviz.formatting import enumeration
 from attnviz.language import N_, _
-from attnviz.masks import Grid, Mask, MaskError, parse
+from attnviz.masks import Grid, MaskError, parse
 from attnviz.mechanism import Mechanism
 from attnviz.state.masks import SIDE_BY_SIDE, MasksState
 from attnviz.state.parts import GROUP, MASK_MENU, help_text, title
@@ -41,7 +41,11 @@ LANGUAGE = N_(
 def choose_side(side: str, shared: Mechanism) -> Mechanism:
     """Draws the widgets of one side; returns the shared mechanism with the mask and biases of this side."""
     key, text = _key(side), field_text(MASKS[side])
-    good, problem = _read(side, text)
+    problem: MaskError | None = None
+    try:
+        good = parse(text)
+    except MaskError as mistake:
+        good, problem = LAST_GOOD[side].get(), mistake
     name = title(type(good)) if mechanism_controls.is_in_menu(good) else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"side-{side.lower()}"):
         st.html(element("span", side, class_="attnviz-side"), width="content")
@@ -127,14 +131,6 @@ def _menu_line(name: str) -> str:
 
 def _choose_from_menu(side: str) -> None:
     set_mask(side, str(MASK_MENU[read_widget(f"{_key(side)}-menu")]()))
-
-
-def _read(side: str, text: str) -> tuple[Mask, MaskError | None]:
-    """Returns the mask of a text, or the last valid one with the error."""
-    try:
-        return parse(text), None
-    except MaskError as problem:
-        return LAST_GOOD[side].get(), problem
 
 
 def _history(side: str) -> list[str]:

@@ -104,7 +104,7 @@ def _head_key(selection: Selection, before: Mechanism, sample: int | None) -> tu
 
 
 def _dense(selection: Selection, before: Mechanism, sample: int | None) -> DenseHead:
-    inputs, head = selection.layer.inputs.vectors, selection.head
+    inputs, head = selection.inputs.vectors, selection.head
     assert isinstance(head, int)
     return cache.once(
         partial(dense_head, inputs, before, head, sample=sample),
@@ -131,11 +131,11 @@ def _sentence(selection: Selection, kept: MassKept) -> str:
     name = selection.title[0].upper() + selection.title[1:]
     if np.isnan(kept.mean):
         return _("{name}: under A no query may look at anything, so there is nothing to keep.", name=name)
-    many = len(kept.queries) < selection.layer.inputs.queries
+    many = len(kept.queries) < selection.inputs.queries
     queries = _(
         "{count} of its {queries} queries, evenly spread",
         count=grouped(len(kept.queries)),
-        queries=grouped(selection.layer.inputs.queries),
+        queries=grouped(selection.inputs.queries),
     )
     return _(
         "{name} keeps {share} of its attention under B, on average over {queries}.",

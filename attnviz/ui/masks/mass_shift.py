@@ -33,7 +33,11 @@ def show(pair: MaskPair, row: int | None) -> None:
 
 def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:
     """Returns sentences about the mass shift of one query; `mean` if the weights are means of several heads."""
-    token, mass = element("b", visible(query)), _bold_number
+    token = element("b", visible(query))
+
+    def mass(value: float) -> Markup:
+        return element("b", number(value))
+
     sides = [side for side, count in (("A", shift.keys_before), ("B", shift.keys_after)) if count]
     if len(sides) < 2:
         sides_text = _("under {side}", side="B" if "A" in sides else "A") if sides else _("under A and B alike")
@@ -93,10 +97,6 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
         )
     nothing = Markup(_("Nothing changes for {query}: every weight is the same under A and B."))
     return result or [nothing.format(query=token)]
-
-
-def _bold_number(mass: float) -> Markup:
-    return element("b", number(mass))
 
 
 def _key_count(keys: tuple[tuple[int, float], ...]) -> str:

@@ -9,7 +9,7 @@ from attnviz.language import option_with_name
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.models import OVERVIEW, SAME, SIDE_BY_SIDE, TABS, ModelSelection, ModelsState
 from attnviz.ui import head_controls, viewport_sliders
-from attnviz.ui.field_widgets import drop_stale, field_text
+from attnviz.ui.field_widgets import draw, drop_stale, field_text
 from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import model_picker
 
@@ -19,11 +19,11 @@ def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:
     source, layers = model_picker.choose_model(notes)
     tab = option_with_name(chosen_option(ModelsState.inspect.parameter, TABS), TABS) or OVERVIEW
     with st.sidebar:
-        index, head = head_controls.choose_layer_and_head(layers, source.opening)
-        special, _, colors = head_controls.choose_display([layers[index]], 0)  # the mosaic always has all layers
+        opened = head_controls.choose_head(source, layers)
+        special, colors = draw(ModelsState.special_tokens, opened), draw(ModelsState.colors)
     state = ModelsState(
         model=source.name, text=source.text, second=source.pair, picture=source.image,
-        layer=index, head=head, special_tokens=special, colors=colors, inspect=tab,
+        layer=opened.index, head=opened.head, special_tokens=special, colors=colors, inspect=tab,
         right_model=ModelsState.right_model.parse(field_text(ModelsState.right_model)),
     )  # fmt: skip
     # What the right side has is known where it is shown; it may be longer than the left side.

@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric
 from attnviz.figures.scatter import SHAPES, scatter
-from attnviz.formatting import number
-from attnviz.language import _, in_sentence, option_name
+from attnviz.language import _, in_sentence
 from attnviz.layer import Layer
 from attnviz.server.streamlit_internals import ColumnConfig
 from attnviz.state.models import ABOUT_RANDOM, ModelSelection, ModelsState
@@ -21,8 +19,14 @@ from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.markdown import plain
-from attnviz.ui.models.metrics_table import MetricsTable, metrics_of_random_tokens, metrics_of_text, positions_text
-from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.ui.models import head_table
+from attnviz.ui.models.metrics_table import (
+    MetricsTable,
+    metric_title,
+    metrics_of_random_tokens,
+    metrics_of_text,
+    value_text,
+)
 from attnviz.views import attention_kinds
 from attnviz.views.selected_maps import selected_map
 
@@ -68,37 +72,25 @@ def show(selection: ModelSelection) -> None:
                     name=_(metric.name),
                 )
             )
-    row = next((i for i, head in enumerate(table.heads) if head == (selection.index, selection.head)), None)
+    selected = selection.index, selection.head
     left, right = st.columns([0.56, 0.44], gap="medium")
     with left:
         if table.heads:  # else the first layer is still to come
-            _show_scatter(table, across, up, row)
+            _show_scatter(table, across, up, selected)
         explained = (
-            html.element("p", html.element("b", f"{_title(one, table)}."), f" {_definition(one)}") for one in metrics
+            html.element("p", html.element("b", f"{metric_title(one, table.metrics)}."), f" {_definition(one)}")
+            for one in metrics
         )
         texts = [*_kinds_legend(selection), *_missing_points(table, metrics), *([_(ABOUT_RANDOM)] if is_random else [])]
         st.html(html.element("div", html.paragraphs(texts), *explained, class_="attnviz-measures"))
     with right:
         _show_map(selection, notes)
     if table.heads:
-        _show_table(table, row, up)
+        _show_table(table, selected, up)
 
 
 def _definition(metric: HeadMetric) -> str:
     return help_text(type(metric)).split("\n\n")[0].replace("\n", " ")
-
-
-def _title(metric: HeadMetric, table: MetricsTable) -> str:
-    """Returns a metric's name with its unit, and on how many tokens it rests."""
-    unit = "" if metric.unit == "share" else _(metric.unit)
-    return ", ".join(filter(None, (_(metric.name), unit, positions_text(table.metrics.positions[metric.name]))))
-
-
-def value_text(metric: HeadMetric, value: float) -> str:
-    """Returns a metric's value with its unit."""
-    if np.isnan(value):
-        return _("none")
-    return number(value) if metric.unit == "share" else f"{number(value)} {_(metric.unit)}"
 
 
 def _numbered_kinds(layers: Sequence[Layer]) -> list[tuple[int, int]]:
@@ -134,7 +126,7 @@ def _missing_points(table: MetricsTable, metrics: Sequence[HeadMetric]) -> list[
     ]
 
 
-def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selected: int | None) -> None:
+def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selected: tuple[int, object]) -> None:
     x, y = (table.metrics.values[metric.name] for metric in (across, up))
     kinds = _numbered_kinds(table.layers)
     picture = scatter(
@@ -145,8 +137,8 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
             for name, a, b in zip(table.names, x.tolist(), y.tolist(), strict=True)
         ],
         np.array([kinds[i][1] for i, head in table.heads]),
-        [] if selected is None else [selected],
-        titles=(_title(across, table), _title(up, table)),
+        [i for i, head in enumerate(table.heads) if head == selected],
+        titles=(metric_title(across, table.metrics), metric_title(up, table.metrics)),
         labels=[f"L{table.layers[i].id.number or i}H{head}" for i, head in table.heads],
         kinds=[kinds[i][0] for i, head in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
@@ -170,38 +162,22 @@ def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
     chart(picture, "opened-map", title=head_map.title, height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
 
 
-def _show_table(table: MetricsTable, selected: int | None, by: HeadMetric) -> None:
+def _show_table(table: MetricsTable, selected: tuple[int, object], by: HeadMetric) -> None:
     """Draws all heads as rows, the largest numbers of a metric first; a click on one opens it."""
     order = np.argsort(-table.metrics.values[by.name], kind="stable")  # NaN comes last
-    layers = [option_name(table.layers[i].name) for i, head in table.heads]
-    frame = pd.DataFrame({"Layer": layers, "Head": table.metrics.heads, **table.values}).iloc[order]
-
-    def select() -> None:
-        if clicked := read_widget(TABLE)["selection"]["rows"]:
-            open_head(table.layers, *table.heads[order[clicked[0]]])
-
-    rows = [] if selected is None else np.flatnonzero(order == selected).tolist()
-    write_widget(TABLE, {"selection": {"rows": rows, "columns": [], "cells": []}})
     st.caption(
         _(
             "{names}. Sorted by {metric}, the largest first.",
-            names=" · ".join(_title(METRICS[name], table) for name in table.values),
+            names=" · ".join(metric_title(METRICS[name], table.metrics) for name in table.values),
             metric=in_sentence(by.name),
         )
     )
-    st.dataframe(
-        frame,
-        hide_index=True,
-        key=TABLE,
-        on_select=select,
-        selection_mode="single-row",
-        column_config={
-            "Layer": st.column_config.TextColumn(_("Layer"), pinned=True),
-            "Head": st.column_config.NumberColumn(_("Head"), pinned=True),
-            **{name: _column(METRICS[name], values) for name, values in table.values.items()},
-        },
-        alt=_("Heads by what they do"),
-    )
+    head_table.show(
+        table.layers, [table.heads[i] for i in order], selected,
+        {name: values[order] for name, values in table.values.items()},
+        {name: _column(METRICS[name], values) for name, values in table.values.items()},
+        TABLE, alt=_("Heads by what they do"),
+    )  # fmt: skip
 
 
 def _column(metric: HeadMetric, values: Float[np.ndarray, " heads"]) -> ColumnConfig:

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.head_metrics import Excluded, HeadMetricTable, head_metrics
+from attnviz.analysis.head_metrics import Excluded, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
-from attnviz.formatting import grouped
+from attnviz.formatting import grouped, number
 from attnviz.language import _, plural
 from attnviz.layer import Layer, head_name
 from attnviz.state.models import ModelSelection, offered_metrics
@@ -91,3 +91,16 @@ def positions_text(positions: Int[np.ndarray, " heads"]) -> str:
     if least < most:
         return _("over {least} to {most} tokens", least=grouped(least), most=grouped(most))
     return plural("over {count} token", "over {count} tokens", most, count=grouped(most))
+
+
+def metric_title(metric: HeadMetric, table: HeadMetricTable) -> str:
+    """Returns a metric's name with its unit, and on how many tokens it rests."""
+    unit = "" if metric.unit == "share" else _(metric.unit)
+    return ", ".join(filter(None, (_(metric.name), unit, positions_text(table.positions[metric.name]))))
+
+
+def value_text(metric: HeadMetric, value: float) -> str:
+    """Returns a metric's value with its unit."""
+    if np.isnan(value):
+        return _("none")
+    return number(value) if metric.unit == "share" else f"{number(value)} {_(metric.unit)}"

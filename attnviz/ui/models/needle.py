@@ -1,27 +1,25 @@
 """The Needle tab: a fact hidden in a long text, and how much of the question's attention each head gives to it."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from attnviz.analysis.needle import PassageMass, passage_mass
 from attnviz.figures.bands import add_bands
 from attnviz.formatting import number
-from attnviz.language import N_, _, option_name
+from attnviz.language import N_, _
 from attnviz.sources.haystack import Haystack
 from attnviz.state.models import START, ModelSelection, ModelsState
 from attnviz.ui import cache, html, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.head_controls import open_head
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.ui.models import head_table
 from attnviz.views.haystack_layers import STEP, HaystackLayers, find_needle, most_words
 from attnviz.views.selected_maps import HeadMap, selected_map
 
-TABLE = "needle-table"
 MASS, UNIFORM = N_("Mass on the fact"), N_("× uniform")  # columns
 HEIGHT, WIDTH = 470, 120  # of the map and the table, and of a column
 
@@ -35,7 +33,8 @@ def show(selection: ModelSelection) -> None:
         return
     try:
         example = find_needle(selection.source, haystack)
-        masses = _masses(example)
+        compute = partial(passage_mass, example.layers, example.question, example.needle)
+        masses = cache.once(compute, "needle", example.source)
     except ValueError as problem:
         st.error(plain(str(problem)), icon=":material/error:")
         return
@@ -64,60 +63,33 @@ def _choose_haystack(selection: ModelSelection) -> Haystack:
     return Haystack(int(words), int(depth))
 
 
-def _masses(example: HaystackLayers) -> PassageMass:
-    return cache.once(lambda: passage_mass(example.layers, example.question, example.needle), "needle", example.source)
-
-
 def _show_table(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:
     """Draws all heads, the largest mass first; a click on one opens it."""
     order = masses.mass.argsort(descending=True, stable=True).tolist()
     heads = [(int(masses.layers[i]), int(masses.heads[i])) for i in order]
     mass = masses.mass[order].numpy()
-    frame = pd.DataFrame(
-        {
-            "Layer": [option_name(example.layers[index].name) for index, head in heads],
-            "Head": [head for index, head in heads],
-            MASS: mass,
-            UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9),
-        }
-    )
-    opened = selection.layer.name, selection.head
-    row = next((i for i, (index, head) in enumerate(heads) if (example.layers[index].name, head) == opened), None)
-
-    def select() -> None:
-        if clicked := read_widget(TABLE)["selection"]["rows"]:
-            open_head(example.layers, *heads[clicked[0]])
-
-    write_widget(TABLE, {"selection": {"rows": [] if row is None else [row], "columns": [], "cells": []}})
-    st.dataframe(
-        frame,
-        hide_index=True,
-        key=TABLE,
-        height=HEIGHT,
-        on_select=select,
-        selection_mode="single-row",
-        column_config={
-            "Layer": st.column_config.TextColumn(_("Layer"), width=84),
-            "Head": st.column_config.NumberColumn(_("Head"), width=48),
-            MASS: st.column_config.ProgressColumn(
-                _(MASS),
-                width=WIDTH,
-                format="%.3f",
-                min_value=0.0,
-                max_value=float(mass.max(initial=0)) or 1.0,
-                help=_(
-                    "How much of its attention the question gives to the fact, averaged over the question’s tokens."
-                ),
-            ),
-            UNIFORM: st.column_config.NumberColumn(
-                _(UNIFORM),
-                width=84,
-                format="%.1f×",
-                help=_("1 is what a head gives to the fact if it attends to all tokens equally."),
-            ),
-        },
-        alt=_("Heads by their mass on the fact"),
-    )
+    here = next((i for i, layer in enumerate(example.layers) if layer.name == selection.layer.name), -1)
+    columns = {
+        MASS: st.column_config.ProgressColumn(
+            _(MASS),
+            width=WIDTH,
+            format="%.3f",
+            min_value=0.0,
+            max_value=float(mass.max(initial=0)) or 1.0,
+            help=_("How much of its attention the question gives to the fact, averaged over the question’s tokens."),
+        ),
+        UNIFORM: st.column_config.NumberColumn(
+            _(UNIFORM),
+            width=84,
+            format="%.1f×",
+            help=_("1 is what a head gives to the fact if it attends to all tokens equally."),
+        ),
+    }
+    head_table.show(
+        example.layers, heads, (here, selection.head),
+        {MASS: mass, UNIFORM: mass / np.maximum(masses.uniform[order].numpy(), 1e-9)},
+        columns, "needle-table", height=HEIGHT, alt=_("Heads by their mass on the fact"),
+    )  # fmt: skip
 
 
 def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSelection) -> None:

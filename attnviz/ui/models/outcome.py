@@ -119,7 +119,11 @@ def _output_sentence(example: IntervenedExample, before: Tensor | None, after: T
         kind = _("next token") if model.outputs == "next token" else _("label")
         return candidate_sentence(candidates, bits, _("{article} likeliest {kind}", article=article, kind=kind))
     if model.outputs == "labels":
-        return score_sentence(float(before), float(after))
+        return _(
+            "The model’s score is {before}; with the change it is {after}.",
+            before=fixed(float(before), 3),
+            after=fixed(float(after), 3),
+        )
     if example.pair.strip():
         return similarity_sentence(*sentence_similarity(model, [example.intervention], example.text, example.pair))
     return vector_sentence(cosine(before, after))
@@ -150,13 +154,6 @@ def candidate_sentence(candidates: Sequence[Candidate], bits: float | None, subj
         return sentence
     kl = _("KL(as trained ‖ changed) is {bits} bits.", bits=number(bits) if isfinite(bits) else _("infinitely many"))
     return f"{sentence} {kl}"
-
-
-def score_sentence(before: float, after: float) -> str:
-    """Returns a sentence about the effect on the only number that a model gives."""
-    return _(
-        "The model’s score is {before}; with the change it is {after}.", before=fixed(before, 3), after=fixed(after, 3)
-    )
 
 
 def token_label_sentence(labels: Sequence[TokenLabel], tokens: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.head_metrics import HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
-from attnviz.formatting import number
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import head_name
 from attnviz.state.models import ModelSelection, ModelsState
@@ -24,7 +23,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import grouped_query, layer_table, products
-from attnviz.ui.models.metrics_table import positions_text
+from attnviz.ui.models.metrics_table import metric_title, value_text
 from attnviz.views import attention_kinds
 from attnviz.views.head_view import HeadView, head_view
 from attnviz.views.selected_maps import row_weights, selected_thumbnails
@@ -38,7 +37,7 @@ def show(selection: ModelSelection) -> None:
     """Draws the mosaics, the map of the selected head with what it is computed from, and a table of the layers."""
     with st.sidebar:
         metric = _choose_metric(selection)
-    inputs = selection.layer.inputs
+    inputs = selection.inputs
     notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
     try:
         selected, *others = mosaics(selection)
@@ -164,18 +163,15 @@ def _show_grid(
     """Draws the heads of the mosaic's layers as cells, colored by a metric; a click opens a head."""
     layers = selection.mosaic_layers
     values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers])
-    unit = "" if metric.unit == "share" else f" {_(metric.unit)}"
     sentences = [
-        f"{head_name(selection.layers[layer].id, head)}: "
-        + (_("none") if np.isnan(value) else f"{number(float(value))}{unit}")
+        f"{head_name(selection.layers[layer].id, head)}: {value_text(metric, float(value))}"
         for layer, row in zip(layers, values, strict=True)
         for head, value in enumerate(row)
     ]
     everything = table.values[metric.name]
     largest = 1.0 if metric.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
-    title = ", ".join(filter(None, (_(metric.name), positions_text(table.positions[metric.name]))))
     head_grid.show(
-        selection, layers, values, sentences, key, title,
+        selection, layers, values, sentences, key, metric_title(metric, table),
         largest=largest, hint=hint, framed=is_selected, height=height, titled=True,
     )  # fmt: skip
 

@@ -19,7 +19,6 @@ from attnviz.scores import Dot, ScaledDot
 from attnviz.state.color_range import largest_weight
 from attnviz.state.head_state import NO_QUERY
 from attnviz.state.models import ModelSelection, ModelsState
-from attnviz.state.selection import Selection
 from attnviz.state.viewport import numbered_token
 from attnviz.ui import html, pinned_query
 from attnviz.ui.chart import chart
@@ -50,13 +49,21 @@ def show(selection: ModelSelection, row: int | None, weights: Float[torch.Tensor
     if selection.layer.locked:
         st.caption(plain(selection.layer.locked_reason))
         return
-    inputs, head = selection.layer.inputs.vectors, selection.head
+    inputs, head = selection.inputs.vectors, selection.head
     if not isinstance(head, int):
         st.caption(_("Choose one head to see its queries, keys and values."))
         return
     key = _show_score(selection, row, weights, head)
     query_head, key_head = inputs.query_of(head), inputs.key_of(head)
-    pin, choose = _pin_row(selection), _choose_key(selection)
+
+    def pin(row: int, _column: int) -> None:
+        if row in selection.queries:
+            pinned_query.toggle(selection.query_names, selection.queries.index(row))
+
+    def choose(row: int, _column: int) -> None:
+        if row in selection.keys:
+            set_field_value(ModelsState.key, selection.keys.index(row), selection.state)
+
     sides = (
         (_("Queries"), query_head, inputs.query_tokens, selection.queries[row] if row is not None else None, pin),
         (_("Keys"), key_head, inputs.key_tokens, key, choose),
@@ -85,7 +92,7 @@ def _show_score(
     selection: ModelSelection, row: int | None, weights: Float[torch.Tensor, " keys"] | None, head: int
 ) -> int | None:
     """Draws the menu of the key and the bars of one score; returns the position of the key."""
-    inputs, mechanism = selection.layer.inputs.vectors, selection.mechanism
+    inputs, mechanism = selection.inputs.vectors, selection.mechanism
     st.markdown(f"#### {_('Which dimensions made the score?')}")
     menu, bars = st.columns([0.32, 0.68], gap="medium")
     with menu:
@@ -194,21 +201,3 @@ def _show_vectors(
         description=_("{tokens} vectors of {width} numbers each.", tokens=tokens_count, width=width),
     )  # fmt: skip
     chart(picture, name.lower(), height=300, title=name, grows=False, pinned=marked, on_click=on_click)
-
-
-def _pin_row(selection: Selection) -> Callable[[int, int], None]:
-    names = selection.query_names
-
-    def click(row: int, _: int) -> None:
-        if row in selection.queries:
-            pinned_query.toggle(names, selection.queries.index(row))
-
-    return click
-
-
-def _choose_key(selection: ModelSelection) -> Callable[[int, int], None]:
-    def click(row: int, _: int) -> None:
-        if row in selection.keys:
-            set_field_value(ModelsState.key, selection.keys.index(row), selection.state)
-
-    return click

@@ -153,8 +153,8 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
             )
         )
     # Where both sides are long, they have one viewport.
-    own_viewport = is_long(selection.layer.inputs)
-    part = selection.viewport if own_viewport else viewport_sliders.choose_viewport(right.layer.inputs)
+    own_viewport = is_long(selection.inputs)
+    part = selection.viewport if own_viewport else viewport_sliders.choose_viewport(right)
     return replace(right, viewport=part, cell_colors=selection.cell_colors)
 
 

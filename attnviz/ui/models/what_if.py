@@ -95,9 +95,9 @@ def show(selection: ModelSelection) -> None:
 
 def describe_intervention(layers: Sequence[Layer], intervention: Intervention) -> str:
     """Returns a description of an intervention; empty if it changes nothing."""
-    unlocked = [i for i, layer in enumerate(layers) if not layer.locked]
-    places = unlocked if intervention.layers is None else intervention.layers
-    layers_name = _("all layers") if set(unlocked) <= set(places) else layer_ranges([layers[i].id for i in places])
+    every = unlocked(layers)
+    places = every if intervention.layers is None else intervention.layers
+    layers_name = _("all layers") if {*every} <= {*places} else layer_ranges([layers[i].id for i in places])
     sentences = []
     if parts := describe_parts(intervention.score, (), intervention.mask, intervention.normalizer):
         sentences.append(_("Changed in {layers_name}. {parts}", layers_name=layers_name, parts=parts))
@@ -136,8 +136,7 @@ def _choose(selection: ModelSelection) -> tuple[ModelsState, list[str]]:
     """Draws the widgets; returns the state with what they say, and messages about refused parts."""
     refused: list[str] = []
     *columns, layers_column = st.columns(4, gap="small")
-    mask, score, normalizer = intervention_widgets.draw_parts(IF_PARTS, columns, refused)
-    state = selection.state.updated(if_mask=mask, if_score=score, if_normalizer=normalizer)
+    state = selection.state.updated(**intervention_widgets.draw_parts(IF_PARTS, columns, refused))
     with layers_column:
         places = draw(ModelsState.if_where, state)
     ablated = draw(ModelsState.if_off, state, placeholder=_("None"), select_all=False)
@@ -155,7 +154,7 @@ def model_presets(selection: ModelSelection) -> dict[str, dict[str, Any]]:
     same_kind = places.get(SAME_KIND, places[EVERYWHERE])
     menu: dict[str, dict[str, Any]] = {N_("Everything as trained"): {}}
     if not selection.layer.locked:
-        heads = tuple((selection.index, head) for head in range(selection.layer.inputs.heads))
+        heads = tuple((selection.index, head) for head in range(selection.inputs.heads))
         if isinstance(selection.head, int):
             menu[N_("Ablate this head")] = {"if_off": (heads[selection.head],)}
         menu[N_("Ablate this layer’s heads")] = {"if_off": heads}

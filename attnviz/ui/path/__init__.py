@@ -6,7 +6,8 @@ from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.server import scripts
 from attnviz.state.path import PathState
 from attnviz.ui import presentation
-from attnviz.ui.path.controls import draw_again, select
+from attnviz.ui.field_widgets import choose_option
+from attnviz.ui.path.controls import draw_again
 from attnviz.ui.path.depths import path_picture
 from attnviz.ui.session_values import read_widget
 
@@ -26,7 +27,7 @@ def show(state: PathState) -> None:
     scripts.mount("ui/path")(
         key=KEY,
         data={**path_picture(state), "colors": COLORS, "presenting": presentation.presenting()},
-        on_open_change=lambda: select(state, PathState.open, event("open")),
-        on_head_change=lambda: select(state, PathState.head, event("head")),
+        on_open_change=lambda: choose_option(PathState.open, event("open"), state),
+        on_head_change=lambda: choose_option(PathState.head, event("head"), state),
         on_draw_change=draw_again,
     )

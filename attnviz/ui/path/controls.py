@@ -1,19 +1,15 @@
 """Controls of the Path page: the model, its sentence, the word to write, the temperature and the mask."""
 
-from typing import Any
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.models.minilm import NOT_INSTALLED, is_installed
-from attnviz.state.fields import ChoiceField
 from attnviz.state.path import MINILM, MOST_DRAWS, TRANSLATOR, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import copy_value, draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import read_widget
 
 
 def choose_path(notes: DeltaGenerator) -> PathState:
@@ -26,12 +22,6 @@ def choose_path(notes: DeltaGenerator) -> PathState:
         state = _choose_text(notes) if model == MINILM else _choose_translation(notes)
     with st.container(key="path-depth"):  # chosen in the picture
         return state.updated(open=draw(PathState.open, state), head=draw(PathState.head, state))
-
-
-def select(state: PathState, field: ChoiceField[Any], value: object) -> None:
-    """Selects what was clicked in the picture; what this model does not have was clicked in that of another."""
-    if value in field.options(state).values():
-        set_field_value(field, value, state)
 
 
 def draw_again() -> None:
@@ -48,7 +38,7 @@ def _choose_text(notes: DeltaGenerator) -> PathState:
 
 def _choose_translation(notes: DeltaGenerator) -> PathState:
     english = draw(PathState.english, width=330)
-    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_set_example)
+    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(PathState.english, "examples"))
     place = st.container(width=170)
     temperature = draw(PathState.temperature, widget=st.slider, step=0.1, width=150)
     with st.container(key="path-draws"):
@@ -65,7 +55,3 @@ def _choose_translation(notes: DeltaGenerator) -> PathState:
     with place:
         word = draw(PathState.word, state, st.select_slider)
     return state.updated(word=word, temperature=temperature, draw=number)
-
-
-def _set_example() -> None:
-    set_field_value(PathState.english, read_widget("examples"))

@@ -62,10 +62,11 @@ def model_picture(state: PathState) -> dict[str, Any]:
             }
         )
         ends[sublayer.name] = len(stages) - 1
+    titles = _("Words"), _("Memory")
     frames = [
         {
             "open": name,
-            "title": _("Layer {layer}", layer=some[0].layer) if some[0].layer is not None else _frame_title(name),
+            "title": _("Layer {layer}", layer=some[0].layer) if some[0].layer is not None else titles[name == "memory"],
             "about": layer_title(name),
             "first": ends[some[0].name],
             "last": ends[some[-1].name],
@@ -255,7 +256,6 @@ def _panel(activation: Activation, head: int, entering: bool = False) -> dict[st
         "shape": dimensions(values.shape),
         "caption": _("What comes in, from the part before.") if entering else part_sentence(activation),
         "kind": activation.part if is_map else "vectors",
-        "of_head": activation.by_head,
         "rows": [visible(token) for token in activation.rows],
         "columns": [visible(token) for token in activation.columns],
         "cells": map_cells(values, activation.part) if is_map else cell_tints(values),
@@ -283,10 +283,6 @@ def _outside(sublayer: Sublayer) -> list[Activation]:
 def _sublayer_sources(sublayer: Sublayer) -> list[str]:
     """Returns the sublayers that this one reads; that which it adds to is the first."""
     return [one.sublayer for one in sorted(_outside(sublayer), key=lambda one: one.sublayer == "memory")]
-
-
-def _frame_title(name: str) -> str:
-    return _("Memory") if name == "memory" else _("Words")
 
 
 def _stage_caption(sublayer: Sublayer, mask: Mask, output: Activation) -> str:

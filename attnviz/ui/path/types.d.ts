@@ -73,7 +73,6 @@ export interface Panel {
   shape: string;
   caption: string;
   kind: "vectors" | "scores" | "weights";
-  of_head: boolean;
   rows: string[];
   columns: string[];
   cells: (number | null)[][];

@@ -14,7 +14,7 @@ from attnviz.formatting import number, visible
 from attnviz.language import _, plural
 from attnviz.lessons.checks import rows_quantities
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
-from attnviz.state.parts import by_title, help_text, parameter, title
+from attnviz.state.parts import help_text, parameter, title
 from attnviz.state.scores import ScoresState
 from attnviz.state.selection import Selection
 from attnviz.ui import presentation, quantities
@@ -40,7 +40,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     if not weights_by_name:
         st.error(plain(next(iter(refused.values()))))
         return
-    inputs = selection.layer.inputs
+    inputs = selection.inputs
     under = {f" under {name}": weights for name, weights in weights_by_name.items()}
     quantities.publish(partial(rows_quantities, inputs.key_tokens, under))
     query = plain(visible(inputs.query_tokens[pinned]))
@@ -60,12 +60,11 @@ def show(selection: Selection, pinned: int | None) -> None:
             with st.container(width="content", key=f"family-{parameter(family)}"):
                 st.markdown(f"#### {_(family.capitalize())}")
                 with st.container(horizontal=True):
-                    for name in map(title, kinds):
-                        bars = None
-                        if name in weights_by_name:
-                            heights = weights_by_name[name][keys]
-                            bars = row_bars(heights, tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0)
-                        _show_card(by_title(kinds)[name], bars, weights_by_name.get(name), refused.get(name, ""))
+                    for kind in kinds:
+                        weights, bars = weights_by_name.get(title(kind)), None
+                        if weights is not None:
+                            bars = row_bars(weights[keys], tokens, lowest=lowest * 1.05, highest=highest * 1.05 or 1.0)
+                        _show_card(kind, bars, weights, refused.get(title(kind), ""))
 
 
 def families() -> dict[str, list[type[Normalizer]]]:
@@ -89,7 +88,7 @@ def _show_magnification(selection: Selection, pinned: int) -> None:
     if not isinstance(selection.head, int):
         return  # the mean of several rows of weights is not the softmax of a row of scores
     (scores,) = normalized_rows(selection, pinned, [Identity()])[0].values()
-    tokens = [visible(token) for token in selection.layer.inputs.key_tokens]
+    tokens = [visible(token) for token in selection.inputs.key_tokens]
     scores = np.where(np.isnan(scores), -np.inf, scores)
     with st.container(key="magnification"):
         st.caption(plain(magnification_sentence(scores.tolist(), tokens)))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
 
 import streamlit as st
 
@@ -45,13 +44,9 @@ def show(selection: Selection, pinned: int | None) -> None:
     end = largest_weight([one.weights for one in maps.values()])
     if pinned is not None:
         under = {f" under {name}": one.weights[pinned] for name, one in maps.items()}
-        quantities.publish(partial(rows_quantities, selection.layer.inputs.key_tokens, under))
-
-    def toggle(row: int, column: int) -> None:
-        pinned_query.toggle(selection.query_names, row)
-
-    names = list(maps)
-    state = SimpleNamespace(similarity_names=names)
+        quantities.publish(partial(rows_quantities, selection.inputs.key_tokens, under))
+    names, toggle = list(maps), pinned_query.toggler(selection)
+    state = ScoresState.partial(similarities=scores)
     with controls:
         first, second = draw(ScoresState.difference_from, state), draw(ScoresState.difference_to, state)
     compared = (first, second) if first and second else ()

@@ -1,77 +1,52 @@
 """Controls of the Steps page: the example, its edits, the head and the query."""
 
-from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
-from attnviz.state.steps import StepsState, chosen_example, computed_steps, has_translator
-from attnviz.steps import (
-    FEWEST_WORDS,
-    MOST_WORDS,
-    Edits,
-    SentenceExample,
-    Steps,
-    StepsExample,
-    TranslatorExample,
-)
+from attnviz.state.steps import TRANSLATOR, StepsState
+from attnviz.steps import FEWEST_WORDS, MOST_WORDS
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.steps import edits
 
 EXAMPLE_FIELDS = StepsState.fields[: StepsState.fields.index(StepsState.edits)]
 
 
-@dataclass(frozen=True, eq=False)
-class StepsSelection:
-    """A computed example with its edits, and the selected head and query."""
-
-    example: StepsExample
-    edits: Edits
-    steps: Steps
-    head: int
-    row: int
-    problem: str  # why the chosen example cannot be shown; empty if it is the one that is
-
-
-def choose_steps(notes: DeltaGenerator) -> StepsSelection:
-    """Draws the controls in the sidebar; problems are shown in `notes`."""
+def choose_steps(notes: DeltaGenerator) -> tuple[StepsState, str]:
+    """Draws the controls in the sidebar; problems are shown in `notes`. Returns the state, and why the chosen example
+    cannot be shown; empty if it is the one that is."""
     with st.sidebar:
-        state = _choose_example()
+        values = _choose_example()
         place = st.container()
-    make = partial(chosen_example, state)
-    chosen_edits, lost = edits.linked_edits(make)
+    valid_edits, lost = edits.linked_edits(StepsState.partial(**values))
     if lost:
         notes.warning(plain(lost))
-    fallback = TranslatorExample() if has_translator(state) else SentenceExample()
+    is_translator = values["attention"] == TRANSLATOR
 
-    def computed(example: StepsExample, changes: Edits) -> tuple[StepsExample, Edits, Steps]:
-        return example, changes, computed_steps(example, changes)
+    def chosen() -> StepsState:
+        state = StepsState(**values, edits=valid_edits)
+        assert state.steps
+        return state
 
-    example, valid_edits, steps = cache.or_last_good(
-        "steps", type(fallback).__name__, lambda: computed(make(), chosen_edits), lambda: computed(fallback, {}), notes
-    )
+    def first() -> StepsState:
+        return StepsState(attention=TRANSLATOR) if is_translator else StepsState()
+
+    state = cache.or_last_good("steps", is_translator, chosen, first, notes)
     with place:
-        row = draw(StepsState.query, SimpleNamespace(example=example))
-    head = min(state.head_shown, steps.inputs.heads - 1)  # the last good example may have fewer
-    return StepsSelection(example, valid_edits, steps, head, row, edits.example_error(make, chosen_edits))
+        row = draw(StepsState.query, state)
+    head = min(values["head_shown"], state.steps.inputs.heads - 1)  # the last good example may have fewer
+    return state.updated(query=row, head_shown=head), edits.error_of(chosen)
 
 
-def show_query(example: StepsExample, row: int) -> None:
-    """Selects a query."""
-    state = SimpleNamespace(example=example)
-    if row in StepsState.query.options(state).values():
-        set_field_value(StepsState.query, row, state)
-
-
-def _choose_example() -> SimpleNamespace:
+def _choose_example() -> dict[str, Any]:
     """Draws the fields of an example that are offered; returns their values."""
-    state = SimpleNamespace()
+    values: dict[str, Any] = {}
     words = _("Use {fewest_words} to {most_words} words.", fewest_words=FEWEST_WORDS, most_words=MOST_WORDS)
     for field in EXAMPLE_FIELDS:
-        setattr(state, field.name, draw(field, state, **({"help": words} if field is StepsState.sentence else {})))
-    return state
+        options = {"help": words} if field is StepsState.sentence else {}
+        values[field.name] = draw(field, StepsState.partial(**values), **options)
+    return values

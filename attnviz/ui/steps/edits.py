@@ -4,21 +4,21 @@ from collections.abc import Callable
 
 from attnviz.language import _, plural
 from attnviz.state.steps import StepsState, computed_steps
-from attnviz.steps import Edits, Matrix, StepsExample, parse_edits
+from attnviz.steps import Edits, Matrix, parse_edits
 from attnviz.ui.field_widgets import draw_hidden, set_field_value
 from attnviz.ui.session_values import SessionValue
 
 PROBLEM = SessionValue("steps problem", str)  # why the last edit was refused
 
 
-def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
-    """Returns the edits in the link that fit the example, and a message about the others."""
+def linked_edits(state: StepsState) -> tuple[Edits, str]:
+    """Returns the edits in the link that fit the example of a state, and a message about the others."""
     try:
         edits = parse_edits(draw_hidden(StepsState.edits))
     except ValueError as problem:
         return {}, _("The numbers written by hand are left out. {problem}", problem=problem)
     try:
-        matrices = computed_steps(make(), {}).matrices
+        matrices = computed_steps(state.example, {}).matrices
     except ValueError:  # which the page shows
         return {}, ""
     valid = {
@@ -33,25 +33,25 @@ def linked_edits(make: Callable[[], StepsExample]) -> tuple[Edits, str]:
     ) if lost else ""
 
 
-def example_error(make: Callable[[], StepsExample], edits: Edits) -> str:
-    """Returns why the example cannot be shown; empty if it can."""
+def error_of(make: Callable[[], StepsState]) -> str:
+    """Returns why a state cannot be made; empty if it can."""
     try:
-        computed_steps(make(), edits)
+        make()
     except ValueError as problem:
         return str(problem)
     return ""
 
 
-def edit_number(example: StepsExample, edits: Edits, matrix: str, row: int, column: int, text: str) -> None:
+def edit_number(state: StepsState, matrix: str, row: int, column: int, text: str) -> None:
     """Edits a number; an empty text removes the edit. Stores the edits in the link, or the reason of a refusal in
     PROBLEM."""
-    new_edits = {name: dict(cells) for name, cells in edits.items()}
+    new_edits = {name: dict(cells) for name, cells in state.edits.items()}
     try:
         if text:
             new_edits.setdefault(matrix, {})[row, column] = float(text)
         else:
             new_edits.get(matrix, {}).pop((row, column), None)
-        computed_steps(example, new_edits)
+        computed_steps(state.example, new_edits)
     except ValueError as problem:
         PROBLEM.set(str(problem))
     else:

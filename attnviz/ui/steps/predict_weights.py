@@ -4,15 +4,15 @@ import streamlit as st
 
 from attnviz.formatting import fixed, visible
 from attnviz.language import _
+from attnviz.state.steps import StepsState
 from attnviz.ui import prediction_form
 from attnviz.ui.html import Markup, element, table
-from attnviz.ui.steps.controls import StepsSelection
 
 
-def show(selection: StepsSelection) -> None:
+def show(state: StepsState) -> None:
     """Draws the scores of one query, from which the reader predicts its weights."""
-    inputs, head, row = selection.steps.inputs, selection.head, selection.row
-    attention = selection.steps.mechanism(inputs, heads=[head], rows=[row])
+    inputs, head, row = state.steps.inputs, state.head_shown, state.query
+    attention = state.steps.mechanism(inputs, heads=[head], rows=[row])
     scores = [fixed(float(score)) if score.isfinite() else _("masked") for score in attention.scores[0, 0]]
     query = inputs.query_tokens[row]
     question = Markup(_("These are the scores of {query}, before the softmax. What will its weights be?"))

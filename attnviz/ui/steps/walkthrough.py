@@ -6,17 +6,16 @@ import streamlit as st
 
 from attnviz.formatting import visible
 from attnviz.language import N_, _
-from attnviz.lessons.checks import row_quantities
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.state.steps import StepsState
 from attnviz.steps import Matrix, TranslatorExample, format_edits
 from attnviz.translator.encoder_decoder import HEADS
 from attnviz.ui import cache, html, quantities
-from attnviz.ui.field_widgets import draw_hidden, set_field_value
+from attnviz.ui.field_widgets import choose_option, draw_hidden, set_field_value
 from attnviz.ui.head_links import several_heads_address
 from attnviz.ui.matrices import Stage, as_json, matrices
-from attnviz.ui.steps.controls import StepsSelection, show_query
 from attnviz.ui.steps.edits import PROBLEM, edit_number
+from attnviz.views.steps import steps as view
 
 TITLES = {
     "vectors": N_("Vectors"),
@@ -39,34 +38,33 @@ SIMILARITY: dict[type[Score], str] = {
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def show(selection: StepsSelection) -> None:
+def show(state: StepsState, problem: str) -> None:
     """Draws the matrices of one head; a problem is shown instead of a formula."""
-    steps, head = selection.steps, selection.head
+    steps, head, row = state.steps, state.head_shown, state.query
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
     step_matrices = steps.for_head(head)
     stage = draw_hidden(StepsState.stage)
     several = heads > 1
-    weights = steps.matrices[f"weights{head}"].values[selection.row].numpy()
-    quantities.publish(partial(row_quantities, keys, weights), visible(tokens[selection.row]))
+    quantities.publish(lambda: view(state).quantities, visible(tokens[row]))
     matrices(
         cache.once(
             lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in step_matrices],
-            "matrices", selection.example, format_edits(selection.edits), head,
+            "matrices", state.example, format_edits(state.edits), head,
         ),
-        tuple(_stage(name, selection, step_matrices) for name in steps.stages),
+        tuple(_stage(name, state, step_matrices) for name in steps.stages),
         "matrices",
         stage=stage if stage in steps.stages else steps.stages[0],
-        row=selection.row,
+        row=row,
         head_name=_("head{index} =", index=_index(head)) if several else "",
         concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
-        problem=PROBLEM.pop() or selection.problem,
+        problem=PROBLEM.pop() or problem,
         on_stage=lambda name: set_field_value(StepsState.stage, "" if name == steps.stages[0] else name),
-        on_query=partial(show_query, selection.example),
-        on_edit=partial(edit_number, selection.example, selection.edits),
+        on_query=partial(choose_option, StepsState.query, state=state),
+        on_edit=partial(edit_number, state),
         on_undo=partial(set_field_value, StepsState.edits, {}),
     )  # fmt: skip
-    if isinstance(selection.example, TranslatorExample):
-        st.html(html.element("p", _rest_of_the_layer(selection.example)))
+    if isinstance(state.example, TranslatorExample):
+        st.html(html.element("p", _rest_of_the_layer(state.example)))
 
 
 def _rest_of_the_layer(example: TranslatorExample) -> html.Markup:
@@ -80,16 +78,16 @@ def _rest_of_the_layer(example: TranslatorExample) -> html.Markup:
     return html.Markup(sentence).format(heads=HEADS, link=link)
 
 
-def _stage(name: str, selection: StepsSelection, step_matrices: tuple[Matrix, ...]) -> Stage:
+def _stage(name: str, state: StepsState, step_matrices: tuple[Matrix, ...]) -> Stage:
     """Returns a stage with its sentence, and the cell whose formula is shown: that of the largest weight."""
-    steps, head, row = selection.steps, selection.head, selection.row
+    steps, head, row = state.steps, state.head_shown, state.query
     heads, d_k = len(steps.inputs.key), steps.inputs.key.shape[-1]
     query = visible(steps.inputs.query_tokens[row])
     weights = steps.matrices[f"weights{head}"].values[row]
     best, *others = weights.argsort(descending=True, stable=True).tolist()
     key = visible(steps.inputs.key_tokens[best])
     sentences = {
-        "vectors": selection.example.origin,
+        "vectors": state.example.origin,
         "similarity": _(
             "How similar are the query of “{query}” and each key? {similarity}",
             query=query,

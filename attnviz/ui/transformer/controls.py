@@ -1,13 +1,12 @@
 """Controls of the Transformer page: the translator, a head of each use, and the sentence."""
 
 import secrets
-from types import SimpleNamespace
 
 import streamlit as st
 
 from attnviz.language import N_, _
 from attnviz.state.transformer import HEAD_FIELDS, TransformerState
-from attnviz.translator import EXAMPLES, generate_sentences, load, tokenize
+from attnviz.translator import EXAMPLES, generate_sentences, tokenize
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -21,8 +20,7 @@ from attnviz.translator.lexicon import (
     VERBS,
 )
 from attnviz.ui import cache, html, presentation
-from attnviz.ui.field_widgets import draw, set_field_value
-from attnviz.ui.session_values import read_widget
+from attnviz.ui.field_widgets import copy_value, draw, set_field_value
 
 KINDS = {
     "person": N_("People"),
@@ -49,8 +47,8 @@ def choose_sentence() -> tuple[TransformerState, bool]:
 
 def choose_heads(variant: str) -> dict[str, int]:
     """Draws a menu of heads for each use; returns the selected heads, by their fields."""
-    trained = SimpleNamespace(translator=load(variant))
-    return {field.name: draw(field, trained) for field in HEAD_FIELDS.values()}
+    state = TransformerState.partial(similarity=variant)
+    return {field.name: draw(field, state) for field in HEAD_FIELDS.values()}
 
 
 def _choose_sentence() -> str:
@@ -58,7 +56,9 @@ def _choose_sentence() -> str:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="sentence"):
         with presentation.control("english", width=460):
             text = draw(TransformerState.english)
-        st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=_take_example)
+        st.menu_button(
+            _("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(TransformerState.english, "examples")
+        )
         st.button(
             _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,
             help=_("One of those that were kept apart for testing: it was never trained on."),
@@ -66,10 +66,6 @@ def _choose_sentence() -> str:
         with st.popover(_("Known words ({count})", count=len(ENGLISH)), type="tertiary"):
             st.html(vocabulary())
     return text
-
-
-def _take_example() -> None:
-    set_field_value(TransformerState.english, read_widget("examples"))
 
 
 def _draw_sentence() -> None:

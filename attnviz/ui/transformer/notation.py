@@ -93,9 +93,8 @@ def show(state: TransformerState) -> None:
     with st.container(key="notation"):
         left, right = st.columns([2, 3], gap="large")
         with left:
-            st.markdown(
-                _("**{use}**, layer {number}", use=_(USES[use]), number=number)
-            )  # its menus are not seen in a presentation
+            # Its menus are not seen in a presentation.
+            st.markdown(_("**{use}**, layer {number}", use=_(USES[use]), number=number))
             st.latex(formulas(this), width="content")
             st.markdown(compare_with_paper(translator, this))
         with right:
@@ -216,7 +215,7 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
         product = html.element("div", *parts, class_="attnviz-row attnviz-tensors")
         return html.note(sentence) + product
 
-    sub, sup, opened, closed = partial(html.element, "sub"), partial(html.element, "sup"), *map(_bracket, "()")
+    sub, sup, bracket = (partial(html.element, name) for name in ("sub", "sup", "em"))
     query, memory = SYMBOLS[this.use]
     heads = this.layer.inputs.heads
     scores = [box("query", "Q"), box("key", "K", sup("T"), transposed=True)]
@@ -237,7 +236,7 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
             made,
             *(box("vectors", query, kind="vectors"), weight, "=", box("query", "Q")),
         ),
-        line(_("Weights"), "softmax", opened, *scores, masked, closed, "=", box("weights", "A")),
+        line(_("Weights"), "softmax", bracket("("), *scores, masked, bracket(")"), "=", box("weights", "A")),
         line(
             _("Values, by their weights"), box("weights", "A"), box("value", "V"), "=", box("output", "head", sub("i"))
         ),
@@ -248,10 +247,6 @@ def product_diagram(this: AttentionLayer, tensors: Mapping[str, NamedTensor]) ->
         ),
     )
     return html.join(lines)
-
-
-def _bracket(text: str) -> html.Markup:
-    return html.element("em", text)
 
 
 def symbol_legend(this: AttentionLayer, translation: Translation, head: int) -> str:

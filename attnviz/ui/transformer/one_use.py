@@ -1,6 +1,7 @@
 """The maps of one use of attention: the mosaic of its heads, and the heatmap of one head."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,29 +22,22 @@ TRUE = N_("“{query}” gives {weight} of its attention to “{key}”, which t
 NOT_YET = N_("“{query}” comes in a later step.")
 
 
-def choose_head(use: Use, head: int) -> None:
-    """Selects a head in the menu of a use."""
-    set_field_value(HEAD_FIELDS[use], head)
-
-
 def show_heads(
     maps: Maps,
     key: str,
     *,
     chosen: int | None,
-    on_open: Callable[[int], None],
+    on_open: Callable[[int], None] | None = None,
     largest: float = 1.0,
     labels: Sequence[str] = (),
-    names: Sequence[str] = (),
 ) -> None:
-    """Draws all heads as thumbnails under `key`, with a frame around the chosen one; a click on a head calls `on_open`.
-
-    `labels` are shown above the heads, `names` under the pointer.
-    """
+    """Draws all heads as thumbnails under `key`, with a frame around the chosen one and `labels` above them. A click on
+    a head calls `on_open`, by default to select it in the menu of the use."""
+    names = [option_name(name) for name in HEAD_NAMES]
     picture = mosaic(
         maps.weights,
         columns=HEADS,
-        names=names or [*map(option_name, HEAD_NAMES)],
+        names=[": ".join(both) for both in zip(names, labels, strict=True)] if labels else names,
         row_names=[str(layer) for layer in range(LAYERS)],
         column_names=[str(head) for head in range(HEADS)],
         labels=labels,
@@ -56,7 +50,7 @@ def show_heads(
     def open_at(row: int, column: int) -> None:
         head = picture.spec.head_at(row, column)
         if head is not None:
-            on_open(head)
+            (on_open or partial(set_field_value, HEAD_FIELDS[maps.use]))(head)
 
     words = {"label": _("Heads of {inline}", inline=_inline(maps.use)), "hint": _("Click a head to open it.")}
     chart(picture.with_about(**words), key, height=300, on_click=open_at)

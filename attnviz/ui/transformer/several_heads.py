@@ -47,7 +47,7 @@ def show(state: TransformerState) -> None:
     use = draw(TransformerState.heads_of, state, st.segmented_control, label_visibility="collapsed")
     ablations = head_ablations(state, use)
     quantities.publish(lambda: ablation_quantities(translation, ablations))
-    row = _row(state, use)
+    row, rows = _row(state, use), translation.english if use == "encoder" else translation.decoder_rows
     st.html(html.summary(ablation_verdict(translation, ablations), role="status"))
     st.html(_table(state, use, row, ablations))
     about = _("Two heads, Concat and Wᴼ in numbers that are few enough to be read")
@@ -58,7 +58,7 @@ def show(state: TransformerState) -> None:
             heads=HEADS,
             d=D_V,
             width=D_MODEL,
-            row=plain(visible(_row_names(translation, use)[row])),
+            row=plain(visible(rows[row])),
             sentences=TEST_SENTENCES,
         )
     )
@@ -88,10 +88,6 @@ def _row(state: TransformerState, use: Use) -> int:
         return step
     words = (translation.alignment or ())[step : step + 1]
     return words[0][0] if words else min(step, len(translation.english) - 1)
-
-
-def _row_names(translation: Translation, use: Use) -> tuple[str, ...]:
-    return translation.english if use == "encoder" else translation.decoder_rows
 
 
 def _table(state: TransformerState, use: Use, row: int, ablations: tuple[HeadAblation, ...]) -> Markup:

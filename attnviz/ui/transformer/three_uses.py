@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from attnviz.formatting import percent, visible
-from attnviz.language import N_, _, in_sentence, option_name
+from attnviz.language import N_, _, in_sentence
 from attnviz.state.transformer import HEAD_NAMES, TransformerState, agreement, first_head
 from attnviz.translator import Translation, Translator
 from attnviz.translator.encoder_decoder import USES, Use
@@ -70,18 +70,8 @@ def _show_use(use: Use, state: TransformerState, row: int | None) -> None:
     head = state.heads[use]
     st.markdown(f"**{_(USES[use])}**, {in_sentence(HEAD_NAMES[head])}  \n{_(EXPLANATIONS[use])}")
     step_maps = use_maps(translation, use, step)
-    shares = [percent(share, 2) for share in agreement(translator)] if use == "cross" else [""] * len(HEAD_NAMES)
-    one_use.show_heads(
-        step_maps,
-        f"{use}-heads",
-        chosen=head,
-        on_open=partial(one_use.choose_head, use),
-        labels=shares,
-        names=[
-            f"{option_name(name)}: {share}" if share else option_name(name)
-            for name, share in zip(HEAD_NAMES, shares, strict=True)
-        ],
-    )
+    shares = [percent(share, 2) for share in agreement(translator)] if use == "cross" else []
+    one_use.show_heads(step_maps, f"{use}-heads", chosen=head, labels=shares)
     one_use.show_head(
         step_maps,
         f"{use}-map",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
-from types import SimpleNamespace
 
 import numpy as np
 import streamlit as st
@@ -41,6 +40,15 @@ UNKNOWN = N_(
     "alignment. The maps are made with teacher forcing: the decoder is given the French words "
     "above."
 )
+
+
+class _TrainedState(TransformerState):
+    """A state whose training is known, also if it is one of this session."""
+
+    @property
+    def history(self) -> TrainingHistory:
+        trained: TrainingHistory = self.values["trained"]
+        return trained
 
 
 def show(state: TransformerState) -> None:
@@ -87,7 +95,7 @@ def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
 
 def _checkpoint(history: TrainingHistory, kind: str) -> Checkpoint:
     """Draws a slider of checkpoints; returns the chosen one."""
-    state = SimpleNamespace(tab=FORMS, training=kind, history=history)
+    state = _TrainedState.partial(tab=FORMS, training=kind, trained=history)
     field = TransformerState.training_step if kind == SHIPPED else TransformerState.trained_step
     if kind == HERE and training.has_ended():
         set_field_value(field, field.opening(state), state)  # not a step that was chosen in another one

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -90,8 +89,7 @@ def _choose(state: TransformerState) -> tuple[TransformerState, list[str]]:
             values["change"] = use
         with tab:
             *columns, ablation_column = st.columns(4, gap="medium")
-            parts = intervention_widgets.draw_parts(PART_FIELDS[use], columns, refused)
-            values |= {field.name: part for field, part in zip(PART_FIELDS[use], parts, strict=True)}
+            values |= intervention_widgets.draw_parts(PART_FIELDS[use], columns, refused)
             with ablation_column:
                 for i, field in enumerate(ABLATED_FIELDS[use]):
                     label = _(field.label, layer=i)
@@ -113,8 +111,7 @@ def _show_maps(state: TransformerState, changed: TransformerState, use: Use, ste
 
     def draw_heads(side: int) -> str:
         st.markdown(f"**{_(SIDES[side])}**")
-        on_open = partial(one_use.choose_head, use)
-        one_use.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end, on_open=on_open)
+        one_use.show_heads(both_maps[side], f"{KEYS[side]}-heads", chosen=head, largest=end)
         return ""
 
     def draw_map(side: int) -> str:
