@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnviz.inputs import MapAxes
-from attnviz.language import _
+from attnviz.language import value_error
 
 MOST, LONGEST = 8, 24  # bookmarks, and characters of a name
 BETWEEN = "~"  # bookmarks; not in a name
@@ -41,14 +41,14 @@ def parse_bookmarks(text: str) -> tuple[Bookmark, ...]:
     marks = []
     for entry in entries:
         if entry is None or bookmark_name(entry[6]) != entry[6]:
-            raise ValueError(_("This is no list of bookmarks."))
+            raise value_error("This is no list of bookmarks.")
         first_query, last_query, first_key, last_key = map(int, entry.groups()[:4])
         if first_query > last_query or first_key > last_key:
-            raise ValueError(_("A bookmark ends before it begins."))
+            raise value_error("A bookmark ends before it begins.")
         pinned = int(entry[5]) if entry[5] else None
         marks.append(Bookmark(entry[6], (first_query, last_query), (first_key, last_key), pinned))
     if len(marks) > MOST or len({mark.name for mark in marks}) < len(marks):
-        raise ValueError(_("There are more than {most} bookmarks, or two of one name.", most=MOST))
+        raise value_error("There are more than {most} bookmarks, or two of one name.", most=MOST)
     return tuple(marks)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar, get_args, overload
 
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import OptionName, _, option_name, option_with_name
+from attnviz.language import OptionName, _, option_name, option_with_name, value_error
 from attnviz.state.parts import by_title, field_key, fits_widgets, settings, title, whole_numbers
 
 T = TypeVar("T")
@@ -285,7 +285,7 @@ class PartField(Field[T]):
     def write(self, state: Any, value: T) -> Iterator[tuple[str, str]]:
         kind = type(value)
         if kind not in self.menu.values() or not fits_widgets(value):
-            raise ValueError(_("{value} cannot be written into a link.", value=value))
+            raise value_error("{value} cannot be written into a link.", value=value)
         if kind is not type(self.opening(state)):
             yield self.parameter, title(kind)
         yield from write_settings(self, value, self.start(state, kind))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
-from attnviz.language import N_, _, option_name
+from attnviz.language import N_, _, option_name, value_error
 from attnviz.masks import GROUPS, Mask
 
 T = TypeVar("T")
@@ -71,31 +71,25 @@ def whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int,
     most, least, largest = about["many"], about["min"], about["max"]
     wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)
     if wrong is not None:
-        raise ValueError(
-            _(
-                "{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none.",
-                label=label,
-                wrong=wrong,
-            )
+        raise value_error(
+            "{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none.",
+            label=label,
+            wrong=wrong,
         )
     if len(words) > most:
-        raise ValueError(
-            _(
-                "{label}: at most {most} numbers are expected; there are {count}.",
-                label=label,
-                most=most,
-                count=len(words),
-            )
+        raise value_error(
+            "{label}: at most {most} numbers are expected; there are {count}.",
+            label=label,
+            most=most,
+            count=len(words),
         )
     if outside := [word for word in words if not least <= int(word) <= largest]:
-        raise ValueError(
-            _(
-                "{label}: numbers from {least} to {largest} are expected; it has {outside}.",
-                label=label,
-                least=least,
-                largest=largest,
-                outside=outside[0],
-            )
+        raise value_error(
+            "{label}: numbers from {least} to {largest} are expected; it has {outside}.",
+            label=label,
+            least=least,
+            largest=largest,
+            outside=outside[0],
         )
     return tuple(map(int, words))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attnviz.formatting import grouped
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.sources.upload import File
 from attnviz.state.fields import Field, LinkReader, TextField
 
@@ -33,7 +33,7 @@ class FileField(Field[File | None]):
         return None
 
     def write(self, state: Any, value: File | None) -> Iterator[tuple[str, str]]:
-        raise ValueError(_(FILE_NOT_LINKED))
+        raise value_error(FILE_NOT_LINKED)
 
 
 def text_note(*texts: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.layer import Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy
@@ -34,7 +34,7 @@ class SourceField(PartField[Source]):
 
     def write(self, state: Any, value: Source) -> Iterator[tuple[str, str]]:
         if any(getattr(value, one.name) != one.default for one in fields(value) if not one.metadata):  # type: ignore[arg-type]
-            raise ValueError(_("{value} cannot be written into a link.", value=value))
+            raise value_error("{value} cannot be written into a link.", value=value)
         yield from super().write(state, value)
 
 
@@ -69,7 +69,7 @@ def source_layers(source: Source) -> Sequence[Layer]:
     """Returns the layers of a source. Raises ValueError if there are none."""
     made = result_cache().layers(source)
     if not made:
-        raise ValueError(_("This trace has no layers yet. Wait until its capture has written one."))
+        raise value_error("This trace has no layers yet. Wait until its capture has written one.")
     return made
 
 

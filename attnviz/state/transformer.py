@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attnviz.formatting import grouped, numbered_tokens
-from attnviz.language import N_, _, current_language, in_sentence, language, option_name
+from attnviz.language import N_, current_language, in_sentence, language, option_name, value_error
 from attnviz.layer import head_option
 from attnviz.masks import Causal, Full, Mask
 from attnviz.models.interventions import Intervention
@@ -195,7 +195,7 @@ class TransformerState(State):
     def history(self) -> TrainingHistory:
         """The training that is shown. Raises ValueError for one of a session."""
         if self.training == HERE:
-            raise ValueError(_("A training in this session is not in the link. Choose “Saved training”."))
+            raise value_error("A training in this session is not in the link. Choose “Saved training”.")
         return shipped_history()
 
     def _translated(self, interventions: tuple[Intervention, ...]) -> Translation:

@@ -7,7 +7,7 @@ import numpy as np
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
 from attnviz.analysis.work import heads_work
 from attnviz.classroom.question import Question, head_question
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.state.selection import Selection
 from attnviz.turns import is_heavy
 from attnviz.ui import cache
@@ -32,7 +32,7 @@ def _question(selection: Selection, name: str, metric: HeadMetric) -> Question:
     layers = selection.layers
     work = heads_work(layers)
     if is_heavy(work):
-        raise ValueError(_("The metrics of all heads take too long."))
+        raise value_error("The metrics of all heads take too long.")
     metrics = cache.once(
         lambda: head_metrics(layers, metrics=[*QUESTIONS.values()]),
         *("head questions", selection.source, [layer.mechanism for layer in layers]),

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import streamlit as st
 
-from attnviz.language import N_, _
+from attnviz.language import N_, value_error
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
 from attnviz.server.addresses import address
@@ -126,7 +126,7 @@ def restore(draft: Draft) -> None:
 def session_text() -> str:
     """Returns the text of the draft. Raises ValueError if this session has none."""
     if (draft := current()) is None:
-        raise ValueError(_(NOT_HERE))
+        raise value_error(NOT_HERE)
     return draft.text
 
 

@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.classroom.question import lesson_question
 from attnviz.formatting import enumeration
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
@@ -47,8 +47,8 @@ def find_lesson(name: str) -> Lesson:
         return parse_lesson(name, lesson_draft.session_text())
     if name.startswith(IN_LINK):
         return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
-    raise ValueError(
-        _("There is no lesson “{name}”. There are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons]))
+    raise value_error(
+        "There is no lesson “{name}”. There are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons])
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.layer import Layer
 from attnviz.models import minilm
 from attnviz.server.page_runs import PageEnd
@@ -78,7 +78,7 @@ def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]
     """Returns a source with its layers. Raises ValueError if there are none, or if they are long and may not be."""
     layers = source_layers(source)
     if not long and any(is_long(layer.inputs) for layer in layers):
-        raise ValueError(_("This text is too long for this page. Open it on Explore, which shows long maps in parts."))
+        raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
     return source, layers
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from attnviz.analysis.needle import find_passage
 from attnviz.analysis.work import check_heads
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.sources import Model
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
@@ -31,7 +31,7 @@ class HaystackLayers:
         name = selection.layer.name
         index = next((i for i, layer in enumerate(self.layers) if layer.name == name), None)
         if index is None:
-            raise ValueError(_("The text does not attend to itself in {name}. Open a head of the table.", name=name))
+            raise value_error("The text does not attend to itself in {name}. Open a head of the table.", name=name)
         return replace(selection, source=self.source, layers=self.layers, index=index, viewport=WHOLE)
 
 
@@ -39,18 +39,13 @@ def most_words(source: Model) -> int:
     """Returns the number of words that a haystack for a model may have. Raises ValueError if it reads too few."""
     model = source.model()
     if model.modality != "text":
-        raise ValueError(
-            _("A needle is hidden in a text, and this model sees pictures. Choose a model that reads text.")
-        )
+        raise value_error("A needle is hidden in a text, and this model sees pictures. Choose a model that reads text.")
     most = min(MOST_WORDS, int(model.limit * WORDS_A_TOKEN)) // STEP * STEP
     if most <= LEAST_WORDS:
-        raise ValueError(
-            _(
-                "{name} reads at most {limit} tokens, too few for a text with a fact hidden in it. "
-                "Choose another model.",
-                name=model.name,
-                limit=grouped(model.limit),
-            )
+        raise value_error(
+            "{name} reads at most {limit} tokens, too few for a text with a fact hidden in it. Choose another model.",
+            name=model.name,
+            limit=grouped(model.limit),
         )
     return most
 

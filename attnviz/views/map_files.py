@@ -13,7 +13,7 @@ from jaxtyping import Float
 from attnviz.figures import themed
 from attnviz.figures.sentences import escaped
 from attnviz.formatting import quoted, spreadsheet_cell
-from attnviz.language import _
+from attnviz.language import value_error
 
 SYMBOLS = "−√"  # in the font of symbols, which every PDF has beside that of Western letters
 
@@ -49,11 +49,11 @@ def as_pdf(svg: str) -> bytes:
         from reportlab.graphics import renderPDF
         from svglib.svglib import svg2rlg
     except ImportError as error:
-        raise ValueError(_("PDF files need svglib. Install it with: pip install svglib")) from error
+        raise value_error("PDF files need svglib. Install it with: pip install svglib") from error
     missing = next((letter for letter in svg if letter not in SYMBOLS and not _is_western(letter)), None)
     if missing:
-        raise ValueError(
-            _("The standard fonts of PDF files have no {letter}. Save the picture as .svg.", letter=quoted(missing))
+        raise value_error(
+            "The standard fonts of PDF files have no {letter}. Save the picture as .svg.", letter=quoted(missing)
         )
     content: bytes = renderPDF.drawToString(svg2rlg(io.StringIO(svg)))
     return content

@@ -15,7 +15,7 @@ from attnviz.figures import heatmap
 from attnviz.figures.bars import row_bars
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.state.color_range import ColorRange, largest_weight
 from attnviz.views.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
@@ -98,12 +98,10 @@ class PageView:
             ".csv": self._csv,
         }
         if path.suffix not in writers:
-            raise ValueError(
-                _(
-                    "{name} has no ending that can be written; expected is one of {endings}.",
-                    name=quoted(path.name),
-                    endings=enumeration([*writers]),
-                )
+            raise value_error(
+                "{name} has no ending that can be written; expected is one of {endings}.",
+                name=quoted(path.name),
+                endings=enumeration([*writers]),
             )
         content = writers[path.suffix]()
         write_whole(path, content.encode() if isinstance(content, str) else content)
@@ -114,13 +112,13 @@ class PageView:
     def _npz(self) -> bytes:
         first = self.maps[0]
         if any(panel.weights.shape != first.weights.shape for panel in self.maps):
-            raise ValueError(_("These panels have different sizes. Save them as .svg or .html."))
+            raise value_error("These panels have different sizes. Save them as .svg or .html.")
         return as_npz(np.stack([panel.weights for panel in self.maps]), first.query_tokens, first.key_tokens)
 
     def _csv(self) -> bytes:
         if len(self.maps) > 1:
-            raise ValueError(
-                _("A CSV file has one map, and this view has {count}. Save them as .npz.", count=len(self.maps))
+            raise value_error(
+                "A CSV file has one map, and this view has {count}. Save them as .npz.", count=len(self.maps)
             )
         panel = self.maps[0]
         return as_csv(panel.weights, panel.query_tokens, panel.key_tokens)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import _
+from attnviz.language import value_error
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
 from attnviz.result_cache import result_cache
@@ -46,12 +46,10 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
     """Returns the state of a page that the parameters of a link open. Raises ValueError for a page that has none."""
     if page not in PAGES:
-        raise ValueError(
-            _(
-                "{page} is not a page with a view; expected is one of {pages}.",
-                page=quoted(page),
-                pages=enumeration([*PAGES]),
-            )
+        raise value_error(
+            "{page} is not a page with a view; expected is one of {pages}.",
+            page=quoted(page),
+            pages=enumeration([*PAGES]),
         )
     return PAGES[page][0].read(link)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.formatting import quoted
-from attnviz.language import N_, _, in_sentence
+from attnviz.language import N_, _, in_sentence, value_error
 from attnviz.path import Activation, Sublayer
 from attnviz.path.activation import layer_name
 from attnviz.state.color_range import ColorRange
@@ -35,10 +35,8 @@ def path(state: PathState) -> PageView:
         for head in heads
     ]
     if not panels:
-        raise ValueError(
-            _("{name} has no weights of attention. Open a layer with attention, such as {example}.",
-              name=quoted(name), example=quoted("encoder 0"))
-        )  # fmt: skip
+        raise value_error("{name} has no weights of attention. Open a layer with attention, such as {example}.",
+              name=quoted(name), example=quoted("encoder 0"))  # fmt: skip
     return PageView(tuple(panels), {}, colors=ColorRange.ONE)
 
 

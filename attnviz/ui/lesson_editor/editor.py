@@ -8,7 +8,7 @@ import re
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import ENGLISH, N_, _, current_language, plural
+from attnviz.language import ENGLISH, N_, _, current_language, plural, value_error
 from attnviz.lessons.lesson_files import LARGEST, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
@@ -88,7 +88,7 @@ def _opened_text(name: str) -> str:
         return text_in_link(name)
     files = {lesson.name: lesson for lesson in shipped_lessons()[0]}
     if name not in files:
-        raise ValueError(_("There is no lesson “{name}” to copy.", name=f"{name:.60}"))
+        raise value_error("There is no lesson “{name}” to copy.", name=f"{name:.60}")
     return lesson_text(files[name])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.language import _, value_error
 from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.state.lookup import EXAMPLE, LookupState
 from attnviz.ui.field_widgets import field_text, set_field_value
@@ -84,7 +84,7 @@ def edit_rows() -> Dictionary:
 def _entry(row: dict) -> Entry:
     missing = [name for name, value in row.items() if pd.isna(value)]
     if missing:
-        raise ValueError(
-            _("Every row needs a word, a key and a value; one has no {missing}. Fill it in.", missing=_(missing[0]))
+        raise value_error(
+            "Every row needs a word, a key and a value; one has no {missing}. Fill it in.", missing=_(missing[0])
         )
     return Entry(str(row["word"]).strip(), *(round(float(row[name]), 4) for name in ("x", "y", "value")))

@@ -12,7 +12,7 @@ from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
-from attnviz.language import N_, _
+from attnviz.language import N_, _, value_error
 from attnviz.state.masks import MOST_LAYERS, SIDES, MasksState
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
@@ -47,11 +47,9 @@ def show(pair: MaskPair) -> None:
 def _read_pattern(text: str) -> str:
     """Returns the sides of the layers, one letter each; empty if there is no pattern, or it is of one layer."""
     if wrong := re.search(rf"[^{''.join(SIDES)}\s,]", text, re.IGNORECASE):
-        raise ValueError(
-            _(
-                "A pattern is made of the letters A and B, such as AAAAAB; it has {wrong}. Delete that.",
-                wrong=quoted(wrong[0]),
-            )
+        raise value_error(
+            "A pattern is made of the letters A and B, such as AAAAAB; it has {wrong}. Delete that.",
+            wrong=quoted(wrong[0]),
         )
     pattern = re.sub(r"[\s,]", "", text).upper()
     return pattern if len(pattern) > 1 else ""

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from attnviz.analysis.head_metrics import Excluded, HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
 from attnviz.formatting import grouped, number
-from attnviz.language import _, plural
+from attnviz.language import _, plural, value_error
 from attnviz.layer import Layer, head_name
 from attnviz.state.models import ModelSelection, offered_metrics
 from attnviz.ui import cache
@@ -73,7 +73,7 @@ def metrics_of_random_tokens(selection: ModelSelection, excluded: Excluded) -> M
         tables = []
         for trace in map(source.model().layers_of_random_tokens, SEEDS):
             if [layer.id for layer in trace] != ids:
-                raise ValueError(_("The layers of {name} are others on random tokens.", name=source.model().name))
+                raise value_error("The layers of {name} are others on random tokens.", name=source.model().name)
             tables.append(head_metrics(trace, excluded_queries=excluded, excluded_keys=excluded))
         return HeadMetricTable.mean(tables)
 
