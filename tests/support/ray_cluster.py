@@ -1,11 +1,14 @@
 """A Ray cluster of several nodes on this machine."""
 
+import inspect
 import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from attnviz.analysis.ray_engine import connect
 
@@ -26,11 +29,12 @@ def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[An
 
     del os.environ["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"]
     sizes = {"object_store_memory": object_store_memory}
-    cluster = Cluster(
-        initialize_head=True, head_node_args=sizes | ports() | {"num_cpus": 0, "include_dashboard": False}
-    )
-    for _ in range(nodes):
-        cluster.add_node(num_cpus=1, **sizes, **ports())
+    with without_dashboard_agents():
+        cluster = Cluster(
+            initialize_head=True, head_node_args=sizes | ports() | {"num_cpus": 0, "include_dashboard": False}
+        )
+        for _ in range(nodes):
+            cluster.add_node(num_cpus=1, **sizes, **ports())
     connect(cluster.address)
     deadline = time.monotonic() + 180
     while ray.cluster_resources().get("CPU") != nodes:  # which are known a little later
@@ -51,3 +55,20 @@ def ports() -> dict[str, int]:
         for one in sockets:
             one.bind(("", 0))
         return dict(zip(PORTS, (one.getsockname()[1] for one in sockets), strict=True))
+
+
+@contextmanager
+def without_dashboard_agents() -> Iterator[None]:
+    """Nodes that start meanwhile do not wait for the agents of the dashboard, which is not installed: a node would end
+    if its agent did not write this after 15 seconds, and on a busy machine its imports take longer."""
+    from ray._private import services
+
+    start = services.start_raylet
+
+    def start_raylet(*args: Any, **options: Any) -> Any:
+        given = inspect.signature(start).bind(*args, **options).arguments
+        Path(given["session_dir"], f"dashboard_agent_listen_port_{given['node_id']}").write_text("-1")
+        return start(*args, **options)
+
+    with mock.patch.object(services, "start_raylet", start_raylet):
+        yield
