@@ -30,6 +30,7 @@ from docs.tools.translations import (
 IN_SCRIPTS = re.compile(
     r"[\[{#*=<]|script, style|:is|:not|class-|path-|network-|matrices-|attnviz-|Helvetica|no canvas|did not load|font-"
 )
+FUNCTIONS = ("_", "plural", "value_error")  # with messages whose values are arguments
 OTHERS = [code for code in LANGUAGES if code != ENGLISH]
 
 
@@ -57,7 +58,7 @@ def calls_with_values() -> list[tuple[str, set[str], set[str]]]:
     calls = []
     for file in (file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))):
         for node in ast.walk(syntax_tree(file)):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("_", "plural")):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS):
                 continue
             values = {keyword.arg for keyword in node.keywords}
             messages = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
