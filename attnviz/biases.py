@@ -102,8 +102,8 @@ class T5Buckets(TensorIdentity, Bias):
             )
         if self.max_distance <= self._near:
             raise value_error(
-                "T5Buckets needs a greatest distance above {near}: so many distances have a bucket "
-                "each. It got {max_distance}.",
+                "T5Buckets needs a greatest distance above {near}, the number of distances with a "
+                "bucket each. It got {max_distance}.",
                 near=self._near,
                 max_distance=self.max_distance,
             )

@@ -19,7 +19,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
         content = json.loads(path.read_text(encoding="utf-8")) if size <= max_bytes else None
     except (ValueError, RecursionError, OSError) as error:
         raise value_error(
-            "{name} is no JSON: it was damaged or cut off. Save it again.", name=quoted(path.name)
+            "{name} is not valid JSON: it was damaged or cut off. Save it again.", name=quoted(path.name)
         ) from error
     if size > max_bytes:
         raise value_error(

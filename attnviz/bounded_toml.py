@@ -15,8 +15,8 @@ MOST_PARTS = 8  # of a dotted key or of a table's name
 MAX_DEPTH = 8  # of lists and tables within each other
 MOST_VALUES = 1_000  # with lists and tables
 LARGEST_INTEGER = (1 << 53) - 1  # that a browser shows exactly
-# What a string or a comment holds is no part of a key. Each repetition is possessive and may end with the text, so that
-# no text is looked at twice. Strings end as in tomllib: of five quotes, three close and two belong to the text.
+# A string or a comment holds no part of a key. Each repetition is possessive and may end with the text, so
+# that no text is read twice. Strings end as in tomllib: of five quotes, three close and two belong to the text.
 TOKEN = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5})?+'
     r"|'''(?:[^']|'(?!''))*+(?:'{3,5})?+"

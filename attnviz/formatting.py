@@ -46,7 +46,7 @@ def fixed(value: float | int, decimals: int = 2) -> str:
 
 
 def significant(value: float | int, digits: int = 6) -> str:
-    """Formats a number with at most so many significant digits, without trailing zeros.
+    """Formats a number with at most `digits` significant digits, without trailing zeros.
 
     >>> significant(-2.50), significant(0.123456, 3), significant(3)
     ('−2.5', '0.123', '3')

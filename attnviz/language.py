@@ -126,8 +126,8 @@ def option_name(option: str, code: str | None = None) -> str:
 
 
 def option_with_name(name: str, options: Iterable[str], names: OptionName | None = None) -> str | None:
-    """Returns the option that has this name in some language, the current one first, or had it earlier; None if there
-    is none. `names` gives the name of an option in a language, by default its translation.
+    """Returns the option that has this name in some language, the current one first, or had it earlier; None if no
+    option has. `names` gives the name of an option in a language, by default its translation.
 
     Example:
         >>> option_with_name("Kopf 3", ["Head 2", "Head 3"])

@@ -51,8 +51,8 @@ def serve_input(compute: Callable[..., object]) -> None:
 
 
 def limit_memory(size: int) -> None:
-    """Limits the memory that this process may still allocate to so many bytes, on Linux; elsewhere nothing is limited
-    but its time."""
+    """Limits the memory that this process may still allocate to `size` bytes, on Linux; elsewhere only its time is
+    limited."""
     if sys.platform == "linux":
         import resource
 

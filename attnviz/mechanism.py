@@ -186,7 +186,7 @@ def _by_group(
 
 
 def blocks(count: int) -> Iterator[tuple[int, int]]:
-    """Returns the first row of each block of so many rows, and the one after its last.
+    """Yields the first row of each block of `count` rows, and the one after its last.
 
     Example:
         >>> list(blocks(1000))

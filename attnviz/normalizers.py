@@ -30,7 +30,7 @@ class Normalizer(Parameterized):
     negative: ClassVar[bool] = False  # whether a weight may be below 0
     row: ClassVar[str] = ""  # what its weights add up to, for a person, where that is not 1
     family: ClassVar[str] = "soft"  # the group it belongs to, for a person
-    maps: ClassVar[int] = 1  # how many maps of scores it makes weights of, from so many equal parts of a head
+    maps: ClassVar[int] = 1  # maps of scores that it makes weights of, each from an equal part of a head
 
     @property
     def adds_up(self) -> bool:
@@ -41,11 +41,11 @@ class Normalizer(Parameterized):
         raise NotImplementedError
 
     def bind(self, queries: int, keys: int, heads: int) -> "Normalizer":
-        """Returns this normalizer for so many queries, keys and heads: itself, unless it depends on them."""
+        """Returns this normalizer for given numbers of queries, keys and heads: itself, unless it depends on them."""
         return self
 
     def softmax_terms(self, head: int) -> "SoftmaxTerms | None":
-        """Returns the terms with which this normalizer is a softmax in this head; None if it is not."""
+        """Returns the terms that write this normalizer as a softmax in this head; None if it is not one."""
         return None
 
 
@@ -367,7 +367,7 @@ class Differential(Normalizer):
     weights may be negative.
 
     Ye et al. 2024, "Differential Transformer", where λ is learned, and begins at 0.8 − 0.6 · exp(−0.3 · (l − 1)) in
-    layer l = 1, 2, …, which nears the 0.8 here. The paper also rescales each head's output, which is no part of this.
+    layer l = 1, 2, …, which nears the 0.8 here. The paper also rescales each head's output, which is not done here.
 
     Example:
         >>> Differential(0.5)(torch.tensor([[[[0.0, 1.0]]], [[[0.0, 0.0]]]]))
@@ -412,7 +412,7 @@ class Identity(Normalizer):
         return scores.masked_fill(scores.isneginf(), 0)
 
 
-# Identity shows scores and stands in no menu.
+# Identity shows scores and is in no menu.
 NORMALIZERS = (
     Softmax, Uniform, SoftmaxPlusOne, Sink, Hard, Sparsemax, Entmax, TopK, Sigmoid, ReLU, Softpick, StickBreaking,
     Differential,
@@ -420,7 +420,7 @@ NORMALIZERS = (
 
 
 def _empty_rows(scores: Float[Tensor, "*batch keys"]) -> Bool[Tensor, "*batch 1"]:
-    """Which rows have nothing allowed."""
+    """Returns which rows have nothing allowed."""
     return scores.detach().amax(-1, keepdim=True).isneginf()
 
 

@@ -12,7 +12,7 @@ from attnviz.formatting import quoted
 from attnviz.language import value_error
 
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-# What numpy raises about a damaged header, found by feeding it millions of them.
+# Exceptions of numpy about a damaged header, found by feeding it millions of them.
 DAMAGED = (
     *(ValueError, TypeError, LookupError, AssertionError, ArithmeticError, SyntaxError, MemoryError),
     *(RuntimeError, OSError, EOFError, struct.error, tokenize.TokenError),

@@ -118,8 +118,8 @@ def _too_large(limit: int) -> InputRefusal:
 
 
 def write_npz(data: bytes, rows: str, length: str, limit: str) -> None:
-    """Writes a .parquet file of at most so many rows and bytes of numbers as .npz. Names are cut after `length`
-    characters."""
+    """Writes a .parquet file of at most `rows` rows and `limit` bytes of numbers as .npz. Names are cut after
+    `length` characters."""
     parts = list(arrays(data, int(rows), int(length), int(limit)))
     if sum(array.nbytes for _name, array in parts) > int(limit):
         raise _too_large(int(limit))

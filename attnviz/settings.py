@@ -44,7 +44,7 @@ def proxies() -> tuple[str, ...]:
         except ValueError:
             raise ValueError(
                 "ATTNVIZ_PROXY must list addresses or networks such as 127.0.0.1 or 10.0.0.0/24 with commas between "
-                f"them; {quoted(text)} is none."
+                f"them; {quoted(text)} is not one."
             ) from None
     return named
 
@@ -89,7 +89,7 @@ def embedding_sites() -> tuple[str, ...]:
         if not re.fullmatch(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?", site):
             raise ValueError(
                 f"ATTNVIZ_EMBED must list sites such as https://course.example.org with commas between them; "
-                f"{quoted(site)} is none."
+                f"{quoted(site)} is not one."
             )
     return tuple(sites)
 
@@ -148,7 +148,7 @@ def class_hours() -> int:
 
 
 def check_names() -> None:
-    """Raises ValueError for a variable that starts like a setting and is none."""
+    """Raises ValueError for a variable that is named like a setting and is not one."""
     for name in sorted(os.environ):
         if name.startswith("ATTNVIZ_") and name not in NAMES:
             raise ValueError(f"There is no setting {quoted(name)}. The settings are {', '.join(NAMES)}.")

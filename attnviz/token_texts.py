@@ -33,7 +33,7 @@ class VocabularyToken:
 
     @property
     def text(self) -> str:
-        """The token by itself, with its spaces; bytes that are no whole character by number, as in “byte 0xBB”."""
+        """The token by itself, with its spaces; bytes that are not a whole character by number, as in “byte 0xBB”."""
         if part := self.part_of_characters:
             return f"byte{'s' * (len(part) > 1)} {' '.join(f'0x{byte:02X}' for byte in part)}"
         before, after = self._spaces

@@ -10,7 +10,7 @@ _turns: list[Turn] = [lambda work: nullcontext()]
 
 
 def is_heavy(work: int) -> bool:
-    """Returns whether so many steps take about 0.1 seconds or more."""
+    """Returns whether `work` steps take about 0.1 seconds or more."""
     return work > HEAVY_WORK
 
 

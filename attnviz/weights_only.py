@@ -41,7 +41,7 @@ class WeightsOnly(MapAxes):
         weights = self.tensors["weights"]
         if weights.ndim != 3 or 0 in weights.shape:
             raise value_error(
-                "Weights must have 3 axes (heads, queries, keys), of which none is empty; their shape is {shape}.",
+                "Weights must have 3 axes (heads, queries, keys), none of them empty; their shape is {shape}.",
                 shape=dimensions(weights.shape),
             )
         self._check_numbers("weights", weights)
@@ -77,7 +77,7 @@ class FixedAttention:
 
 @dataclass(frozen=True)
 class FixedWeights:
-    """What a layer has in place of a mechanism where its weights are all that is known.
+    """The weights of a layer in place of a mechanism, where they are all that is known.
 
     Example:
         >>> import torch

@@ -188,7 +188,7 @@ def test_what_depends_on_the_example_says_so(bias):
         (lambda: T5Buckets(buckets=3), "T5Buckets needs 4 buckets or more, 2 where it is causal; it got 3."),
         (lambda: T5Buckets("causal", 1), "T5Buckets needs 4 buckets or more, 2 where it is causal; it got 1."),
         (lambda: T5Buckets(max_distance=8), "T5Buckets needs a greatest distance above 8"),
-        (lambda: T5Buckets("causal", max_distance=16), "so many distances have a bucket each. It got 16."),
+        (lambda: T5Buckets("causal", max_distance=16), "the number of distances with a bucket each. It got 16."),
         (lambda: T5Buckets(table=torch.ones(32, 4)).bind(5, 5, 3), "a table of shape (32, 3)"),
         (lambda: KERPLE("linear"), "KERPLE needs form to be one of logarithmic, power; it got 'linear'."),
         (lambda: KERPLE(r1=0.0), "KERPLE needs a finite r₁ above 0; it got 0.0."),

@@ -69,7 +69,7 @@ def test_weights_of_other_types_are_held_as_they_are(kind: torch.dtype) -> None:
     ("weights", "sentence"),
     [
         (torch.tensor([[[1.0, -torch.inf]]]), r"^These weights hold infinity, so they are scores. Apply softmax"),
-        (torch.zeros(1, 0, 2), r"of which none is empty; their shape is 1 × 0 × 2.$"),
+        (torch.zeros(1, 0, 2), r"none of them empty; their shape is 1 × 0 × 2.$"),
         (torch.zeros(2, 2), r"must have 3 axes .* their shape is 2 × 2.$"),
     ],
 )

@@ -14,9 +14,9 @@ from attnviz.masks.cost.row_intervals import STEPS_OF_A_PLACE, RowIntervals, Ste
 from attnviz.masks.mask import Mask
 
 PATIENCE = 3_000_000_000  # steps that are spent on finding intervals, at most
-ROWS = 1 << 14  # whose intervals are found at a time
+ROWS = 1 << 14  # rows whose intervals are found at a time
 MOST_INTERVALS = 1 << 23
-MOST_PAIRS = 1 << 22  # at which a mask is evaluated at a time
+MOST_PAIRS = 1 << 22  # pairs that a mask is evaluated at in one call
 FARTHEST = 1 << 22  # keys: single precision has halves up to here
 
 

@@ -17,7 +17,7 @@ from attnviz.language import value_error
 ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
 
-# What can happen to a cell; `outcomes` returns indices of this tuple.
+# The possible changes of a cell; `outcomes` returns indices of this tuple.
 OUTCOMES = ("neither", "kept", "re-weighted", "removed", "added")
 NEITHER, KEPT, REWEIGHTED, REMOVED, ADDED = range(len(OUTCOMES))
 
@@ -87,7 +87,7 @@ class MassShift:
     gained: tuple[tuple[int, float], ...]  # keys that both allow with a larger weight in b, with the increase
     lost: tuple[tuple[int, float], ...]  # keys that both allow with a smaller weight in b, with the decrease
     total: float  # half the L1 distance of the rows
-    factor: float | None  # by which a softmax would multiply surviving weights if b only removes keys, else None
+    factor: float | None  # a softmax would multiply surviving weights by it if b only removes keys; else None
     deviation: float | None  # the largest difference of a surviving weight from its old weight times the factor
 
     @property

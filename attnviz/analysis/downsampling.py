@@ -20,7 +20,7 @@ from attnviz.weights_only import FixedWeights
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
 LEAST_ROWS = 16  # of a block
-WHOLE_CELLS = 1 << 20  # up to which a whole map is faster than blocks
+WHOLE_CELLS = 1 << 20  # cells; smaller maps are faster as a whole than in blocks
 WHOLE_WEIGHTS = 1 << 22  # of several whole maps that are computed at once
 OnProgress = Callable[[float, "Downsampled"], None]
 
@@ -29,7 +29,7 @@ OnProgress = Callable[[float, "Downsampled"], None]
 class Downsampled:
     """A map in fewer cells. Cells are disjoint and cover all that is shown, each with three numbers.
 
-    Row i and column j stand for the shown queries and keys of which row_edges[i] ≤ query < row_edges[i + 1] and
+    Row i and column j stand for the shown queries and keys with row_edges[i] ≤ query < row_edges[i + 1] and
     column_edges[j] ≤ key < column_edges[j + 1]. The mass of a row of cells adds up to what its queries' weights add up
     to, 1 for softmax, and mass · queries / allowed is the mean weight.
     """
@@ -38,8 +38,8 @@ class Downsampled:
     maximum: Float[Tensor, "rows columns"]  # the largest weight; NaN where nothing is allowed
     query: Int[Tensor, "rows columns"]  # the position of the query that has it; −1 where nothing is allowed
     key: Int[Tensor, "rows columns"]  # and of the key
-    allowed: Int[Tensor, "rows columns"]  # the number of pairs that the mask allows; in a sample, about so many
-    lse: Float[Tensor, " queries"]  # of each query, with which weight = exp(score − lse); NaN if there is none
+    allowed: Int[Tensor, "rows columns"]  # the number of pairs that the mask allows; in a sample an estimate
+    lse: Float[Tensor, " queries"]  # of each query, so that weight = exp(score − lse); NaN if there is none
     row_edges: Int[Tensor, " row_edges"]
     column_edges: Int[Tensor, " column_edges"]
     queries: Int[Tensor, " queries"]  # the positions of all queries in the map
@@ -71,10 +71,10 @@ def downsample(
 
     `queries` and `keys` select a part of the map, and special tokens may be hidden. Of a softmax a tile of scores is
     held at a time, and what the mask allows nowhere is not computed; of other normalizers, and of several heads as one,
-    a block of whole rows. A `sample` takes at most so many queries of each row of cells, for a first picture. `lse` is
+    a block of whole rows. `sample` is the largest number of queries of a row of cells, for a first picture. `lse` is
     that of the whole map under the same `special`: with it only the part is computed. `engine` computes the blocks,
     by default the threads of this machine. `progress` is called after each with the share that is done and the map so
-    far, in which cells without a query yet are NaN; what it raises cancels.
+    far, in which cells without a query yet are NaN; an exception that it raises ends the computation.
 
     Raises ValueError if no query or key is selected, or `lse` is not one of each shown query.
 
@@ -156,7 +156,7 @@ def _sizes(rows: Axis, sample: int | None) -> Int[Tensor, " rows"]:
 
 
 def _sampled(rows: Axis, sizes: Int[Tensor, " rows"]) -> Int[Tensor, " queries"]:
-    """Returns the indices of so many queries of each row of cells, as evenly spread as can be."""
+    """Returns the indices of `sizes` queries of each row of cells, as evenly spread as can be."""
     place = torch.arange(int(sizes.sum())) - torch.repeat_interleave(sizes.cumsum(0) - sizes, sizes)
     wide, many, start = (torch.repeat_interleave(one, sizes) for one in (rows.sizes, sizes, rows.starts[:-1]))
     return start + (2 * place + 1) * wide // (2 * many)
@@ -211,7 +211,7 @@ def thumbnails(
     """Returns the maps of all heads of all layers in at most `size` × `size` cells, each with one number, by default
     its largest weight.
 
-    A `sample` takes at most so many queries of each row of cells.
+    `sample` is the largest number of queries of a row of cells; by default all are computed.
     """
 
     def layer_maps(layer: Layer) -> Float[Tensor, "heads height width"]:

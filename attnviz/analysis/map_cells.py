@@ -18,7 +18,7 @@ from attnviz.language import value_error
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Neighboring positions that a map shows, in so many cells; cell i of c has those from ⌊i n / c⌋ of n."""
+    """Neighboring positions that a map shows, in `cells` cells; cell i of c has those from ⌊i n / c⌋ of n."""
 
     positions: Int[Tensor, " positions"]
     cells: int
@@ -42,7 +42,7 @@ class Axis:
 def shown_axis(
     count: int, special_positions: Sequence[int], special: Special, part: slice, cells: int, name: str
 ) -> Axis:
-    """Returns the shown positions within a slice, in at most so many cells. Raises ValueError if there are none."""
+    """Returns the shown positions within a slice, in at most `cells` cells. Raises ValueError if there are none."""
     if part.step not in (None, 1):
         raise value_error(
             "A part of a map is made of neighbors; the slice has a step of {step}. Give it none.", step=part.step
@@ -61,7 +61,7 @@ def shown_axis(
 
 @dataclass(frozen=True, eq=False)
 class CellBlock:
-    """What a block of rows adds to some cells: those of neighboring rows and columns of cells.
+    """The sums of a block of rows for some cells: those of neighboring rows and columns of cells.
 
     All are of shape (rows of cells, columns of cells), but `queries`, the number of queries of each row of cells that
     are in it.
@@ -164,8 +164,8 @@ def largest_weights(
 
 
 def blocks_of_rows(sizes: Int[Tensor, " rows"], most: int) -> Iterator[slice]:
-    """Yields the indices of at most so many neighboring queries, for rows of cells that have so many each: whole rows
-    of cells, or parts of one."""
+    """Yields the indices of at most `most` neighboring queries, for rows of cells that have `sizes` queries: whole
+    rows of cells, or parts of one."""
     starts = np.append(0, sizes.cumsum(0).numpy())
     first = 0
     while first < starts[-1]:

@@ -53,7 +53,7 @@ class DenseHead:
     mechanism: Mechanism
     head: int
     queries: Int[Tensor, " queries"]  # those that are computed
-    lse: Float[Tensor, " queries"] | None  # of these queries; None if the weights are no softmax
+    lse: Float[Tensor, " queries"] | None  # of these queries; None if the weights are not a softmax
     engine: Engine | None = None
 
     def kept(self, sparse: Mask, progress: OnShare | None = None) -> MassKept:
@@ -89,14 +89,14 @@ def dense_head(
     engine: Engine | None = None,
     progress: OnShare | None = None,
 ) -> DenseHead:
-    """Returns a head with all its queries, or with so many that are evenly spread.
+    """Returns a head with all its queries, or with `sample` of them that are evenly spread.
 
     Raises ValueError if its weights may be negative.
     """
     normalizer = mechanism.normalizer
     if normalizer.negative:
         raise value_error(
-            "{name} has negative weights, of which no share is kept. Choose another normalizer.",
+            "{name} has negative weights, so no share of them is kept. Choose another normalizer.",
             name=type(normalizer).__name__,
         )
     count = inputs.queries if sample is None else min(max(1, sample), inputs.queries)
@@ -122,8 +122,8 @@ def mass_kept(
 ) -> MassKept:
     """Returns the share of its mass that each query of a head keeps when a sparse mask is laid over its own.
 
-    A `sample` takes so many queries, evenly spread. Raises ValueError if weights may be negative, or if the sparse mask
-    does not fit the inputs.
+    `sample` is the number of queries, evenly spread; by default all. Raises ValueError if weights may be negative, or
+    if the sparse mask does not fit the inputs.
 
     Example:
         >>> from attnviz.masks import Causal, SlidingWindow

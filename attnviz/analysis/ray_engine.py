@@ -33,7 +33,7 @@ _lock = threading.Lock()
 
 
 class ClusterError(RuntimeError):
-    """What a cluster could not do, as a sentence for a person."""
+    """A task that a cluster could not do, as a sentence for a person."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Blocks of the rows of a softmax, reduced to cells while they are computed.
 
-A tile of scores is held at a time, of some rows and so many keys that it stays in the cache of a core. Each row is
+A tile of scores is held at a time, of some rows and keys, small enough for the cache of a core. Each row is
 computed with exp(score − reference), where the reference is about as large as the row's largest score; the sums over
 narrow strips of keys give the row's log-sum-exp, and with it the mass of the cells. What the mask allows for no row of
 a block is not computed.
@@ -77,7 +77,7 @@ def _strips(
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxHead:
-    """What the rows of one head are computed from."""
+    """The data that the rows of one head are computed from."""
 
     mechanism: Mechanism  # bound to the lengths
     head: int
@@ -107,7 +107,7 @@ def softmax_head(
     special: Special,
     lse: PerRow | None,
 ) -> SoftmaxHead | None:
-    """Returns what the rows of a head are computed from; None if its weights are no softmax."""
+    """Returns what the rows of a head are computed from; None if its weights are not a softmax."""
     bound = mechanism.bind(inputs.queries, inputs.keys, inputs.heads)
     terms = bound.normalizer.softmax_terms(head)
     if terms is None:
@@ -182,7 +182,7 @@ class Occupied:
 
 
 def _occupied(strips: KeyStrips, counts: Int[Tensor, "strips width"], rows: int, most: int) -> Occupied:
-    """Returns strips, of which so many `rows` may attend to each key, in tiles of at most so many strips."""
+    """Returns strips of `rows` rows, of which `counts` may attend to each key, in tiles of at most `most` strips."""
     width = counts.shape[1]
     padding = strips.positions < 0
     partial, padded = (one.flatten().nonzero()[:, 0].numpy() for one in ((counts < rows) & ~padding, padding))
@@ -358,7 +358,7 @@ class SoftmaxRows:
     def allowed_pairs(
         self, cell: Int[Tensor, " rows"], count: int, left: int, columns: int
     ) -> Int[Tensor, "cells columns"]:
-        """Returns the number of allowed pairs in each cell; `cell` is the row of cells of each row, of so many."""
+        """Returns the number of allowed pairs in each cell; `cell` is the row of cells, of `count`, of each row."""
         axis, allowed = self.head.columns, self.head.allowed
         starts = axis.starts[left : left + columns + 1]
         return torch.stack(

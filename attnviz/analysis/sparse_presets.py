@@ -23,7 +23,7 @@ from attnviz.mechanism import Mechanism
 
 SINKS = 4  # of StreamingLLM
 WINDOW_FOR_SINK = 31  # keys of an A-shape's window for each of its sinks: 3,968 and 128 in MInference
-LAST_QUERIES = 64  # from which MInference estimates its lines
+LAST_QUERIES = 64  # that MInference estimates its lines from
 MOST_LINES = 4096  # of each kind
 FEWEST_BLOCKS, MOST_BLOCKS = 16, 512  # along each side of a grid
 BLOCK_SAMPLE = 4  # queries of each block that say where its mass lies, of long inputs
@@ -33,7 +33,7 @@ BLOCKS = (64, 128)  # sides of blocks whose share is counted
 
 @dataclass(frozen=True)
 class SparseCost:
-    """What a sparse mask leaves of a head's own."""
+    """The pairs and the blocks that a sparse mask leaves of a head's own."""
 
     pairs: int
     blocks: tuple[int, ...]  # that hold an allowed pair, for each side in BLOCKS
@@ -59,7 +59,7 @@ OnPresets = Callable[[float, list[SparsePreset]], None]
 
 
 def sparse_presets(dense: DenseHead, budget: float, progress: OnPresets | None = None) -> list[SparsePreset]:
-    """Returns the patterns of which some size keeps at most a share `budget` of the pairs that the head's own mask
+    """Returns the patterns that in some size keep at most a share `budget` of the pairs that the head's own mask
     allows, those that keep most mass first.
 
     Each leaves the largest number of pairs within the budget. `progress` is called before each with the share that is
@@ -193,7 +193,7 @@ class _Patterns:
         return line_order(self.inputs, self.dense.mechanism, self.dense.head)
 
     def lines(self, size: int) -> VerticalSlash:
-        """Returns so many columns and as many slashes."""
+        """Returns a mask of `size` columns and as many slashes."""
         columns, slashes = (tuple(sorted(lines[:size])) for lines in self.line_order)
         return VerticalSlash(columns, slashes)
 

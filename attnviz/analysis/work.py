@@ -10,7 +10,7 @@ from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
 from attnviz.weights_only import FixedWeights
 
-MOST_WORK = 1_000_000_000  # steps, of which a core does 100 to 200 million a second
+MOST_WORK = 1_000_000_000  # steps; a core does 100 to 200 million a second
 MOST_MAP_WORK = 40_000_000_000  # steps of one long map, computed in the background: a minute or two
 
 
@@ -50,7 +50,7 @@ def check_map(inputs: MapAxes, mechanism: Mechanism | FixedWeights, head: int = 
 
 
 def is_affordable(work: int) -> bool:
-    """Returns whether so many steps are within the limit."""
+    """Returns whether `work` steps are within the limit."""
     return work <= MOST_WORK
 
 

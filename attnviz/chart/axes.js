@@ -6,7 +6,7 @@
 
 const GAP = 3; // pixels between a label and the map
 const PITCH = 15 / 14; // of labels that can all be read, as a multiple of their size
-export const MOST = 24; // labels that all stand at an axis, in smaller letters where they must
+export const MOST_LABELS = 24; // labels that all stand at an axis, in smaller letters where they must
 export const LEAST = 9; // pixels of such letters
 const BETWEEN = 10; // pixels between two horizontal labels
 const LINE = 1.3; // times the size of letters
@@ -60,7 +60,7 @@ export function ticks({ labels, range }, pixels, size, least = LEAST) {
   const [from, to] = [Math.min(...range), Math.max(...range)];
   const visible = labels.map((_, i) => i).filter((i) => i >= from && i <= to);
   const most = Math.floor((2 * pixels) / (to - from) / PITCH) / 2; // the size at which neighbors do not touch
-  const fitted = visible.length <= MOST && most >= least ? Math.min(size, most) : size;
+  const fitted = visible.length <= MOST_LABELS && most >= least ? Math.min(size, most) : size;
   const step = Math.max(1, Math.ceil((PITCH * fitted * (to - from)) / pixels - 1e-9));
   const tickvals = visible.filter((i) => i % step === 0);
   return { tickvals, ticktext: tickvals.map((i) => labels[i]), tickfont: { size: fitted } };

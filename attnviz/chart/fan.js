@@ -122,7 +122,7 @@ export function apart(order, place, distance) {
 }
 
 /**
- * Shortens names to so many pixels. All are measured before any is changed: the browser lays out once.
+ * Shortens each name to its number of pixels. All are measured before any is changed: the browser lays out once.
  * @param {[SVGTextContentElement, number][]} names
  */
 function shorten(names) {

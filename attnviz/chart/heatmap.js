@@ -2,7 +2,7 @@
 // weights of its query. Maps of one link share the cell and the part in view. A map can be zoomed; of a downsampled map
 // a zoom asks for the figure of its viewport.
 
-import { bottomMargin, keyTicks, LEAST, leftMargin, MOST, shorten, ticks, widths } from "./axes.js";
+import { bottomMargin, keyTicks, LEAST, leftMargin, MOST_LABELS, shorten, ticks, widths } from "./axes.js";
 import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
 import { drawFan } from "./fan.js";
@@ -84,7 +84,7 @@ export class HeatmapController extends ReadingController {
   }
 
   get leastHeight() {
-    return this.spec.fan ? 0 : AROUND + this.chart.lineHeight * Math.min(this.size.rows, MOST);
+    return this.spec.fan ? 0 : AROUND + this.chart.lineHeight * Math.min(this.size.rows, MOST_LABELS);
   }
 
   get isSmall() {

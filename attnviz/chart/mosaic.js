@@ -5,7 +5,7 @@ import { NamingController } from "./controller.js";
 /** @typedef {import("./types").Cell} Cell */
 
 const AXES = 46; // pixels of the labels at the left and above
-const WIDEST = 1.6; // a tile's width for its height
+const WIDEST_TILE = 1.6; // a tile's width for its height
 
 /** @extends {NamingController<import("./types").MosaicSpec>} */
 export class MosaicController extends NamingController {
@@ -16,7 +16,7 @@ export class MosaicController extends NamingController {
     const { rows, columns, least } = this.spec;
     if (!least) return super.fit(width, height);
     const high = Math.max(least, (height - AXES) / rows);
-    const wide = Math.min(Math.max(least, (width - AXES) / columns), WIDEST * high);
+    const wide = Math.min(Math.max(least, (width - AXES) / columns), WIDEST_TILE * high);
     return { width: wide * columns + AXES, height: Math.min(high, wide) * rows + AXES };
   }
 

@@ -1,4 +1,4 @@
-"""What a store has of one class: sections of values, read and changed together."""
+"""The record of one class in a store: sections of values, read and changed together."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -35,7 +35,7 @@ class LiveClass(Polls, Messages):
 
 
 class Classes:
-    """The live classes of a store; a class is kept for so many hours."""
+    """The live classes of a store; a class is kept for `hours` hours."""
 
     def __init__(self, store: Store, hours: float = 24) -> None:
         self.store, self.hours = store, hours

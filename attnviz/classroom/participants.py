@@ -43,7 +43,7 @@ class Participants(ClassRecord):
         return tuple(sorted(times, key=lambda name: (json.loads(times[name]), name)))
 
     def has_joined(self, participant: str) -> bool:
-        """Returns whether a participant is in. Raises ValueError for what is no id of one."""
+        """Returns whether a participant is in. Raises ValueError if its id is not valid."""
         check_participant(participant)
         return self.store.get(self.code, PARTICIPANTS, participant) is not None
 

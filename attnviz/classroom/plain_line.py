@@ -16,7 +16,7 @@ def plain_line(text: str, longest: int, too_long: str) -> str:
         'Ada L.'
     """
     if not isinstance(text, str):
-        raise value_error("This is no text.")
+        raise value_error("This is not a text.")
     shown = (" " if c.isspace() else c for c in text[: 10 * longest])
     line = " ".join("".join(c for c in shown if unicodedata.category(c)[0] != "C" or c == "\u200d").split())
     if len(line) > longest or len(text) > 10 * longest:

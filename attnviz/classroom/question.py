@@ -106,13 +106,13 @@ class Question:
 
     @classmethod
     def from_json(cls, text: str) -> "Question":
-        """Raises ValueError for what is no question."""
+        """Raises ValueError if a field is not valid."""
         table = _parse(text)
         if not isinstance(table, dict) or not table.keys() <= cls.__dataclass_fields__.keys() or "ask" not in table:
-            raise value_error("This is no question of a class: its fields are others.")
+            raise value_error("This is not a question of a class: its fields are different.")
         for name in ("rows", "columns", "truth"):
             if not isinstance(table.get(name, []), list):
-                raise value_error("This is no question of a class: its {name} are no list.", name=name)
+                raise value_error("This is not a question of a class: its {name} are not a list.", name=name)
         fields: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in table.items()
         }
@@ -120,7 +120,7 @@ class Question:
 
 
 def text_question(ask: str, options: Sequence[str], right: str | None = None) -> Question:
-    """Returns a question to choose one of several texts, of which one is right, or none."""
+    """Returns a question to choose one of several texts; one of them is right, or none."""
     truth = () if right is None else tuple(float(option == right) for option in options)
     return Question(ask, columns=tuple(options), picks=1, truth=truth)
 
@@ -131,12 +131,12 @@ def keys_question(ask: str, keys: Sequence[str], weights: Float[np.ndarray, " ke
 
 
 def points_question(ask: str, keys: Sequence[str], weights: Float[np.ndarray, " keys"]) -> Question:
-    """Returns a question to spread ten points over keys as a query spreads its weights. NaN, masked, is no weight."""
+    """Returns a question to spread ten points over keys as a query spreads its weights. NaN is a masked key."""
     return Question(ask, columns=_names(keys), points=POINTS, truth=_shares(weights), hides=True)
 
 
 def head_question(name: str, metric: Float[np.ndarray, "layers heads"]) -> Question:
-    """Returns a question for the head with the largest value of a metric; NaN is no value.
+    """Returns a question for the head with the largest value of a metric; NaN is a head without one.
 
     Rows are layers and columns are heads, counted from 0. Equally good heads share the truth. The picture stays: the
     small maps tell.
@@ -279,4 +279,4 @@ def _parse(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise value_error("This is no question of a class: it is no JSON.") from problem
+        raise value_error("This is not a question of a class: it is not valid JSON.") from problem

@@ -94,7 +94,7 @@ return redis.call('ZREM', KEYS[1], ARGV[1])
 class RedisStore:
     """Classes in Redis at an address such as redis://host:6379/0; deleted by Redis itself when they end.
 
-    Raises ValueError if this is no such address. What survives the end of Redis is its own setting: `appendonly`.
+    Raises ValueError if the address is not valid. Redis's own setting `appendonly` says what survives its restart.
     """
 
     def __init__(self, address: str) -> None:

@@ -81,7 +81,7 @@ def _lesson_step(record: PollRecord) -> LessonStep:
 
 
 def _choice(question: Question) -> Choice | None:
-    """The check of a question with different options in a list, of which one is right."""
+    """The check of a question with different options in a list, one of them right."""
     right = [option for option, share in enumerate(question.truth) if share == 1]
     different = len({*question.columns}) == len(question.columns) and all(name.strip() for name in question.columns)
     if question.picks != 1 or len(question.rows) > 1 or not right or not different:

@@ -98,7 +98,7 @@ def _options(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--layers", type=_indices, help="the layers that are kept, such as 0,5,11 (by default all)")
     parser.add_argument(
         "--chunk", metavar="TOKENS", type=_count,
-        help="a decoder reads so many tokens at a time, such as 4096, which takes less memory (by default all)",
+        help="a decoder reads this number of tokens at a time, such as 4096, in less memory (by default all)",
     )  # fmt: skip
     parser.add_argument("--dtype", choices=TYPES, help="in which the model computes (by default as it is stored)")
     parser.add_argument("--device-map", metavar="MAP", help="which devices hold the model, such as auto (accelerate)")

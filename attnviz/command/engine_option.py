@@ -17,7 +17,7 @@ def add_engine_option(parser: ArgumentParser) -> None:
 
 
 def named_engine(name: str, threads: int | None = None) -> "Engine":
-    """Returns the engine, or this machine's if the cluster is not reached, which is said on stderr."""
+    """Returns the engine, or this machine's, with a warning on stderr, if the cluster is not reached."""
     from attnviz.analysis.engines import Local
     from attnviz.analysis.ray_engine import ray_or_local
     from attnviz.settings import ray_address

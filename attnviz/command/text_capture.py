@@ -16,7 +16,7 @@ MOST_TOKENS = 1 << 20  # as many positions as masks are made for
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """What the captures of several texts have in common."""
+    """The settings that the captures of several texts share."""
 
     model: str  # an id of the hub, or the path of a folder
     layers: tuple[int, ...] | None = None  # that are kept; None: all
@@ -36,7 +36,7 @@ class TextTask:
 
 @dataclass(frozen=True)
 class TextResult:
-    """What a capture has written, or why it has not."""
+    """The outcome of a capture: what it has written, or why it has not."""
 
     output: str
     layers: int = 0

@@ -144,7 +144,7 @@ def bias_code(bias: Bias, rule: MaskCode | None, number: str, target: Target) ->
 def _scaled_by_keys(s: float, rule: MaskCode | None, number: str, target: Target) -> BiasCode:
     """Returns the code of SSMax: scores times the logarithm of the number of keys that a query sees."""
     if not rule:
-        comment = f"# {float_literal(s)} times the logarithm of {target.keys}: every query sees so many keys."
+        comment = f"# {float_literal(s)} times the logarithm of {target.keys}, the number of keys of each query."
         factor = f"factor{number} = {float_literal(s * math.log(target.keys))}"
         return BiasCode(replaced=f"{{score}} * factor{number}", counted=(comment, factor))
     comment = "# How many keys each query sees; 1 where it sees none, whose logarithm is 0 too."
@@ -162,7 +162,7 @@ def normalizer_code(normalizer: Normalizer, masked: bool) -> list[str]:
     Raises ValueError for a normalizer of several maps of scores.
     """
     greatest = "greatest = scores.max(-1, keepdims=True)"
-    lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is no number
+    lowered = "np.where(greatest == -np.inf, 0, greatest)" if masked else "greatest"  # −∞ − −∞ is NaN
     visible = "seen = (scores > -np.inf).sum(-1, keepdims=True).clip(min=1)"
     total = "total = weights.sum(-1, keepdims=True)"
     match normalizer:

@@ -46,7 +46,7 @@ NUMPY = Library(
 
 @dataclass(frozen=True)
 class Target:
-    """What code is generated for: a library, and the sizes of the example."""
+    """The target of generated code: a library, and the sizes of the example."""
 
     queries: int
     keys: int

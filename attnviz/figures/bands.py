@@ -16,7 +16,7 @@ def add_bands(
     rows: Sequence[tuple[int, int]] = (),
     columns: Sequence[tuple[int, int]] = (),
 ) -> None:
-    """Outlines bands of a heatmap of so many rows and columns.
+    """Outlines bands of rows and columns of a heatmap.
 
     Example:
         >>> figure = go.Figure()

@@ -12,9 +12,9 @@ from attnviz.figures.themes import ACCENT, light_figure
 from attnviz.formatting import visible
 from attnviz.language import _
 
-MOST = 32  # keys that fit side by side with their names
-NUMBERED = 18  # bars, of which each has room for its number
-LARGE, LEAST = 16, 10  # pixels of letters
+MOST_KEYS = 32  # keys that fit side by side with their names
+NUMBERED = 18  # bars that have room for their numbers
+LARGE_FONT, LEAST_FONT = 16, 10  # pixels of letters
 BEFORE, AFTER, NEGATIVE = "#868e96", "#1c7ed6", ACCENT  # seen on both themes
 
 
@@ -25,16 +25,16 @@ def bars(
     names: tuple[str, str] = ("A", "B"),
     sentences: Sequence[str] = (),
 ) -> Chart[PlainSpec | PointsSpec]:
-    """Draws two bars for each key, for the MOST keys that changed most, in their order; NaN has no bar.
+    """Draws two bars for each key, for the MOST_KEYS keys that changed most, in their order; NaN has no bar.
 
-    With `sentences`, one for each of at most MOST keys, the bars can be read.
+    With `sentences`, one for each of at most MOST_KEYS keys, the bars can be read.
 
     Example:
         >>> bars(np.array([0.5, 0.5]), np.array([1.0, np.nan]), ["a", "b"]).spec
         PlainSpec(rows=2, columns=2)
     """
     increase = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
-    positions = np.sort(np.argsort(-increase, kind="stable")[:MOST])
+    positions = np.sort(np.argsort(-increase, kind="stable")[:MOST_KEYS])
     series = {name: (weights[positions], color) for name, weights, color in (
         (names[0], before, BEFORE), (names[1], after, AFTER)
     )}  # fmt: skip
@@ -55,14 +55,14 @@ def share_bars(
     """Draws a bar for each option and each series of shares, which the legend names: one or two votes and the truth, if
     `truth` names one of the series.
 
-    Of more than MOST options those are drawn that have the largest shares, in their order.
+    Of more than MOST_KEYS options those are drawn that have the largest shares, in their order.
 
     Example:
         >>> share_bars({"the room": np.array([0.25, 0.75])}, ["yes", "no"]).spec.sentences
         ('yes: the room 25 %', 'no: the room 75 %')
     """
     largest = np.max([*series.values()], axis=0)
-    positions = np.sort(np.argsort(-largest, kind="stable")[:MOST])
+    positions = np.sort(np.argsort(-largest, kind="stable")[:MOST_KEYS])
     votes = [name for name in series if name != truth]
     colors = dict(zip(votes, (BEFORE, AFTER)[-len(votes) :], strict=True)) | {truth: NEGATIVE}
     drawn = {name: (shares[positions], colors[name]) for name, shares in series.items()}
@@ -72,14 +72,14 @@ def share_bars(
         for i in positions
     )
     figure = _grouped(drawn, [options[i] for i in positions], _("share"))
-    figure.update_layout(legend_font_size=LARGE, xaxis_tickfont_size=LARGE, yaxis_tickformat=".0%")
+    figure.update_layout(legend_font_size=LARGE_FONT, xaxis_tickfont_size=LARGE_FONT, yaxis_tickformat=".0%")
     figure.update_xaxes(ticktext=[label_lines(options[i]) for i in positions])
     if len(positions) * len(series) <= NUMBERED:  # the numbers stand on the bars, for the last row of a lecture hall
         for trace in figure.data:
             trace.text = [f"{share:.0%}" if share >= 0.005 else "" for share in trace.y]
-        figure.update_traces(textposition="outside", textfont_size=LARGE, cliponaxis=False)
+        figure.update_traces(textposition="outside", textfont_size=LARGE_FONT, cliponaxis=False)
         figure.update_layout(yaxis={"visible": False, "range": [0, 1.15 * max(float(largest.max()), 0.01)]})
-        figure.update_layout(uniformtext={"minsize": LEAST, "mode": "hide"})  # on a phone many bars have no room
+        figure.update_layout(uniformtext={"minsize": LEAST_FONT, "mode": "hide"})  # on a phone many bars have no room
     about = About(label=_("Answers of the room"), description=_("The share of the answers that each option has."))
     return Chart(figure, PointsSpec(sentences, bars=True), about)
 

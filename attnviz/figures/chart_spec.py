@@ -48,7 +48,7 @@ class MosaicSpec:
 
     A tile has `tile_height` × `tile_width` cells. The map of the head, `height` × `width` cells, is at its lower left.
     A tile without a name is empty. The picture is at most `aspect` times as high as it is wide. Where a tile has a
-    `least` size, in pixels, its sides are no smaller, it is at most 1.6 times as wide as high, and never higher than
+    `least` size, in pixels, its sides are not smaller, it is at most 1.6 times as wide as high, and never higher than
     wide; a picture that is larger than its place scrolls.
 
     Example:

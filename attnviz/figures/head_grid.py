@@ -17,7 +17,7 @@ from attnviz.layer import LayerId, head_name
 
 GAP = 2  # pixels between two heads
 TALL = 1.3  # a head's height for its width, at most
-MOST = 16  # numbers that fit along an axis
+MOST_NUMBERS = 16  # numbers that fit along an axis
 
 
 def head_grid(
@@ -64,6 +64,6 @@ def head_grid(
 
 
 def _ticks(count: int, names: Sequence[str] = ()) -> dict:
-    step = -(-count // MOST)
+    step = -(-count // MOST_NUMBERS)
     texts = {"ticktext": [escaped(name) for name in names[::step]]} if names else {}
     return {"tickvals": list(range(0, count, step))} | texts

@@ -12,7 +12,7 @@ from attnviz.language import _
 from attnviz.layer import LayerId, head_name
 
 MOST_LABELS = 16  # along a mosaic
-LEAST = 24  # pixels of a map, along each side: what a finger meets, and 12 heads fit on a phone
+LEAST_SIDE = 24  # pixels of a map, along each side: what a finger meets, and 12 heads fit on a phone
 
 
 def layer_mosaic(
@@ -47,7 +47,7 @@ def layer_mosaic(
         column_names=_spaced([str(head) for head in range(heads)]),
         chosen=frames,
         largest=largest,
-        least=LEAST,
+        least=LEAST_SIDE,
     )
 
 

@@ -14,7 +14,7 @@ from attnviz.mechanism import Attention
 
 QUERY, BEFORE, TRUE = ACCENT, "#868e96", "#1c7ed6"  # seen on both themes
 UNSEEN = "rgba(0,0,0,0)"
-LEAST = 0.01  # a weight that no line can show
+LEAST_WEIGHT = 0.01  # a weight that no line can show
 ACROSS = np.linspace(0, 1, 40)
 BEND = ACROSS**2 * (3 - 2 * ACROSS)  # level where a line begins and where it ends
 
@@ -43,7 +43,7 @@ def lines(
         best = int(np.nanargmax(weights[i]))
         traces.append(_line(i, best, BEFORE, 1 + 2 * float(weights[i, best]), 0.1 + 0.5 * float(weights[i, best])))
     for key in np.argsort(np.nan_to_num(weights[row]), kind="stable").tolist():
-        if (weight := float(weights[row, key])) >= LEAST:
+        if (weight := float(weights[row, key])) >= LEAST_WEIGHT:
             traces.append(_line(row, key, QUERY, 1.5 + 7 * weight, 0.15 + 0.85 * weight))
     now = set(true[row]) if row < len(true) else set()
     before = {key for keys in true[:row] for key in keys}

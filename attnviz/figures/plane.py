@@ -42,7 +42,7 @@ def plane_background(
 
     Colored by "key", each point has the color of the key with the largest weight, stronger the larger the weight, with
     lines between the regions. Colored by "value", it has the color of the `result`, on a scale over the `values`; NaN
-    is no result.
+    is a point without a result.
     """
     traces, layout = [], dict[str, object]()
     if colored_by == "key":

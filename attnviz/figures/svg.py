@@ -12,9 +12,9 @@ from attnviz.formatting import number, visible
 from attnviz.language import _, value_error
 
 MOST = 48  # tokens along a side that can be read on paper
-LONGEST, LONGEST_TITLE = 14, 60  # characters of a token, and of a title
+LONGEST_TOKEN, LONGEST_TITLE = 14, 60  # characters of a token, and of a title
 LETTER, SMALL, TITLE = 12, 10, 24  # pixels
-WIDEST = 1600  # pixels of several panels
+WIDEST_LINE = 1600  # pixels of several panels
 SIDE, LARGEST_CELL, SMALLEST_CELL = 440, 40, 9  # of a map, and of its cells
 NUMBERED = 30  # cells of this size and more have their numbers
 CHARACTER = 0.62  # the width of a letter, in its height
@@ -102,14 +102,14 @@ def svg_row(
 
 
 def svg_panels(panels: Sequence[tuple[str, Markup]]) -> Markup:
-    """Returns SVG elements in lines that are WIDEST pixels wide, each below its title."""
+    """Returns SVG elements in lines that are WIDEST_LINE pixels wide, each below its title."""
     parts: list[Markup] = []
     x = y = right = bottom = 0.0
     for title, panel in panels:
         width, height = map(float, re.findall(r' (?:width|height)="([^"]+)"', panel)[:2])
         name = _short(title, LONGEST_TITLE)
         width = max(width, len(name) * LETTER * CHARACTER)
-        if x and x + width > WIDEST:
+        if x and x + width > WIDEST_LINE:
             x, y = 0.0, bottom + TITLE
         parts.append(_text(name, x + 4, y + TITLE / 2, LETTER, "start", bold=True))
         parts.append(Markup('<svg x="{:g}" y="{:g}"').format(x, y + TITLE) + panel[len("<svg") :])
@@ -188,7 +188,7 @@ def _text(
     ).format(x, y, size, anchor, color or TEXT["light"], weight, turn, text)
 
 
-def _short(token: str, longest: int = LONGEST) -> str:
+def _short(token: str, longest: int = LONGEST_TOKEN) -> str:
     text = "".join(one for one in visible(token) if one.isprintable())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

@@ -21,7 +21,7 @@ LONGEST_CONDITION = 300  # characters
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several texts, of which the author says which is right."""
+    """A choice of one of several texts; the author names the right one."""
 
     options: tuple[str, ...]
     right: str
@@ -32,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Tap:
-    """The tokens with the largest weights of the selected query, so many of them."""
+    """The `count` tokens with the largest weights of the selected query."""
 
     count: int
 

@@ -15,7 +15,7 @@ from attnviz.link import Link, page_address
 FOLDER = ASSETS / "lessons"
 PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
-LARGEST = 64 * 1024  # bytes of a file
+MOST_FILE_BYTES = 64 * 1024  # bytes of a file
 TOO_LARGE = N_("A lesson has at most {size} KB.")
 MOST_STEPS = 12
 MOST_TAPS = 5
@@ -85,7 +85,7 @@ def read_lesson(path: Path) -> Lesson:
     """Reads a lesson from a file. Raises ValueError if the file is not a lesson; the message is for its author."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+            content = file.read(MOST_FILE_BYTES + 1)
     except OSError as problem:
         raise value_error("It cannot be read: {reason}.", reason=problem.strerror) from problem
     return parse_lesson(path.stem, decode(content))
@@ -93,20 +93,20 @@ def read_lesson(path: Path) -> Lesson:
 
 def decode(content: bytes) -> str:
     """Returns the text of a file. Raises ValueError if it is too large or is not UTF-8."""
-    if len(content) > LARGEST:
-        raise value_error(TOO_LARGE, size=LARGEST // 1024)
+    if len(content) > MOST_FILE_BYTES:
+        raise value_error(TOO_LARGE, size=MOST_FILE_BYTES // 1024)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise value_error(
-            "It is not UTF-8 text: byte {number} is none. Save it as UTF-8.", number=problem.start + 1
+            "It is not valid UTF-8: byte {number} cannot be read. Save it as UTF-8.", number=problem.start + 1
         ) from problem
 
 
 def parse_table(text: str) -> dict:
     """Returns the table of a TOML text, whatever its fields are. Raises ValueError if it is not TOML."""
-    if len(text) > LARGEST:  # a text in UTF-8 has at least as many bytes as characters
-        raise value_error(TOO_LARGE, size=LARGEST // 1024)
+    if len(text) > MOST_FILE_BYTES:  # a text in UTF-8 has at least as many bytes as characters
+        raise value_error(TOO_LARGE, size=MOST_FILE_BYTES // 1024)
     return parse_toml(text)
 
 
@@ -152,7 +152,7 @@ class _Parser:
         for number, step in enumerate(steps, 1):
             if not isinstance(step, dict):
                 raise value_error(
-                    "Step {number} is no table: write [[steps]], and below it ask = '…' and answer = '…'.",
+                    "Step {number} is not a table: write [[steps]], and below it ask = '…' and answer = '…'.",
                     number=number,
                 )
             self.check_fields(step, STEP_REQUIRED, STEP_OPTIONAL, _("Step {number}", number=number), number)

@@ -103,7 +103,7 @@ def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | No
 
 
 def parse_address(text: str) -> Place:
-    """Returns the page and the state of an address as the browser shows it. Raises ValueError if it is none.
+    """Returns the page and the state of an address as the browser shows it. Raises ValueError if it is not valid.
 
     Example:
         >>> parse_address("https://example.org/explore?pinned=10+%C2%B7+it&lesson=one")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from attnviz.language import value_error
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import ENGLISH, LARGEST, Lesson, LessonStep
+from attnviz.lessons.lesson_files import ENGLISH, MOST_FILE_BYTES, Lesson, LessonStep
 from attnviz.lessons.lesson_tables import Table, placed, with_steps
 
 IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
@@ -63,15 +63,15 @@ def name_in_link(text: str) -> str | None:
 
 
 def text_in_link(name: str) -> str:
-    """Returns the text of the lesson with such a name. Raises ValueError if it is none, or has been cut off."""
+    """Returns the text of the lesson in a name. Raises ValueError if it holds no lesson or has been cut off."""
     packed = name.removeprefix(IN_LINK)
     try:
         if len(name) > LONGEST_NAME or not packed.isascii():
             raise ValueError("no name of a lesson in a link")
         unpack = zlib.decompressobj()
         # Never more than a lesson has, whatever the packed text would become.
-        content = unpack.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), LARGEST + 1)
-        if len(content) > LARGEST:
+        content = unpack.decompress(base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4)), MOST_FILE_BYTES + 1)
+        if len(content) > MOST_FILE_BYTES:
             raise ValueError("too large")
         if not unpack.eof:
             raise ValueError("cut off")

@@ -21,7 +21,7 @@ from attnviz.scores import Score
 SIDE = 2.0  # keys and queries lie in the square from −SIDE to SIDE
 LARGEST_VALUE = 1000.0
 LONGEST_WORD = 20  # characters
-FEWEST, MOST = 2, 8  # entries
+FEWEST_ENTRIES, MOST_ENTRIES = 2, 8  # entries
 CELLS = 120  # of the plane's grid along a side
 NEAR = 1e-9  # the distance from a query at which a jump of the result is looked for
 Point = tuple[float, float]
@@ -107,11 +107,11 @@ class Dictionary:
     entries: tuple[Entry, ...]
 
     def __post_init__(self) -> None:
-        if not FEWEST <= len(self.entries) <= MOST:
+        if not FEWEST_ENTRIES <= len(self.entries) <= MOST_ENTRIES:
             raise value_error(
-                "The table must have {FEWEST} to {MOST} rows; it has {count}. Add or delete some.",
-                FEWEST=FEWEST,
-                MOST=MOST,
+                "The table must have {fewest} to {most} rows; it has {count}. Add or delete some.",
+                fewest=FEWEST_ENTRIES,
+                most=MOST_ENTRIES,
                 count=len(self.entries),
             )
 
@@ -231,6 +231,6 @@ def _parse_entry(text: str) -> Entry:
     *numbers, word = text.strip().split(",", maxsplit=3)
     if len(numbers) != 3 or not all(re.fullmatch(r"\s*[+-]?\d{1,9}(\.\d{1,4})?\s*", number) for number in numbers):
         raise value_error(
-            "An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text}” is none.", text=text[:40]
+            "An entry is expected as x,y,value,word, such as 1.5,0.5,4,cat; “{text}” is not one.", text=text[:40]
         )
     return Entry(word.strip(), *map(float, numbers))

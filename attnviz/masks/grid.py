@@ -18,9 +18,9 @@ from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
 
-MOST = 512  # rows, and columns
+LONGEST_SIDE = 512  # rows, and columns
 LINE = 1 << 14  # characters: 512 numbers with as many digits as numpy.savetxt writes
-LONGEST = MOST * LINE  # bytes of a file
+MOST_FILE_BYTES = LONGEST_SIDE * LINE  # bytes of a file
 CELL_WORDS = {"1": True, "true": True, "x": True, "0": False, "false": False, ".": False}
 Bits = Annotated[int, "cells"]  # a number that the language writes as 0x…, however long
 
@@ -59,12 +59,12 @@ class Grid(Mask):
     def from_array(cls, array: Any, block: int = 1) -> "Grid":
         """Returns the grid of a matrix (queries, keys) of True and False, or of 1 and 0, a cell for each block.
 
-        Raises ValueError if it is no matrix, is too large, or holds anything else.
+        Raises ValueError if it is not a matrix, is too large, or holds anything else.
         """
         try:
             matrix = np.asarray(array)
         except (ValueError, TypeError, RuntimeError) as error:
-            raise value_error("This is no matrix. Give a grid equally long rows of 0 and 1.") from error
+            raise value_error("This is not a matrix. Give a grid equally long rows of 0 and 1.") from error
         _check_matrix(matrix.dtype, matrix.shape)
         wrong = np.argwhere((matrix != 0) & (matrix != 1))
         if len(wrong):
@@ -81,11 +81,11 @@ class Grid(Mask):
         The cells of a line stand side by side, or are set apart by commas, semicolons, tabs or spaces.
         Raises ValueError, with the line and the column, for anything else.
         """
-        if len(data) > LONGEST:
+        if len(data) > MOST_FILE_BYTES:
             raise value_error(
-                "This is more than {LONGEST} MB. A grid has at most {MOST} rows and {MOST} columns.",
-                LONGEST=LONGEST >> 20,
-                MOST=MOST,
+                "This is more than {size} MB. A grid has at most {most} rows and {most} columns.",
+                size=MOST_FILE_BYTES >> 20,
+                most=LONGEST_SIDE,
             )
         if isinstance(data, bytes) and (data.startswith(b"\x93NUMPY") or (name or "").lower().endswith(".npy")):
             return cls.from_array(read_npy(data, _check_matrix))
@@ -116,7 +116,7 @@ class Grid(Mask):
             if self.block > 1:
                 raise value_error(
                     "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
-                    "queries and {keys} keys. Take a grid that was made for so many.",
+                    "queries and {keys} keys. Take a grid that was made for these numbers.",
                     rows=self.rows,
                     columns=self.columns,
                     block=self.block,
@@ -162,10 +162,10 @@ def _table(grid: Grid) -> array:
 
 
 def _check_size(rows: int, columns: int) -> None:
-    if not (1 <= rows <= MOST and 1 <= columns <= MOST):
+    if not (1 <= rows <= LONGEST_SIDE and 1 <= columns <= LONGEST_SIDE):
         raise value_error(
-            "A grid has 1 to {MOST} rows and as many columns at most; this one is {rows} × {columns}.",
-            MOST=MOST,
+            "A grid has 1 to {most} rows and columns; this one has {rows} × {columns}.",
+            most=LONGEST_SIDE,
             rows=rows,
             columns=columns,
         )
@@ -174,7 +174,7 @@ def _check_size(rows: int, columns: int) -> None:
 def _check_matrix(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "biuf":
         raise value_error(
-            "This holds {dtype}, which are no cells of a grid. Give it 0 and 1, or False and True.", dtype=dtype
+            "This holds {dtype}, which are not cells of a grid. Give it 0 and 1, or False and True.", dtype=dtype
         )
     if len(shape) != 2:
         raise value_error(
@@ -191,9 +191,9 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
         cells = _split(line[: LINE + 1])
         if not row:
             width, first = len(cells), n
-        if row >= MOST or len(cells) > MOST or len(line) > LINE:
+        if row >= LONGEST_SIDE or len(cells) > LONGEST_SIDE or len(line) > LINE:
             raise value_error(
-                "Line {n} is beyond the {MOST} rows and {MOST} columns that a grid has at most.", n=n, MOST=MOST
+                "Line {n} is beyond the {most} rows and {most} columns that a grid has at most.", n=n, most=LONGEST_SIDE
             )
         if len(cells) != width:
             raise ValueError(

@@ -11,7 +11,7 @@ TOKEN = re.compile(
     r"\s+|(?P<number>[0-9][\w.]*)|(?P<name>[^\W0-9]\w*)"
     r"|(?P<sign>//|<=|>=|==|!=|\*\*|<<|>>|<>|&&|\|\||:=|[-+*%<>&|~=(),\[\]≤≥≠¬∧∨−])|(?P<other>\S)"
 )
-# In Python lines end, and there are comments, and strings: one that is not closed is no string, but a quotation mark.
+# Python also has ends of lines, comments and strings; one that is not closed is read as a single quotation mark.
 PYTHON_TOKEN = re.compile(
     r"[^\S\r\n]+|\\(?:\r\n?|\n)|\#[^\r\n]*|(?P<line>\r\n?|\n|;)|[rRuU]?(?P<string>"
     r'"""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\'|"(?!"")(?:[^"\\\r\n]|\\.)*"|\'(?!\'\')(?:[^\'\\\r\n]|\\.)*\')|'
@@ -21,7 +21,7 @@ PYTHON_TOKEN = re.compile(
 
 
 class MaskError(ValueError):
-    """A text that is no mask: where, what was expected, and what to do.
+    """A text that is not a mask: where, what was expected, and what to do.
 
     `position` is the index of the wrong word in the text, `sentence` what is wrong, and `pointer` the line with a caret
     below.

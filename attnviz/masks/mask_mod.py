@@ -30,8 +30,8 @@ class MaskFunction:
 
 
 def read_mask_mod(text: str) -> MaskFunction | None:
-    """Returns the parts of a mask_mod; None if the text is no function. Docstrings, comments and annotations are left
-    out. Raises MaskError for a function that has other parts."""
+    """Returns the parts of a mask_mod; None if the text is not a function. Docstrings, comments and annotations are
+    left out. Raises MaskError for a function that has other parts."""
     if not FUNCTION.search(text):
         return None
     return _Reader(text).function()

@@ -40,9 +40,9 @@ from attnviz.masks.terms import ATOM, Arithmetic, Function, Number, Term, Variab
 from attnviz.masks.terms import PRECEDENCE as TERM_PRECEDENCE
 from attnviz.masks.token_reader import WORDS, TokenReader, shortened
 
-LONGEST = 80_000  # characters, as many as the largest grid takes
+LONGEST_TEXT = 80_000  # characters, as many as the largest grid takes
 DEEPEST = 50  # parts inside each other, so that nothing that walks a mask runs out of stack
-MOST = 500  # masks, comparisons, operations and numbers
+MOST_PARTS = 500  # masks, comparisons, operations and numbers
 MOST_LISTED = 4096  # numbers in a list
 MOST_NUMBERS = 1 << 22  # in the tables of all masks together, which follow from their lists
 POSITIONS = ("q", "k", "h", "n_q", "n_k")
@@ -57,7 +57,7 @@ NOT, NEGATIVE = MASK_PRECEDENCE[Not], MASK_PRECEDENCE[Compare] + ATOM
 def parse(text: str) -> Mask:
     """Returns the mask that a text describes.
 
-    Raises MaskError, with the position, if the text is no mask, or is too long, too deep or too large to compute with.
+    Raises MaskError, with the position, if the text is not a mask, or too long, too deep or too large to compute with.
 
     Example:
         >>> parse("sliding_window(2) | k < 1").matrix(3, 3).long()
@@ -69,13 +69,13 @@ def parse(text: str) -> Mask:
         ...
         attnviz.masks.lexer.MaskError: At the end: The text ends where a mask, such as causal, or a number, ...
     """
-    if len(text) > LONGEST:
+    if len(text) > LONGEST_TEXT:
         sentence = _(
             "A mask has at most {most} characters; this text has {count}.",
-            most=grouped(LONGEST),
+            most=grouped(LONGEST_TEXT),
             count=grouped(len(text)),
         )
-        raise MaskError(text, LONGEST, sentence)
+        raise MaskError(text, LONGEST_TEXT, sentence)
     return _Parser(text).whole()
 
 
@@ -89,7 +89,7 @@ class _Parsed(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """What a name stands for, how many parts it has, and how many numbers in tables."""
+    """The value of a name, its number of parts, and the numbers in its tables."""
 
     piece: _Parsed
     parts: int
@@ -453,8 +453,8 @@ class _Parser(TokenReader):
 
     def spend(self, count: int, start: int) -> None:
         self.count += count
-        if self.count > MOST:
-            sentence = _("This mask has more than {most} parts. Write it shorter, or as a grid.", most=MOST)
+        if self.count > MOST_PARTS:
+            sentence = _("This mask has more than {most} parts. Write it shorter, or as a grid.", most=MOST_PARTS)
             raise MaskError(self.text, start, sentence)
 
     def spend_numbers(self, count: int, token: Token) -> None:

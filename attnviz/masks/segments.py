@@ -12,7 +12,7 @@ from attnviz.masks.direction import Causal
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 
-ENDLESS = 2**31 - 1  # the end of a segment that goes on: no position is as far
+ENDLESS = 2**31 - 1  # the end of an open segment, beyond all positions
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def segment_value(values: Sequence[int], lengths: Sequence[int], position: Array
 def _depends_on_lengths(mask: Mask) -> bool:
     try:
         return any(mask.bind(length, length + 1, 1) != mask for length in (1, 2))
-    except ValueError:  # it is made for certain lengths alone
+    except ValueError:  # the mask fits certain lengths only
         return True
 
 

@@ -74,10 +74,10 @@ class Fixed(Mask):
 
 
 MOST_LISTED = 8  # numbers in a sentence
-# Random blocks are drawn for so many heads, and head h has those of head h % HEADS;
+# Random blocks are drawn for HEADS heads, and head h has those of head h % HEADS;
 HEADS = 64
-# for fewer heads where there are very many rows of blocks, so that a table has at most so many numbers.
-LARGEST = 2**17
+# for fewer heads where there are very many rows of blocks, so that a table has at most MOST_RANDOM numbers.
+MOST_RANDOM = 2**17
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,14 @@ class BigBird(LengthDependent):
         last_row, last_column = (queries - 1) // self.block, (keys - 1) // self.block
         row, column = q // self.block, k // self.block
         ends = (row == 0) | (row == last_row) | (column == 0) | (column == last_column)
-        heads = max(1, min(HEADS, LARGEST // (last_row + 1)))
+        heads = max(1, min(HEADS, MOST_RANDOM // (last_row + 1)))
         place = h % heads * (last_row + 1) + row.clamp(min=0, max=last_row)
         drawn = _drawn(self.random, self.seed, heads, last_row + 1, last_column + 1)
         near = (row - 1 <= column) & (column <= row + 1)
         return reduce(or_, (column == take(blocks, place) for blocks in drawn), ends | near)
 
     def table_size(self) -> int:
-        return self.random * LARGEST  # at most, for very long sequences
+        return self.random * MOST_RANDOM  # at most, for very long sequences
 
 
 @lru_cache(maxsize=16)

@@ -2,7 +2,7 @@
 
 from attnviz.language import N_, _
 
-# What the language calls it, and what others do.
+# The name in the language of masks, and names that others use.
 OTHER_NAMES = {
     "causal": "autoregressive lookahead look_ahead subsequent tril triangular",
     N_("~causal for what is after the query, or k >= q with the query itself"): "triu",

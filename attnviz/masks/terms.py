@@ -198,7 +198,7 @@ class Arithmetic(Term):
     def __str__(self) -> str:
         if self._is_negative():
             return f"-{_term_text(self.right, ATOM)}"
-        # What stands on the right of a sign binds more tightly than the sign, or stands in parentheses.
+        # The right operand of a sign binds more tightly than the sign, or is written in parentheses.
         binds = PRECEDENCE[self.sign]
         return f"{_term_text(self.left, binds)} {self.sign} {_term_text(self.right, binds + 1)}"
 

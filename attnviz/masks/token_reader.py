@@ -12,7 +12,7 @@ from attnviz.language import N_, _
 from attnviz.masks.lexer import MaskError, Token
 from attnviz.masks.synonyms import how_to_write
 
-LARGEST = 1_000_000_000
+LARGEST_NUMBER = 1_000_000_000
 WORDS = {"and": "&", "or": "|", "not": "~"}
 UNICODE = {"≤": "<=", "≥": ">=", "≠": "!=", "¬": "~", "∧": "&", "∨": "|", "−": "-"}
 HINTS = {
@@ -91,9 +91,9 @@ class TokenReader:
                 if product
                 else _("Write digits alone, as in 12.")
             )
-            self.refuse(_("“{word}” is no whole number. {mend}", word=shortened(token.word), mend=mend))
-        if len(token.word) > 4000 or int(token.word) > LARGEST:
-            self.refuse(_("Numbers go up to {most} here. Write a smaller one.", most=grouped(LARGEST)))
+            self.refuse(_("“{word}” is not a whole number. {mend}", word=shortened(token.word), mend=mend))
+        if len(token.word) > 4000 or int(token.word) > LARGEST_NUMBER:
+            self.refuse(_("Numbers go up to {most} here. Write a smaller one.", most=grouped(LARGEST_NUMBER)))
         self.advance()
         return int(token.word)
 
@@ -103,7 +103,7 @@ class TokenReader:
         if negative := self.sign() == "-":
             self.advance()
         number = -self.number() if negative else self.number()
-        least, most = one.metadata.get("min", -LARGEST), one.metadata.get("max", LARGEST)
+        least, most = one.metadata.get("min", -LARGEST_NUMBER), one.metadata.get("max", LARGEST_NUMBER)
         if not least <= number <= most:
             limits = {"least": grouped(least), "most": grouped(most), "number": grouped(number)}
             self.refuse(_("{name} goes from {least} to {most}; this is {number}.", name=one.name, **limits), token)

@@ -20,9 +20,9 @@ from attnviz.formatting import grouped, quoted
 from attnviz.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
-# What a number in config.json may be at most, by its name: the first that fits counts. The largest models known stay
+# Upper limits of numbers in config.json by name: the first pattern that fits counts. The largest models known stay
 # below half of each; beyond it, building the model alone would take all memory or the whole day.
-MOST: tuple[tuple[str, int], ...] = (
+LIMITS: tuple[tuple[str, int], ...] = (
     (r"(theta|base)$", 1 << 53),  # of rotary positions
     (r"vocab", 1 << 22),
     (r"size|dim|width|length|embd|channel", 1 << 24),
@@ -38,8 +38,8 @@ UNSAFE_KEYS = re.compile(
     r"_.*|auto_map|(attn|experts)_implementation|transformers_weights|(torch_)?dtype|use_kernels?"
     r"|backbone|use_(pretrained|timm)_backbone"
 )
-# How many modules and weights may be made: so many, and so many for each tensor in the files. No architecture, with the
-# default sizes of its config, makes more than 4 for each.
+# The modules and weights that may be made: a fixed number, and a number for each tensor in the files. No architecture,
+# with the default sizes of its config, makes more than 4 for each.
 MAX_MODULES = 1_000, 20
 ENDLESS = ("time_step_limit",)  # a bound that is infinite where there is none
 DECODER_HEAD = re.compile(r"(ForCausalLM|LMHeadModel)$")
@@ -85,13 +85,13 @@ def check_config(name: str, config: dict[str, Any]) -> None:
 def _check_number(key: str, value: Any) -> None:
     """Raises ValueError for a number, or a list of them, beyond those of any model, before anything is built from
     it."""
-    name, most = next((name, most) for name, most in MOST if re.search(name, key.lower()))
-    counts = int if name in ("", MOST[0][0]) else int | float  # a count may be written as 1e12
+    name, most = next((name, most) for name, most in LIMITS if re.search(name, key.lower()))
+    counts = int if name in ("", LIMITS[0][0]) else int | float  # a count may be written as 1e12
     values = value if isinstance(value, list) else [value]
     for number in values:
         if isinstance(number, float) and not math.isfinite(number) and key not in ENDLESS:
             raise value_error(
-                "config.json says that {key} is {number}, which is no number of a model.",
+                "config.json says that {key} is {number}, which no model can have.",
                 key=quoted(key),
                 number=number,
             )

@@ -27,17 +27,17 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 OTHERS = (".gguf", ".h5", ".msgpack", ".onnx", ".npz", ".ot")
 # Endings of what transformers may read whole.
 READ = (".json", ".txt", ".model", ".jinja", ".spm", ".vocab", ".bpe", ".codes")
-VOCABULARY = ("tokenizer", "vocab", "tekken")  # how a file's name begins that a tokenizer is made of
+VOCABULARY = ("tokenizer", "vocab", "tekken")  # how the names of a tokenizer's files begin
 TEMPLATES = "additional_chat_templates/*.jinja"  # which tokenizers open too
-# What the settings of a tokenizer may not say, since transformers opens what stands there, wherever it is. Where the
-# special tokens once came from is only noted, and in place of tokenizer_file, which many have, the folder's own is put.
+# Settings of a tokenizer that name files are refused, since transformers opens these wherever they are. The origin of
+# the special tokens is a mere note, and tokenizer_file, which many have, is replaced by the folder's own.
 NAMES_FILES = re.compile(r"vocab|merges|tokenizer_object|init_inputs|(?!special_tokens_map_|tokenizer_file$).*_files?")
 SPECIAL = re.compile(r".*_tokens?")
 SHARD = re.compile(r"[\w.-]+\.safetensors")
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "U64": 8, "I32": 4, "U32": 4, "I16": 2, "U16": 2}
 TYPES |= {"I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1}
 
-POOLING_MODULES = {"Transformer", "Pooling"}  # what a sentence vector is made by, with Normalize or without
+POOLING_MODULES = {"Transformer", "Pooling"}  # make a sentence vector, with Normalize or without
 POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "first"}
 
 
@@ -70,7 +70,7 @@ def open_folder(folder: str | Path) -> Path:
         if (path / "model_index.json").exists():
             raise value_error("This folder holds several models, each in a folder of its own. Give one of those.")
         raise value_error(
-            "{name} is no model: it has no config.json. Give a folder that save_pretrained has written.",
+            "{name} is not a model: it has no config.json. Give a folder that save_pretrained has written.",
             name=quoted(path.name),
         )
     for entry in (*entries, *path.glob(TEMPLATES)):
@@ -170,7 +170,7 @@ def weight_files(path: Path, name: str) -> list[Path]:
     for shard in shards:
         if not SHARD.fullmatch(shard):
             raise value_error(
-                "{name} names {shard}, which is no file of this folder.",
+                "{name} names {shard}, which is not a file of this folder.",
                 name=quoted(index.name),
                 shard=quoted(shard),
             )

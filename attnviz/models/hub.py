@@ -252,7 +252,7 @@ def check_name(name: str) -> None:
         validate_repo_id(name)
     except HFValidationError as error:
         raise value_error(
-            "{name} is no name of a model. {ID_FORMAT}", name=quoted(name), ID_FORMAT=_(ID_FORMAT, minilm=MINILM)
+            "{name} is not the name of a model. {ID_FORMAT}", name=quoted(name), ID_FORMAT=_(ID_FORMAT, minilm=MINILM)
         ) from error
 
 
@@ -265,7 +265,7 @@ def allowed_models() -> tuple[str, ...] | None:
         except ValueError as error:
             raise value_error(
                 "ATTNVIZ_MODELS must be ids of models with commas between them, or * for any model "
-                "and any folder; {name} is no id.",
+                "and any folder; {name} is not an id.",
                 name=quoted(name),
             ) from error
     return names
@@ -277,7 +277,7 @@ def check_allowed(name: str) -> None:
     if listed is not None and name not in listed:
         choice = ", ".join(map(quoted, dict.fromkeys((MINILM, *listed))))
         raise value_error(
-            "This instance shows only the models that its owner lists, and {name} is none of them. "
+            "This instance shows only the models that its owner lists, and {name} is not one of them. "
             "Choose one of {choice}.",
             name=quoted(name),
             choice=choice,

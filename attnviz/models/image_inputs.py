@@ -36,7 +36,7 @@ class ImageInputs:
     processor: ImageProcessor
     example_size: tuple[int, int]  # height and width of the example drawing
     channels: int = 3
-    unknown: str = ""  # the processor or the setting because of which the model's own is not followed
+    unknown: str = ""  # the processor or setting that prevents processing as the model does
 
     def pixels(self, image: bytes | None = None) -> Float[Tensor, "1 channels height width"]:
         """Returns the content of an image file, or the example drawing, as the model's input."""
@@ -106,7 +106,7 @@ def _opened(image: bytes) -> "Image":
         if small:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
     except (*DAMAGED, Image.DecompressionBombError) as error:
-        raise value_error("This is no picture that can be read. Give one as PNG, JPEG or WebP.") from error
+        raise value_error("This is not a picture that can be read. Give one as PNG, JPEG or WebP.") from error
     if not small:
         raise value_error(
             "This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
@@ -118,6 +118,6 @@ def _opened(image: bytes) -> "Image":
 
 
 def _pair(numbers: Any) -> tuple[int, int]:
-    """Returns two numbers of a config, which may be one; zeros if they are none."""
+    """Returns two positive integers of a config, or the one that is both; zeros if they are anything else."""
     first, *_, last = numbers if isinstance(numbers, list | tuple) and numbers else (numbers, numbers)
     return (first, last) if all(type(number) is int and number > 0 for number in (first, last)) else (0, 0)

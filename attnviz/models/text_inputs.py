@@ -132,7 +132,7 @@ class TextInputs:
         if target is not None:
             ids, typed = self.encode(target, as_target=True)
             count = len(typed.tokens)
-            count -= count - 1 in typed.special  # the end, if the tokenizer adds it, which the decoder is still to say
+            count -= count - 1 in typed.special  # without the tokenizer's end token, which the decoder predicts
             written = ids["input_ids"][0].tolist()[:count]
             names, special = typed.tokens[:count], tuple(i + 1 for i in typed.special if i < count)
         else:

@@ -21,7 +21,7 @@ KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", 
 
 
 class TokenizerMethods:
-    """What can be asked of a tokenizer, as JSON."""
+    """The requests that a tokenizer answers, as JSON."""
 
     def load(self, folder: str, config: dict[str, Any]) -> dict[str, Any]:
         """Loads the tokenizer of a folder, as the config of its model says."""
@@ -58,7 +58,7 @@ def answer(connection: socket.socket, size: int) -> None:
             reply = {"result": getattr(methods, name)(**arguments)}
         except MemoryError:
             return
-        except BaseException as error:  # noqa: BLE001 - a panic of the tokenizers library is no Exception
+        except BaseException as error:  # noqa: BLE001 - a panic of the tokenizers library is not an Exception
             reply = {"error": next(iter(str(error)[:1_000].strip().splitlines()), type(error).__name__)}
         connection.sendall(json.dumps(reply).encode() + b"\n")
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -14,7 +14,7 @@ WAIT = 600  # milliseconds in which the browser draws a widget, if a kernel runs
 
 
 class AttentionWidget(Viewer, anywidget.AnyWidget):
-    """A viewer whose `layer`, `head` and `query` can be read, set and observed; a query of None is no query.
+    """A viewer whose `layer`, `head` and `query` can be read, set and observed; None is no query.
 
     Raises TraitError for a layer, head or query that is not there.
     """

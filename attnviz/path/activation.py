@@ -14,7 +14,7 @@ SublayerKind = Literal["embedding", "attention", "cross", "network", "output"]
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """What one part of a sublayer computed.
+    """The result of one part of a sublayer.
 
     Values of a part that works head by head have the axes (heads, rows, columns), others (rows, columns). `weight` and
     `bias` are those of a linear map, or the gain and the bias of a layer norm; those of queries, keys and values begin

@@ -76,7 +76,7 @@ def network_address() -> str:
     """Returns the address of this computer in its network. Raises ValueError if it is in none."""
     with socket(AF_INET, SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # of no computer; nothing is sent, but the way to it is looked up
+            probe.connect(("192.0.2.1", 9))  # belongs to no computer; nothing is sent, only the route is looked up
         except OSError as problem:
             raise ValueError("This computer is in no network that phones could join.") from problem
         return str(probe.getsockname()[0])

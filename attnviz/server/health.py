@@ -1,4 +1,4 @@
-"""What asks whether the app is alive and ready: /healthz and /readyz."""
+"""Health checks: /healthz and /readyz say whether the app is alive and ready."""
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send

@@ -1,4 +1,4 @@
-"""What the server keeps: what is loaded before the first visitor, what is freed while nobody's page runs, and the
+"""Memory of the server: what is loaded before the first visitor, what is freed while nobody's page runs, and the
 classes that are deleted when their hours are over."""
 
 import asyncio
@@ -70,7 +70,7 @@ async def delete_classes(delete_expired: Callable[[], None]) -> None:
 
 
 def free_results(drop_results: Callable[[], None]) -> None:
-    """Frees what was computed for all sessions, but the example with which pages open; `drop_results` drops what pages
+    """Frees what was computed for all sessions, but the example that pages open with; `drop_results` drops what pages
     have in memory."""
     drop_results()
     jobs.drop_finished_jobs()

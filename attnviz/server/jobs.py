@@ -142,7 +142,7 @@ class Jobs:
 
     @contextmanager
     def page_run(self) -> Iterator[None]:
-        """Lets go of the jobs for which a page run has not asked; one that is interrupted is followed by another."""
+        """Leaves the jobs that a page run has not asked for; one that is interrupted is followed by another."""
         session = scheduling.session()
         requests: set[str] = set()
         self._requests[session] = requests

@@ -1,4 +1,4 @@
-"""What is known of each run of a page: its page, its seconds and its outcome, in the logs and the metrics."""
+"""Logs and metrics of each run of a page: its page, its seconds and its outcome."""
 
 import logging
 import time
@@ -11,8 +11,8 @@ from attnviz.server.streamlit_internals import ScriptControlException, StopExcep
 
 
 class PageEnd(StopException):
-    """A page has no more to show; raised in the place of st.stop(), whose exception also ends a run that nobody waits
-    for."""
+    """Raised when a page has no more to show, in place of st.stop(), whose exception also ends a run that nobody
+    waits for."""
 
 
 @contextmanager

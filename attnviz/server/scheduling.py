@@ -1,9 +1,9 @@
 """Turns of visitors: how many page runs and heavy computations are under way at once, and which session is next.
 
-A page run takes one of as many slots as there are cores. Before a heavy computation it gives its slot back and takes a
-heavy slot, of which there is one fewer: a run that computes little always finds a core. A free slot goes to the session
-that has waited longest since its last turn, so that nobody gets two turns while another gets none. A session has one
-slot of a kind at most, and one place in the line for it, which its page shows.
+A page run takes a slot; there are as many as cores. Before a heavy computation it gives its slot back and takes one of
+the heavy slots, which are one fewer, so that a run that computes little always finds a core. A free slot goes to the
+session that has waited longest since its last turn, so that nobody gets two turns while another gets none. A session
+has one slot of a kind at most, and one place in the line for it, which its page shows.
 """
 
 import os
@@ -136,7 +136,7 @@ def page_run() -> Iterator[None]:
 
 @contextmanager
 def computation(work: int) -> Iterator[None]:
-    """Waits for a heavy slot, without that of the page run, if a computation takes so many steps. The page shows its
+    """Waits for a heavy slot, without that of the page run, if `work` steps are a heavy computation. The page shows its
     place in the line; a computation that a newer run replaces ends between two of its parts."""
     if not is_heavy(work) or getattr(_run, "is_heavy", False):
         yield
@@ -191,7 +191,7 @@ def without_slot() -> Iterator[None]:
 def heavy_slot(
     session: str, interrupt: Callable[[], None], on_place: OnPlace = lambda place: None
 ) -> Iterator[Callable[[], None]]:
-    """Has a heavy slot, waiting for the turn of a session; gives a function that lets others that wait go first.
+    """Takes a heavy slot when it is the session's turn; yields a function that lets others that wait go first.
 
     `interrupt` is called while it waits, and between the parts of the computation; its exception ends that. `on_place`
     is called with the place in the line while it waits, and with 0 when it has the slot.

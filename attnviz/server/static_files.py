@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from attnviz.language import current_language, language
 from attnviz.server.request_language import request_language
 
-# What compression makes smaller; fonts and pictures are compressed already.
+# Types that compression makes smaller; fonts and pictures are compressed already.
 COMPRESSIBLE = ("text/", "application/javascript", "application/json", "image/svg+xml")
 CACHE_BYTES = 64 << 20
 
@@ -79,7 +79,7 @@ class StaticFileCache:
 
 class PageElements:
     """Middleware that adds elements to HTML pages: before the first script, with the `words` of scripts in the language
-    of the page, and at the end of the body. The page says in which language it is."""
+    of the page, and at the end of the body. The page names its language."""
 
     def __init__(self, app: ASGIApp, head: Markup, body: Markup, words: Callable[[], Markup] = Markup) -> None:
         self.app, self.head, self.body, self.words = app, head, body, words

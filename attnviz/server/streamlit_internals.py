@@ -2,8 +2,8 @@
 
 Streamlit 1.67 reads the state of all widgets when it draws one of them, and wakes its event loop three times for each
 message to a browser, when it looks after the messages of all visitors: a fifth of the work of a run. It deletes the
-file of a download after two more runs of anybody's page. A function is replaced only where its text is that for which
-the replacement was written.
+file of a download after two more runs of anybody's page. A function is replaced only if its source text is the one
+that the replacement was written for.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ def delete_unused_files() -> None:
 
 
 def set_up_loggers(set_up: Callable[[logging.Logger], None]) -> None:
-    """Has each later logger of Streamlit set up by a function, in place of a handler of its own."""
+    """Sets the function that sets up each later logger of Streamlit, in place of Streamlit's own handler."""
     streamlit.logger.setup_formatter = set_up  # type: ignore[assignment]
 
 
@@ -149,7 +149,7 @@ class StateView(Mapping[str, Any]):
 
 
 class Outbox:
-    """What the script of a session sends to the event loop, several messages at a time, in their order."""
+    """The messages from a session's script to the event loop, sent several at a time, in their order."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -19,7 +19,7 @@ class UploadMemory:
     def __init__(self, limit: Callable[[], int] = all_uploads_bytes) -> None:
         self.limit = limit
         self._total = 0
-        self._releases = deque[int]()  # by the garbage collector, which may interrupt who has the lock
+        self._releases = deque[int]()  # filled by the garbage collector, which may interrupt a thread with the lock
         self._lock = threading.Lock()
 
     @property
@@ -30,7 +30,7 @@ class UploadMemory:
 
     @contextmanager
     def reserve(self, size: int) -> Iterator[None]:
-        """Counts so many bytes while an upload is read. Raises ValueError if they are beyond the limit."""
+        """Counts `size` bytes while an upload is read. Raises ValueError if they are beyond the limit."""
         self._add(size)
         try:
             yield

@@ -21,7 +21,7 @@ WEIGHTS = re.compile(
     r"|softmax|self|cross|encoder|decoder|vision|hook|layers?|blocks?|heads?|[\W\d_])+",
     re.IGNORECASE,
 )
-MOST_TOKENS = 1_024  # more rows than this are no picture any more
+MOST_TOKENS = 1_024  # more rows cannot be read in a picture
 # Types of at most 2 bytes a number, in which arrays stay in memory; in others, they are converted to float32.
 NARROW_TENSORS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.float16)
 NARROW_ARRAYS = {"b1": "u1", "u1": "u1", "i1": "i1", "i2": "i2", "f2": "f2"}
@@ -132,12 +132,12 @@ def check_tokens(name: str, content: object) -> tuple[str, ...]:
             MOST_TOKENS=grouped(MOST_TOKENS),
         )
     if isinstance(content, np.ndarray):
-        # Decoded here, because numpy fails in ways of its own on what is no character.
+        # Decoded here, because numpy fails in ways of its own on what is not a character.
         raw = content.astype(content.dtype.newbyteorder("<"))
         content = [text.tobytes().decode("utf-32-le", "replace").rstrip("\0") for text in raw]
     if not isinstance(content, list) or not all(isinstance(text, str) for text in content):
         raise value_error("{name} must be a list of texts, one for each vector.", name=quoted(name))
-    # Half a surrogate pair is no character either, and cannot be sent to a browser.
+    # Half a surrogate pair is not a character either, and cannot be sent to a browser.
     return tuple(text[:LONGEST_TOKEN].encode(errors="replace").decode() for text in content)
 
 

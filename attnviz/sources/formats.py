@@ -40,11 +40,11 @@ MOST_PACKED = 16  # how many times as large as a parquet file its numbers may be
 COLUMNS = "columns of the matrix"  # as parquet.py calls their names
 UNNAMED = ""  # the name of an array that has none
 
-# What a mark in a text costs once Python has parsed it, in bytes: known before it is parsed.
+# The bytes that a mark in a text takes once Python has parsed it, so that they are known before it is parsed.
 CELL_COST = 60
 JSON_COST = {b",": 32, b"[": 96, b'"': 32, b":": 64, b"{": 256}
 
-# What the libraries raise about bytes they cannot read, found by feeding them millions of damaged ones.
+# Exceptions of the libraries about bytes they cannot read, found by feeding them millions of damaged ones.
 UNREADABLE = (*DAMAGED, zipfile.BadZipFile, zlib.error, safetensors.SafetensorError)
 
 
@@ -103,7 +103,7 @@ def _read_npz(data: bytes, budget: Budget) -> NamedArrays:
     for member in archive.infolist():
         if not member.filename.endswith(".npy"):
             raise value_error(
-                "{filename} is no .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename)
+                "{filename} is not a .npy array. Save the arrays with numpy.savez.", filename=quoted(member.filename)
             )
         if member.flag_bits & 1:
             raise value_error("{filename} is encrypted. Save it without a password.", filename=quoted(member.filename))
@@ -141,7 +141,7 @@ def _read_table(data: bytes, budget: Budget, delimiter: str) -> NamedArrays:
         rows = list(islice(((n, row) for n, row in enumerate(reader, 1) if any(row)), MOST_TOKENS + 2))
     except csv.Error as error:
         raise value_error(
-            "Line {line} is no row of cells. Look for a stray quotation mark.", line=reader.line_num
+            "Line {line} is not a row of cells. Look for a stray quotation mark.", line=reader.line_num
         ) from error
     table = read_rows(rows, delimiter)
     if len(table.matrix) > MOST_TOKENS:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 FACT = "The secret number of the old lighthouse is seven."
 QUESTION = "What is the secret number of the old lighthouse?"
 LEAST_WORDS = 60
-# What is in the text besides: nothing of it says anything about the fact.
+# The sentences around the fact; none of them says anything about it.
 FILLER = (
     "The market opens early, and the first carts come down the hill with bread and apples.",
     "A boy carries a basket of eggs to his aunt, who lives beside the mill.",
@@ -32,7 +32,7 @@ FILLER = (
 
 @dataclass(frozen=True)
 class Haystack:
-    """A text of about so many words, with the fact at a depth of so many percent of it.
+    """A text of about `words` words, with the fact at `depth` percent of it.
 
     Example:
         >>> text = Haystack(words=60, depth=0).text

@@ -14,7 +14,7 @@ from attnviz.turns import HEAVY_WORK, turn
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
-PICTURE_CHARACTERS = 1_000  # a picture takes about as long as a text of so many
+PICTURE_CHARACTERS = 1_000  # of a text that takes about as long as a picture
 
 
 def load_model(name: str) -> "LoadedModel":
@@ -70,7 +70,7 @@ class Model(Source):
 
     @property
     def opening(self) -> Opening:
-        """Of the default model the head in which “it” looks at “animal”, in the example."""
+        """The head of the default model in which “it” attends to “animal”, in the example."""
         if self.name != MINILM:
             return Opening()
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)

@@ -30,7 +30,7 @@ class Source:
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """What all pictures of it are of, whatever else is typed: its kind, and the model or the trace."""
+        """The subject of all its pictures, whatever else is typed: its kind, and the model or the trace."""
         return (type(self).__name__,)
 
     @property

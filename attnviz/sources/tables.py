@@ -107,12 +107,12 @@ def _header(n: int, first: list[str]) -> list[str]:
 
 
 def _countings(length: int) -> tuple[list[int], list[int]]:
-    """Returns the numbers of so many rows or columns, counted from 0 and from 1."""
+    """Returns the numbers of `length` rows or columns, counted from 0 and from 1."""
     return [*range(length)], [*range(1, length + 1)]
 
 
 def _is_counted(numbers: np.ndarray, others: np.ndarray) -> bool:
-    """Whether two numbers or more count from 0, or from 1 beside numbers that are not all whole."""
+    """Returns whether two numbers or more count from 0, or from 1 beside numbers that are not all whole."""
     if len(numbers) < 2 or not others.size:
         return False
     from_0, from_1 = _countings(len(numbers))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from attnviz.inputs import MapAxes
 from attnviz.language import value_error
 
-MOST, LONGEST = 8, 24  # bookmarks, and characters of a name
+MOST_BOOKMARKS, LONGEST_NAME = 8, 24  # bookmarks, and characters of a name
 BETWEEN = "~"  # bookmarks; not in a name
 ENTRY = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.([0-9]{1,9})-([0-9]{1,9})\.([0-9]{0,9})\.(.+)", re.DOTALL)
 
@@ -41,14 +41,14 @@ def parse_bookmarks(text: str) -> tuple[Bookmark, ...]:
     marks = []
     for entry in entries:
         if entry is None or bookmark_name(entry[6]) != entry[6]:
-            raise value_error("This is no list of bookmarks.")
+            raise value_error("This is not a list of bookmarks.")
         first_query, last_query, first_key, last_key = map(int, entry.groups()[:4])
         if first_query > last_query or first_key > last_key:
             raise value_error("A bookmark ends before it begins.")
         pinned = int(entry[5]) if entry[5] else None
         marks.append(Bookmark(entry[6], (first_query, last_query), (first_key, last_key), pinned))
-    if len(marks) > MOST or len({mark.name for mark in marks}) < len(marks):
-        raise value_error("There are more than {most} bookmarks, or two of one name.", most=MOST)
+    if len(marks) > MOST_BOOKMARKS or len({mark.name for mark in marks}) < len(marks):
+        raise value_error("There are more than {most} bookmarks, or two of one name.", most=MOST_BOOKMARKS)
     return tuple(marks)
 
 
@@ -65,4 +65,4 @@ def bookmark_name(typed: str) -> str:
         'the needle'
     """
     printable = "".join(c if c.isprintable() and c != BETWEEN else " " for c in typed)
-    return " ".join(printable.split())[:LONGEST].strip()
+    return " ".join(printable.split())[:LONGEST_NAME].strip()

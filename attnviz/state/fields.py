@@ -116,7 +116,7 @@ class TextField(ParsedField[str]):
 
 
 class FlagField(Field[bool]):
-    """True or false."""
+    """A field that is true or false."""
 
     def __init__(self, label: str, opening: bool = False, **options: Any) -> None:
         super().__init__(label, lambda _state: opening, **options)

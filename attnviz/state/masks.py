@@ -20,7 +20,7 @@ from attnviz.state.viewport import is_long
 SIDES = ("A", "B")
 OPENING: dict[str, Mask] = {"A": Full(), "B": Causal()}
 SIDE_BY_SIDE, WIPE = N_("Side by side"), N_("Wipe")
-TABS = {  # with whether they need a map of all cells
+TABS = {  # and whether they need a map of all cells
     N_("Where it went"): True, N_("Mass kept"): False, N_("Cost"): False, N_("Empty rows"): True,
     N_("Conventions"): False, N_("Stacked layers"): True, N_("Code"): False, N_("Gallery"): False,
 }  # fmt: skip

@@ -72,7 +72,7 @@ def whole_numbers(text: str, label: str, about: Mapping[str, Any]) -> tuple[int,
     wrong = next((word for word in words if not re.fullmatch(r"[+-]?[0-9]{1,9}", word)), None)
     if wrong is not None:
         raise value_error(
-            "{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is none.",
+            "{label}: whole numbers with spaces between them are expected, such as 3 4 5; “{wrong}” is not one.",
             label=label,
             wrong=wrong,
         )

@@ -38,7 +38,7 @@ class Steps:
 def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     """Computes all matrices of an example, in float64; `edits` replace single numbers.
 
-    Raises ValueError if the example cannot be written out, or if an edit is no number, is in no matrix, or makes
+    Raises ValueError if the example cannot be written out, or if an edit is not a number, is in no matrix, or makes
     a later number infinite.
 
     Example:

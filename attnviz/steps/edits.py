@@ -33,11 +33,11 @@ def parse_edits(text: str) -> dict[str, dict[tuple[int, int], float]]:
     for one in filter(None, text.split("~")):
         if not (match := re.fullmatch(r"([A-Za-z]+\d?)\.(\d\d?)\.(\d\d?)_(-?[\d.]{1,25}(?:e-?\d{1,3})?)", one)):
             raise value_error(
-                "“{one}” is no number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.", one=one[:40]
+                "“{one}” is not a number of a matrix: X.0.3_0.5 is expected, row 0 and column 3 of X.", one=one[:40]
             )
         name, row, column, value = match.groups()
         try:
             edits.setdefault(name, {})[int(row), int(column)] = float(value)
         except ValueError:
-            raise value_error("“{value}” is no number. Write one such as 0.5.", value=value) from None
+            raise value_error("“{value}” is not a number. Write one such as 0.5.", value=value) from None
     return edits

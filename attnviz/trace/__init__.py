@@ -11,7 +11,7 @@ from attnviz.trace.writer import TraceWriter
 
 __all__ = ["Trace", "TraceWriter"]
 
-PART = "A part of "  # begins a sentence on a layer of which another part is shown
+PART = "A part of "  # begins a sentence on a layer that is partly shown
 
 
 @dataclass(frozen=True, eq=False)

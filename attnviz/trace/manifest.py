@@ -28,7 +28,7 @@ def write_manifest(folder: Path, content: dict[str, Any]) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Returns the content of trace.json. Raises ValueError if it is none, or of a later version."""
+    """Returns the content of trace.json. Raises ValueError if it is not valid, or of a later version."""
     check_regular(folder / NAME)
     content = read_object(folder / NAME, MOST_BYTES)
     version = content.get("version")
@@ -43,7 +43,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def list_of(content: dict[str, Any], name: str, kind: type, most: int) -> list[Any]:
-    """Returns a list in the manifest. Raises ValueError if it is none of this kind, or too long."""
+    """Returns a list in the manifest. Raises ValueError if it is not a list of this type, or too long."""
     values = content.get(name)
     if not isinstance(values, list) or len(values) > most or not all(type(value) is kind for value in values):
         raise ValueError(f"{NAME} must have {name} as a list of at most {most:,}. Capture it again.")
@@ -75,7 +75,7 @@ def parse_grid(described: object) -> PatchGrid | None:
 
 
 def parse_id(described: object) -> LayerId:
-    """Returns the id of a layer. Raises ValueError if it is none."""
+    """Returns the id of a layer. Raises ValueError if it is not valid."""
     values = dict(described) if isinstance(described, dict) else {}
     index, subs, occurrence = values.get("index"), values.get("sub_indices", []), values.get("occurrence")
     is_valid = (

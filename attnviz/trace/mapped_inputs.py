@@ -30,7 +30,7 @@ class Mapped:
         return value
 
     def _check_numbers(self, name: str, array: Tensor) -> None:
-        """Nothing is read yet."""
+        """Checks nothing yet: numbers are read, and checked, when they are used."""
 
     def _check_file(self, name: str, tensor: Tensor) -> None:
         for head, vectors in enumerate(tensor):

@@ -19,7 +19,7 @@ CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*SCORES, *BIASES, D
 TABLE = "table"  # a mask or bias of a model as numbers
 MOST_CELLS = 64 << 20  # of a mask that has no text
 LARGEST_NUMBER = 1 << 20  # of a parameter
-SMALLEST_NUMBER = 1e-12  # of a parameter that is not 0: scores divided by less are no numbers of float32 any more
+SMALLEST_NUMBER = 1e-12  # of a parameter that is not 0: scores divided by less overflow float32
 Tensors = dict[str, Tensor]
 Sizes = tuple[int, int, int]  # the numbers of queries, keys and heads
 
@@ -44,7 +44,7 @@ def describe_mechanism(mechanism: Mechanism, sizes: Sizes) -> tuple[dict[str, An
 
 
 def parse_mechanism(described: object, tensors: Tensors, sizes: Sizes) -> Mechanism:
-    """Returns the mechanism that `describe_mechanism` has described. Raises ValueError if it is none, or not one for
+    """Returns the mechanism that `describe_mechanism` has described. Raises ValueError if it is not valid for
     inputs of these sizes."""
     if not isinstance(described, dict) or not isinstance(described.get("biases"), list):
         raise ValueError("A mechanism must have a score, biases, a mask and a normalizer.")
@@ -84,7 +84,7 @@ def _parse(described: object, kind: type, tensors: Tensors) -> Any:
     name = values.pop("name", None)
     own: Any = CLASSES.get(name) if isinstance(name, str) else None
     if own is None or not issubclass(own, kind):
-        raise ValueError(f"{quoted(name)} is no {kind.__name__.lower()} of this version of attnviz.")
+        raise ValueError(f"This version of attnviz has no {kind.__name__.lower()} {quoted(name)}.")
     names = {one.name for one in fields(own)}
     if unknown := sorted(values.keys() - names):
         raise ValueError(f"{name} has no parameter {quoted(unknown[0])}.")

@@ -64,7 +64,7 @@ def open_layer(folder: Path, described: dict[str, Any], axes: list[TokenAxis]) -
     """Returns a layer whose vectors are mapped from its file. Raises ValueError if the file is not as described."""
     file = described.get("file")
     if not isinstance(file, str) or not FILE.fullmatch(file):
-        raise ValueError(f"{NAME} names {quoted(file)}, which is no file of a layer in this folder. Capture it again.")
+        raise ValueError(f"{NAME} names {quoted(file)}, which is not a layer's file in this folder. Capture it again.")
     tensors = map_tensors(folder / file, described.get("tensors"))
     names = ("weights",) if "weights" in tensors else VECTORS
     if not tensors.keys() >= {*names}:

@@ -49,8 +49,8 @@ class TraceWriter:
     def add(self, layer: Layer) -> Layer:
         """Writes a layer, and returns it with its vectors mapped from the file.
 
-        Raises NotSaved, a ValueError, if its mechanism has no text, and ValueError if the disk is full: what was
-        written before can be opened.
+        Raises NotSaved, a ValueError, if its mechanism cannot be written as text, and ValueError if the disk is
+        full: layers written before can be opened.
         """
         file = f"layer-{self._count:04}.safetensors"
         inputs = layer.inputs

@@ -15,9 +15,9 @@ from attnviz.mechanism import blocks
 from attnviz.tracing.continued_attention import continued_attention
 from attnviz.tracing.lazy_mask import LazyMask
 
-MASKED = -9999.0  # what is added to the score of a key that is meant to be forbidden: models take −10,000 or less
-UNFELT = -1e30  # beside what is added here, float32 has no digits left for a score
-# What says how scores change beyond a factor and a mask; under other names too, the check of a few rows finds it.
+MASKED = -9999.0  # this or less is added to the score of a key that is meant to be forbidden, by models −10,000 or less
+UNFELT = -1e30  # added to a score, this or less leaves none of its digits in float32
+# Arguments that change scores beyond a factor and a mask; the check of a few rows finds those of other names.
 SCORE_CHANGES = ("softcap", "s_aux", "sinks")
 INDICES = ("indices", "block_indices")  # the keys that a model has chosen itself, in a form of its own
 

@@ -55,7 +55,7 @@ class ChunkedCalls:
     def append(self, call: Call, output: Tensor) -> None:
         """Appends the call of the next layer, with its output (1, queries, heads, width).
 
-        Raises NotCaptured if it is no part of a call over the whole text.
+        Raises NotCaptured if it is not part of a call over the whole text.
         """
         index, self._next = self._next, self._next + 1
         if index == len(self.layers):
@@ -172,7 +172,7 @@ def _part(name: str, value: Any, first: int, last: int, tokens: int) -> Any:
 
 
 def _problem(call: Call, layer: ChunkedLayer) -> str:
-    """Returns why a call is no part of one over the whole text, as the end of a sentence; or an empty text."""
+    """Returns why a call is not part of one over the whole text, as the end of a sentence; empty if it is."""
     by_query = any(isinstance(one, Tensor) and one.ndim == 4 for one in call.options.values())
     if by_query or any(call.options.get(name) is not None for name in INDICES):
         return f"its scores depend on more than a rule of positions. {WHOLE}"

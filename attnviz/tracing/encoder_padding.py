@@ -1,4 +1,4 @@
-"""What torch's encoder gives for padding, where it would compute with nested tensors if nothing watched it: zeros."""
+"""Zeros for padding, as torch's encoder returns them when it runs unobserved and computes with nested tensors."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -25,7 +25,7 @@ def is_flex_attention(function: object) -> bool:
 
 
 def flex_call(module: nn.Module, args: tuple[Any, ...], sequence: int) -> Call | None:
-    """Returns a call with the arguments of that operator, or None if its score_mod is no bias of attnviz.
+    """Returns a call with the arguments of that operator, or None if its score_mod is not a bias of attnviz.
 
     A mask of attnviz stays what it is. Another one is recognized as a mask of the catalogue, or computed by its own
     function when it is needed, as that of `sequence` in the batch.

@@ -10,8 +10,8 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Layer
 
 EXACT = 64 << 20  # bytes of queries, keys and values up to which all of a capture are held as they are
-# What a head's largest number must be, so that float16 holds each of them to within 2⁻¹¹ of it.
-LEAST, MOST = 2.0**-14, 65_504.0
+# The range of a head's largest number in which float16 holds each number to within 2⁻¹¹ of the largest.
+LEAST_NUMBER, LARGEST_NUMBER = 2.0**-14, 65_504.0
 
 
 def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
@@ -32,4 +32,4 @@ def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
 
 def _fits(value: Tensor) -> bool:
     least, most = value.flatten(1).aminmax(dim=1)
-    return all(LEAST <= size < MOST or size == 0 for size in torch.maximum(-least, most).tolist())
+    return all(LEAST_NUMBER <= size < LARGEST_NUMBER or size == 0 for size in torch.maximum(-least, most).tolist())

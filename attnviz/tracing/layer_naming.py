@@ -32,7 +32,7 @@ class AxisTokens:
     """The tokens of one axis."""
 
     tokens: tuple[str, ...] = ()
-    special: tuple[int, ...] = ()  # positions of those that are no text
+    special: tuple[int, ...] = ()  # positions of those that do not stand for text
     ids: tuple[int, ...] = ()
     grid: PatchGrid | None = None
 

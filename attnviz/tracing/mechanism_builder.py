@@ -24,7 +24,7 @@ from attnviz.tracing.memory_budget import MemoryBudget
 
 
 class _Masking(NamedTuple):
-    """What a model's mask does to scores."""
+    """The effect of a model's mask on scores."""
 
     mask: Mask
     biases: tuple[Bias, ...] = ()
@@ -88,7 +88,7 @@ class MechanismBuilder:
         queries, groups = call.lengths[0], sequences.stop - sequences.start
         if tensor is None:
             return _Masking(Full() if groups == 1 else _same_sequence(call))
-        if isinstance(tensor, LazyMask):  # its rule forbids by the least number of its type
+        if isinstance(tensor, LazyMask):  # it forbids by the least number of its type
             if groups == 1:
                 return _Masking(_read_lazy_mask(tensor, sequences.start, self.budget))
             tensor = tensor.rows(0, queries)
@@ -192,6 +192,6 @@ def _distance_table(cells: Tensor) -> Tensor | None:
 
 def _normalizer(call: Call) -> Normalizer:
     sinks = call.options.get("s_aux") if call.options.get("s_aux") is not None else call.options.get("sinks")
-    if sinks is None or sinks.numel() != call.query.shape[1]:  # what differs from query to query, the check finds
+    if sinks is None or sinks.numel() != call.query.shape[1]:  # sinks that differ by query are found by the check
         return Softmax()
     return Sink(sinks.detach().float().flatten().cpu().clone())

@@ -2,7 +2,7 @@
 
 from attnviz.formatting import byte_size
 
-MOST = 256 << 20  # bytes, for all layers of a capture together
+MOST_BYTES = 256 << 20  # bytes, for all layers of a capture together
 
 
 class NotCaptured(Exception):
@@ -19,7 +19,7 @@ class MemoryBudget:
         40
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST_BYTES) -> None:
         self.most = self.left = most
 
     def reserve(self, size: int, purpose: str) -> None:

@@ -1,4 +1,4 @@
-"""What of a forward pass cannot be shown, and why."""
+"""The attention of a forward pass that cannot be shown, with reasons."""
 
 from collections.abc import Sequence
 

@@ -28,7 +28,7 @@ class MultiHeadCall:
     @classmethod
     def from_arguments(cls, module: nn.Module, arguments: dict[str, Any], sequences: slice) -> "MultiHeadCall":
         query, key, value = (_with_sequences(arguments[name]) for name in ("query", "key", "value"))
-        # torch projects what is the same object once.
+        # torch projects an object once, even if it is passed as several arguments.
         same_key, same_value = arguments["key"] is arguments["query"], arguments["value"] is arguments["key"]
         query = query[:, sequences]
         key = query if same_key else key[:, sequences]
@@ -112,7 +112,7 @@ def _mask(arguments: dict[str, Any], query: Tensor, key: Tensor, sequences: slic
     mask, padding = (arguments.get(name) for name in ("attn_mask", "key_padding_mask"))
     lengths = len(query), len(key)
     if arguments.get("is_causal") and padding is None and not arguments.get("need_weights", True):
-        # Then torch takes the hint for the mask.
+        # In this case torch ignores the mask and uses is_causal.
         mask = torch.ones(lengths, dtype=torch.bool, device=query.device).triu(1)
     parts = []
     if mask is not None:

@@ -122,7 +122,7 @@ class _Observation:
             self.traces.append(current.recording.trace())
 
     def close(self) -> None:
-        """Leaves a forward pass that was interrupted in a way that no hook is told of."""
+        """Leaves a forward pass that was interrupted in a way that calls no hook."""
         if current := self._current():
             self._leave(current)
 

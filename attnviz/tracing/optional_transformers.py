@@ -1,4 +1,4 @@
-"""What is known of transformers, if the program uses it."""
+"""Optional support of transformers, if the program uses it."""
 
 import sys
 from types import ModuleType

@@ -15,7 +15,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from attnviz.patch_grid import PatchGrid
 from attnviz.tracing.layer_naming import AxisTokens
 
-# Functions by what they do to the origins of a tensor's numbers; after any other function they are not known.
+# Functions by their effect on the origins of a tensor's numbers; after any other function these are not known.
 REARRANGING = {
     *("flatten", "unflatten", "reshape", "view", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "tile"),
     *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "T", "mT", "roll", "flip"),

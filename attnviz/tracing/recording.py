@@ -89,7 +89,7 @@ class Recording:
     def follow(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, is_recorded: bool = False
     ) -> None:
-        """Follows a function of torch that a running module has called, of which the result may be recorded weights."""
+        """Follows a function of torch that a running module has called; its result may be recorded weights."""
         self.missing.sums.follow(function, args, kwargs, result, self.running)
         if is_recorded:
             self.missing.sums.set_recorded(result)
@@ -258,7 +258,7 @@ class Recording:
             self.names.cached[module] = recognize(entries, past, new, cached, sequence, self.names.ids)
 
     def trace(self) -> Trace:
-        """Returns all layers, except those of modules of which another part is missing, and what is missing."""
+        """Returns all layers, except those of modules with another part that is missing, and what is missing."""
         layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)
@@ -295,7 +295,7 @@ class Recording:
             return self.patches.sides(call.query[sequences], call.key[sequences])
 
     def _mechanism(self, call: Call, sequences: slice) -> tuple[Inputs, Mechanism, str]:
-        """Returns what a call computes of which inputs, and sentences about keys that its mask fails to forbid."""
+        """Returns the inputs and the mechanism of a call, and sentences about keys that its mask fails to forbid."""
         inputs = self._inputs(call, sequences)
         return inputs, *self._builder.mechanism(call, sequences, inputs)
 
@@ -369,7 +369,7 @@ class Recording:
 
 
 def check_example(example: int, count: int) -> None:
-    """Raises ValueError if there is no such example among so many."""
+    """Raises ValueError if a batch of `count` examples has no such example."""
     if not 0 <= example < count:
         raise ValueError(f"There is no example {example}: the batch holds {count}, counted from 0.")
 

@@ -1,4 +1,4 @@
-"""What is said of a model in which no attention is seen."""
+"""The error for a model in which no attention is found."""
 
 import re
 
@@ -9,7 +9,7 @@ from attnviz.tracing.recording import Recording
 
 # Parts of attention, by their usual names.
 PARTS = re.compile(r"^(to_)?(qkv?|kv?|query|key|value|w?[qk]|[qk]_proj|query_proj|in_proj|c_attn|qkv_proj)$")
-MOST = 3  # modules that are named
+MOST_NAMED = 3  # modules that are named
 
 
 def no_attention(model: nn.Module, recording: Recording) -> str:
@@ -23,13 +23,13 @@ def no_attention(model: nn.Module, recording: Recording) -> str:
         'name of its module has "att" in it and the module has its number of heads as num_heads.'
     ]
     if alike:
-        some = [_name(module, names[module]) for module in alike[:MOST]]
-        more = f" and {len(alike) - MOST} more" if len(alike) > MOST else ""
+        some = [_name(module, names[module]) for module in alike[:MOST_NAMED]]
+        more = f" and {len(alike) - MOST_NAMED} more" if len(alike) > MOST_NAMED else ""
         sentences.append(f"What looks like attention here is {', '.join(some) if more else enumeration(some)}{more}.")
     if recording.softmaxes:
         some = [
             f"{_name(module, names[module])}, {dimensions(shape)}"
-            for module, shape in list(recording.softmaxes.items())[:MOST]
+            for module, shape in list(recording.softmaxes.items())[:MOST_NAMED]
         ]
         sentences.append(f"A softmax ran in {enumeration(some)}.")
     return " ".join([*sentences, *recording.missing.unrecognized()])

@@ -77,7 +77,7 @@ def capture(
 
     Queries of a forward pass with a filled cache attend to its keys, which have names as in `capturing`.
 
-    With a `chunk`, a decoder of transformers reads one text in forward passes of so many tokens, each of which
+    With `chunk`, a decoder of transformers reads one text in forward passes of `chunk` tokens, each of which
     continues the cache of those before: the activations of one chunk are in memory. The trace is that of the whole
     text, up to rounding. Raises ValueError if the model keeps no cache.
 

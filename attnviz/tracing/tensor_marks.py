@@ -1,4 +1,4 @@
-"""What is known of the tensors of a forward pass, and labels of their axes."""
+"""Marks of the tensors of a forward pass, with all that is known of them, and labels of their axes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +56,7 @@ def _counted(shape: torch.Size, axis: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
-    """What is known of a tensor."""
+    """All that is known of a tensor."""
 
     weights: Label | None = None  # of the axis over which they are normalized
     source: nn.Module | None = None  # that computed them; None if they are recorded
@@ -67,7 +67,7 @@ class Mark:
     is_inverse: bool = False  # one divided by sums
     features: Label | None = None  # of an axis that parameters have made, or stacked branches
     family: object | None = None  # the same for what is the same up to its shape, masks and factors
-    kin: frozenset[object] = frozenset()  # the softmaxes of which the logits or weights are in it
+    kin: frozenset[object] = frozenset()  # the softmaxes whose logits or weights are in it
     sums: Facts = frozenset()  # (family, length, whether of exponentials) of what is summed in it
     products: Facts = frozenset()  # (family, length, family of the other) of what is multiplied and summed in it
 
@@ -163,7 +163,7 @@ def joined_label(
 def is_mask(tensor: Tensor) -> bool:
     """Returns whether a tensor holds zeros and ones alone."""
     some = tensor[(0,) * (tensor.ndim - 1)][..., :FEW] if tensor.ndim and tensor.numel() else tensor
-    return all(bool(((one == 0) | (one == 1)).all()) for one in (some, tensor))  # most often, some are enough
+    return all(bool(((one == 0) | (one == 1)).all()) for one in (some, tensor))  # mostly some are enough for a no
 
 
 def sums_to_one(tensor: Tensor, axis: int) -> bool:

@@ -130,7 +130,7 @@ class TorchInterception(TorchFunctionMode):
 
 
 class ScriptedCode(TorchDispatchMode):
-    """Follows what runs in modules of torch.jit, of which no function mode is told, while it is active."""
+    """Follows the calls in modules of torch.jit, which function modes do not see, while it is active."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()

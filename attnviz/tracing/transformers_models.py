@@ -36,7 +36,7 @@ def models_in(model: nn.Module) -> list[PreTrainedModel]:
 
 
 def configs_of(model: Any) -> list[Any]:
-    """Returns the configs of a model and of its parts, each of which can have its own attention implementation."""
+    """Returns the configs of a model and of its parts, which can each have an attention implementation of their own."""
     waiting = [module.config for module in model.modules() if hasattr(module, "config")]
     configs: dict[int, Any] = {}
     while waiting:

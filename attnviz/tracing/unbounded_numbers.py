@@ -28,7 +28,7 @@ def first_unbounded_module(model: nn.Module, forward: Callable[[], object]) -> n
     """Runs a forward pass of a model until a module returns NaN or infinity, and returns that; None if none does."""
 
     def check(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
-        # −∞ is what masks are made of.
+        # −∞ is allowed, since masks consist of it.
         if any(bool((one.isnan() | one.isposinf()).any()) for one in _tensors(result) if one.is_floating_point()):
             raise _UnboundedOutput(module)
 

@@ -16,7 +16,7 @@ from attnviz.tracing.multi_head_attention import MultiHeadCall
 FEWEST_ROWS = 3
 ALWAYS_COMPARED = 1 << 16  # weights, about half a millisecond: all rows of a short text
 SHARE_OF_FORWARD = 0.1  # of its time, that the comparison of further rows may take
-SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-4, 0.5  # shares of the largest by which numbers may always, or never, differ
+SMALLEST_TOLERANCE, LARGEST_TOLERANCE = 1e-4, 0.5  # of differences, as shares of the largest number
 
 # Takes a sequence and the first and the last row; returns outputs (1, rows, heads, width) and weights (1, heads, rows,
 # keys) of the model's own function.
@@ -92,7 +92,7 @@ class SampledRows:
         The model rounds each score to its type, by at most eps / 2 of its size, and then weights and outputs. The
         rounding of two scores changes the ratio of their weights by at most eps times the larger of them.
         """
-        with torch.autocast(inputs.query.device.type, enabled=False):  # what the model computes in is its own affair
+        with torch.autocast(inputs.query.device.type, enabled=False):  # the model's autocast is its own
             attention = mechanism(inputs, rows=slice(None) if len(self.rows) == self.count else self.rows)
         valid, same, subject = attention.allowed.any(-1, keepdim=True), True, "outputs"
         scores = attention.scores.where(attention.allowed, 0).abs().amax(-1, keepdim=True)

@@ -185,7 +185,7 @@ class WeightedSums:
             self._contract(contraction, result)
 
     def linear(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        if self._marks[args[1]].is_constant and self._marks[args[0]].weights is None:  # nearly always
+        if self._marks[args[1]].is_constant and self._marks[args[0]].weights is None:  # as of nearly all linear layers
             self._marks[result] = Mark(features=Label.from_axis(result, -1))
         else:
             self._contract(linear_axes(*args[:2]), result)
@@ -249,7 +249,7 @@ class WeightedSums:
                     or not self._is_token_axis(mark, own, values, of_other)
                 ):
                     continue
-                if weights.numel() < result.numel() or not mark.kin & of_values.kin:  # else the likes of an entropy
+                if weights.numel() < result.numel() or not mark.kin & of_values.kin:  # else a number such as an entropy
                     self._marks[result] = replace(mark, weights=spread, features=None, is_spread=True)
 
     # What becomes of what is known
@@ -312,7 +312,7 @@ class WeightedSums:
         name, others = _name(function), args[1:]
         if isinstance(result, Tensor):
             shape = result.shape
-            if name in VIEWS:  # a label may have other strides
+            if name in VIEWS:  # which may fail for a label, whose strides may differ
                 self._marks[result] = mark.relabeled(lambda one: one.reshape(shape))
             elif name == "expand_as":
                 self._marks[result] = mark.relabeled(lambda one: one.expand(shape))

@@ -40,7 +40,7 @@ def score_class(variant: str) -> type[Score]:
         return ScaledDot
     if variant not in VARIANTS:
         raise value_error(
-            "The translator's variants are {variants}; {variant} is none.",
+            "The translator's variants are {variants}; {variant} is not one.",
             variants=", ".join(VARIANTS),
             variant=repr(variant),
         )

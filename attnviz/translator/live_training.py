@@ -27,7 +27,7 @@ from attnviz.translator.translation import Translator
 from attnviz.translator.weights import Evaluation
 
 STEPS = 1000
-EXPECTED_SECONDS = 40.0  # that so many steps take, about, until it is known better
+EXPECTED_SECONDS = 40.0  # that STEPS steps take, about, until their time is measured
 CHECKPOINTS = (0, 10, 25, 50, 75, 100, 125, 150, 175, 200, 250, 300, 350, 400, 500, 600, 700, 800, 900)  # and the last
 EVALUATION_SENTENCES = 48  # that are translated to measure how good it is
 TICK = 0.1  # seconds between two looks at the queue

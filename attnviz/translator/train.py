@@ -22,7 +22,7 @@ RATE, WARM = 4e-3, 100  # the greatest learning rate, and the steps until it is 
 SMOOTHING, DECAY = 0.05, 0.05  # how much of each word's probability goes to all alike, and the decay of weights
 LOG_EVERY = 10  # steps from one loss in the log to the next
 CHECKPOINTS = (0, 10, 25, 50, 75, 100, 150, 200, 300, 400, 500, 700, 900, 1200, 1700, STEPS)
-TIMELINE = "scaled dot"  # the variant of which more than the last weights are kept
+TIMELINE = "scaled dot"  # the variant that keeps the weights of every checkpoint
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ def train(seed: int = SEED, variant: str = TIMELINE, steps: int = STEPS) -> Iter
         model = create_model(variant)
     generator = torch.Generator().manual_seed(seed)
     parameters: list[Tensor] = list(model.parameters())
-    # What torch.optim.AdamW(fused=True) keeps and calls; the class itself would first import torch's compiler, which
-    # takes longer than a hundred steps.
+    # The state and the call of torch.optim.AdamW(fused=True); the class itself would first import torch's compiler,
+    # which takes longer than a hundred steps.
     means, squares = ([torch.zeros_like(one) for one in parameters] for _ in range(2))
     counts = [torch.zeros(()) for _ in parameters]
     step = 0

@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.formatting import numbered_tokens
 from attnviz.inputs import MapAxes
 from attnviz.language import _
-from attnviz.state.bookmarks import LONGEST, MOST, Bookmark, bookmark_name
+from attnviz.state.bookmarks import LONGEST_NAME, MOST_BOOKMARKS, Bookmark, bookmark_name
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import link_state, pinned_query
 from attnviz.ui.field_widgets import draw_hidden, set_field_value
@@ -62,15 +62,15 @@ def show(
                     args=(LongMapState.bookmarks, tuple(other for other in marks if other is not mark)),
                     type="tertiary",
                 )
-        is_full = len(marks) >= MOST
-        st.text_input(_("Name"), key=NAME, max_chars=LONGEST, placeholder=_span(queries), disabled=is_full)
+        is_full = len(marks) >= MOST_BOOKMARKS
+        st.text_input(_("Name"), key=NAME, max_chars=LONGEST_NAME, placeholder=_span(queries), disabled=is_full)
         st.button(_("Bookmark this part"), key="bookmark-add", on_click=add, disabled=is_full)
         if is_full:
-            st.caption(_("A link holds at most {most}. Remove one first.", most=MOST))
+            st.caption(_("A link holds at most {most}. Remove one first.", most=MOST_BOOKMARKS))
 
 
 def _marks() -> Sequence[Bookmark]:
-    """Returns the bookmarks of the link; a text that is no list of them is refused."""
+    """Returns the bookmarks of the link; a text that is not a list of them is refused."""
     try:
         return LongMapState.bookmarks.parse(draw_hidden(LongMapState.bookmarks))
     except ValueError:

@@ -53,7 +53,7 @@ class _Menu:
 
     context: int = 0  # a hash: a long text has many queries
     opening: Any = None
-    choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last ones, by the contexts
+    choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last choices, by context
 
 
 def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any = None, **options: Any) -> T:
@@ -195,7 +195,7 @@ def _draw_long_text(field: LongTextField, options: dict[str, Any]) -> str:
     key = field.parameter
     was_long, note = SessionValue(f"{key} was long", bool), text_note(read_widget(key) or "")
     if was_long.get() and not note:
-        write_widget(key, read_widget(key))  # the link gets it again: the browser has written none
+        write_widget(key, read_widget(key))  # writes the link again, which the browser has not done
     was_long.set(bool(note))
     if note:
         unlinked.set(note)
@@ -377,5 +377,5 @@ def whole_number(label: str, **options: Any) -> int:
     try:
         return st.number_input(label, step=1, **options)
     except OverflowError:
-        # A link that says infinity, of which Streamlit 1.67 tries to make a whole number: a widget without the link.
+        # Streamlit 1.67 fails to convert infinity in a link to a whole number: draw the widget without the link.
         return st.number_input(label, step=1, **options | {"key": f"{options['key']} unbound", "bind": None})

@@ -101,7 +101,7 @@ def handout(lesson: Lesson, app: str, *, as_images: bool = False) -> Markup:
 
 @dataclass
 class _Paper:
-    """What is printed of one lesson."""
+    """The printed part of one lesson."""
 
     lesson: Lesson
     app: str

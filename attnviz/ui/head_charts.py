@@ -45,7 +45,7 @@ def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
         row, hidden = pin(view)
     offer_head_questions(view.selection)
     view = view.without_row(hidden)
-    with right:  # first, so that the browser has it first
+    with right:  # first, so that it reaches the browser first
         figure = show_map(view, row)
     with left:
         show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
@@ -107,7 +107,7 @@ def show_mosaic(
     count, sample = len(layers), thumbnail_sample(selection)
     if selection.is_long:
         thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
-    # A layer of which all heads are framed has one frame around them, and so have layers below each other.
+    # If all heads of a layer are framed, one frame goes around them, also around layers below each other.
     whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(
         thumbnails.reshape(count, heads, *thumbnails.shape[1:]),

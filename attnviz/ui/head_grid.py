@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz import figures
-from attnviz.figures.head_grid import MOST
+from attnviz.figures.head_grid import MOST_NUMBERS
 from attnviz.language import N_, _, option_name
 from attnviz.state.selection import Selection
 from attnviz.ui.chart import chart
@@ -43,7 +43,7 @@ def show(
         chosen=[(place, selection.head)] if place is not None and isinstance(selection.head, int) else [],
         row_names=[option_name(selection.layers[i].name) for i in indices],
     )
-    if numbers and values.shape[1] <= MOST:
+    if numbers and values.shape[1] <= MOST_NUMBERS:
         picture.figure.update_traces(texttemplate="%{z:.2f}", textfont={"size": 11})
 
     def open_at(row: int, column: int) -> None:

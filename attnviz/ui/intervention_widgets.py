@@ -39,8 +39,8 @@ def draw_parts(
 def show_presets(
     presets: Mapping[str, Mapping[str, Any]], fields: Sequence[Field[Any]], shown: State, state: State, key: str
 ) -> None:
-    """Draws the presets by name; that of which `shown` has the values is marked. A click gives `fields` the values of
-    its preset, which are by their names, and those with which they open in `state` where it has none."""
+    """Draws the presets by name; the one with the values of `shown` is marked. A click gives `fields` the values of
+    its preset, by their names, and where it has none, those that they have when the page opens with `state`."""
     opening = {field.name: field.opening(state) for field in fields}
     written = {name: shown.values[name] for name in opening}
 

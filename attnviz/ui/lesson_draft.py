@@ -34,7 +34,7 @@ class Draft:
 
     text: str
     edition: int = 0  # a text that the form has not written is a new one, with widgets of its own
-    steps: list[int] = field(default_factory=list)  # by which the widgets of a step are found wherever it stands
+    steps: list[int] = field(default_factory=list)  # the numbers of the steps' widgets, which move with the steps
     made: int = 0  # steps so far
     replaced: deque[str] = field(default_factory=lambda: deque(maxlen=8))  # the last texts before changes in the form
 
@@ -56,7 +56,7 @@ class Draft:
         self.text = text
 
     def step_keys(self, count: int) -> list[int]:
-        """Returns the numbers of the widgets of so many steps."""
+        """Returns the numbers of the widgets of `count` steps."""
         while len(self.steps) < count:
             self.steps.append(self.new_step())
         del self.steps[count:]

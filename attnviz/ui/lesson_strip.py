@@ -31,7 +31,7 @@ TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
 
 
 def shipped_lessons() -> tuple[list[Lesson], list[str]]:
-    """Returns the lessons and the messages about files that are none; a file that was changed is read again."""
+    """Returns the lessons and the errors of files that are not valid; a file that was changed is read again."""
     folder = lesson_files.FOLDER
     stamps = [(path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.toml")) if path.is_file()]
     return cache.once(lambda: read_lessons(folder), "lessons", str(folder), stamps)

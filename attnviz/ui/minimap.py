@@ -9,12 +9,12 @@ from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Span, Viewport
 from attnviz.ui import viewport_sliders
 
-LEAST = 2.0  # cells that the frame is high and wide, however small the viewport is
+LEAST_SIDE = 2.0  # cells that the frame is high and wide, however small the viewport is
 
 
 @dataclass(frozen=True, eq=False)
 class Minimap:
-    """One tile of a mosaic, the head of which is shown in part."""
+    """One tile of a mosaic, of a head that is shown in part."""
 
     spec: MosaicSpec
     tile: int
@@ -49,10 +49,10 @@ def minimap(selection: Selection, spec: MosaicSpec) -> Minimap | None:
 
 
 def _framed(span: Span, count: int, cells: int) -> tuple[float, float]:
-    """Returns the ends of a span along so many cells, within them and at least LEAST apart."""
+    """Returns the ends of a span along `cells` cells, within them and at least LEAST_SIDE apart."""
     first, end = (end * cells / count for end in (span[0], count if span[1] is None else span[1]))
-    first = min(first, max(0.0, (first + end - LEAST) / 2), cells - LEAST)
-    return first, max(end, first + LEAST)
+    first = min(first, max(0.0, (first + end - LEAST_SIDE) / 2), cells - LEAST_SIDE)
+    return first, max(end, first + LEAST_SIDE)
 
 
 def _moved(span: Span, count: int, share: float) -> slice:

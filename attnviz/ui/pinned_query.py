@@ -13,7 +13,7 @@ from attnviz.ui.menus import chosen_option
 from attnviz.ui.session_values import read_widget, write_widget
 
 KEY = ExploreState.pinned.parameter
-MOST_NAMES = 1000  # in a menu, all of which go to the browser
+MOST_NAMES = 1000  # in a menu; all are sent to the browser
 
 
 def menu(selection: Selection) -> int | None:

@@ -20,7 +20,7 @@ from attnviz.ui.session_values import SessionValue
 MOST_PICKED = 5
 MOST_PILLS = 32  # keys that can be looked over at once; more of them are a menu
 POINTS = 10
-LEAST = 0.005  # an overlap that is named
+LEAST_OVERLAP = 0.005  # an overlap that is named
 
 
 @dataclass
@@ -109,7 +109,7 @@ def prediction_sentences(
 def _overlap_sentence(keys: Sequence[str], common: Float[np.ndarray, " keys"]) -> str:
     """Returns a sentence about what a prediction and weights have in common, and where."""
     scale = _("(1 would be the same, 0 nothing in common)")
-    right = [i for i in np.argsort(-common, kind="stable")[:MOST_PICKED] if common[i] >= LEAST]
+    right = [i for i in np.argsort(-common, kind="stable")[:MOST_PICKED] if common[i] >= LEAST_OVERLAP]
     if not right:
         return _(
             "Your prediction and the attention overlap by {overlap} {scale}.",

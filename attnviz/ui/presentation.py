@@ -25,7 +25,7 @@ def switch(pages: Sequence[st.Page], current: st.Page, class_button: Markup) -> 
     history.
     """
     on = draw(PRESENTED)
-    # In a frame of another site the button is hidden, with all that is no picture and no control: embedding.css.
+    # In a frame of another site the button is hidden, with everything but pictures and controls: embedding.css.
     off = "embedded" if st.context.is_embedded else "not-presenting"
     with st.container(key="presenting" if on else off, width="content", horizontal=True, vertical_alignment="center"):
         if on:

@@ -16,13 +16,13 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue, read_widget
 
 KEY = LongMapState.find.parameter
-LONGEST = 100  # characters of a phrase
+LONGEST_PHRASE = 100  # characters of a phrase
 _LAST = SessionValue("find at", lambda: -1)  # the position of the match that was last gone to
 
 
 def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) -> None:
     """Draws the field and says how many matches there are. At a match `on_match` is called with the position of its
-    query and of its key, None where the match is none of them; a query is pinned."""
+    query and of its key, None where the match is not among them; a query is pinned."""
 
     def go_on() -> None:
         queries, keys = _matches(inputs, read_widget(KEY))
@@ -38,7 +38,7 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
         _LAST.set(-1)
         go_on()
 
-    phrase = draw(LongMapState.find, max_chars=LONGEST, placeholder=_("a word or a phrase"), on_change=start)
+    phrase = draw(LongMapState.find, max_chars=LONGEST_PHRASE, placeholder=_("a word or a phrase"), on_change=start)
     if not phrase.strip():
         return
     queries, keys = _matches(inputs, phrase)

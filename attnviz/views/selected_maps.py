@@ -26,7 +26,7 @@ from attnviz.views.long_maps import downsample_head
 
 CELLS = 256  # of a downsampled map, along each side
 THUMBNAIL_SAMPLE = 2  # queries of each row of cells, where all would take too long
-THUMBNAIL_CELLS, LEAST_THUMBNAIL = 768, 8  # a side of the mosaic has about so many, shared by the heads along it
+THUMBNAIL_CELLS, LEAST_THUMBNAIL = 768, 8  # cells along a side of the mosaic, about, and at least of a head
 SENTENCES: dict[HeadChoice, CellSentences] = {
     Aggregate.MEAN: CellSentences(GIVES_ON_AVERAGE),
     Aggregate.MAXIMUM: CellSentences(GIVES_AT_MOST),

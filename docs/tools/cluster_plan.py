@@ -14,7 +14,7 @@ NUMBER_BYTES = 4
 
 @dataclass(frozen=True)
 class Rates:
-    """What one machine and its network do in a second; as measured with 2 cores of a virtual machine."""
+    """The work of one machine and its network in a second; as measured with 2 cores of a virtual machine."""
 
     pairs: float = 8e7  # of a query and a key of width 64, by one core
     task: float = 0.006  # seconds to send a task and get its cells

@@ -1,4 +1,4 @@
-"""What griffe does not read in docstrings: sections named "Example", and the comments that describe fields."""
+"""Parts of docstrings that griffe does not read: sections named "Example", and the comments that describe fields."""
 
 import re
 import tokenize

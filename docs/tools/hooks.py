@@ -1,4 +1,4 @@
-"""What the pages take from the app and from the code when they are built."""
+"""Parts of the pages that are taken from the app and from the code when they are built."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import Locator, expect
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.figures.layer_mosaic import LEAST
+from attnviz.figures.layer_mosaic import LEAST_SIDE
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, opened
@@ -111,7 +111,7 @@ def test_the_mosaic_of_30_layers_scrolls_to_the_open_head(
         assert plot
         assert place
         width, height = plot["width"] / 4, plot["height"] / 30
-        assert min(width, height) >= LEAST - 2  # with the gaps, less what the labels of the axes take
+        assert min(width, height) >= LEAST_SIDE - 2  # with the gaps, less what the labels of the axes take
         assert plot["height"] > place["height"]
         assert plot["y"] + plot["height"] <= place["y"] + place["height"] + 40  # scrolled to the last layer
         stage.evaluate("stage => { stage.scrollTop = 0; }")
@@ -142,7 +142,7 @@ def test_heads_colored_by_a_measure_open_too(models: Models) -> None:
 def test_a_bad_folder_is_said_and_nothing_is_lost(models: Models, tmp_path: Path) -> None:
     models.open()
     models.another(str(tmp_path))
-    expect(models.alert).to_contain_text("is no model: it has no config.json")
+    expect(models.alert).to_contain_text("is not a model: it has no config.json")
     models.expect_in_link("model", str(tmp_path).replace("/", "%2F"))
     expect(models.page.locator(".attnviz-chart")).to_have_count(0)  # of another model
     for name in ("nowhere", "elsewhere"):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from attnviz.figures.bars import MOST, bars, row_bars
+from attnviz.figures.bars import MOST_KEYS, bars, row_bars
 from attnviz.figures.difference import difference_heatmap, outline
 
 TOKENS = ("a", "b", "c")
@@ -67,7 +67,7 @@ def test_bars_show_the_keys_that_changed_most_in_their_order() -> None:
     after[50] = np.nan
     chart = bars(before, after, [f"token {i}" for i in range(100)])
     shown = list(chart.figure.layout.xaxis.ticktext)
-    assert len(shown) == MOST
+    assert len(shown) == MOST_KEYS
     assert [name for name in shown if name in ("token 7", "token 50", "token 90")] == [
         "token 7",
         "token 50",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnviz.figures import lines
-from attnviz.figures.lines import BEFORE, LEAST, QUERY, TRUE, UNSEEN
+from attnviz.figures.lines import BEFORE, LEAST_WEIGHT, QUERY, TRUE, UNSEEN
 
 ENGLISH = ("the", "<b>", "car", "car")
 FRENCH = ("la", "voiture", "rouge", "<end>")
@@ -32,7 +32,7 @@ def rings(chart, color: str) -> list[int]:
 def test_the_word_has_a_line_to_every_key_that_it_looks_at_and_the_thicker_has_more_weight() -> None:
     for row in range(3):
         found = strokes(drawn(row), QUERY)
-        assert set(found) == {(row, key) for key in range(4) if WEIGHTS[row, key] >= LEAST}
+        assert set(found) == {(row, key) for key in range(4) if WEIGHTS[row, key] >= LEAST_WEIGHT}
         by_weight = sorted(found, key=lambda ends: WEIGHTS[ends])
         widths, opacities = ([pick(found[ends]) for ends in by_weight] for pick in (_width, _opacity))
         for sizes in (widths, opacities):

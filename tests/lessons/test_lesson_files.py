@@ -13,7 +13,7 @@ from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.formatting import number
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import FOLDER, LARGEST, read_lesson, read_lessons
+from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, read_lesson, read_lessons
 from attnviz.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
@@ -145,8 +145,8 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
     [
         ("title = ", "It is not TOML:"),
         ("x = " + "[" * 20_000, "Line 1 nests too deeply"),
-        (b"title = '\xff'", "It is not UTF-8 text: byte 10"),
-        ("#" * (LARGEST + 1), "A lesson has at most 64 KB."),
+        (b"title = '\xff'", "It is not valid UTF-8: byte 10"),
+        ("#" * (MOST_FILE_BYTES + 1), "A lesson has at most 64 KB."),
         ("", "The lesson has no title, about and page."),
         ('title = "a"\nabout = "b"', "The lesson has no page."),
         (GOOD.replace('"A title"', "3"), "title is 3; expected is text in quotes."),
@@ -160,7 +160,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
         (GOOD.replace("7", "1979-05-27"), "expected is text, a number, true or false."),
         ('title = "a"\nabout = "b"\npage = "masks"\nstate = "x"', "state is 'x'; expected is a table."),
         ('title = "a"\nabout = "b"\npage = "masks"\nquestions = "x"', "questions is 'x'; expected is a list."),
-        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = ["x"]', "Step 1 is no table"),
+        ('title = "a"\nabout = "b"\npage = "masks"\nquestions = ["x"]', "Step 1 is not a table"),
         (GOOD.replace("answer", "antwort"), "Step 1 has no answer."),
         (GOOD.replace('"Because."', "1"), "answer is 1; expected is text in quotes."),
         ("a." * 32_000 + "a = 1", "Line 1 nests too deeply"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import FOLDER, LARGEST, PAGES, Lesson, LessonStep, parse_lesson, read_lessons
+from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, PAGES, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_tables import state_table
 from attnviz.lessons.lesson_text import IN_LINK, LONGEST_NAME, lesson_text, name_in_link, text_in_link
 
@@ -89,7 +89,7 @@ def packed(content: bytes) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        packed(b"#" * (LARGEST + 1)),
+        packed(b"#" * (MOST_FILE_BYTES + 1)),
         packed(bytes(5_000_000)),  # 5 MB in 7,000 characters
         packed(b"title = 'a'")[:-6],
         packed(b"\xff\xfe"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_mask
 
 from attnviz.masks import Causal, Shifted
-from attnviz.masks.grid import LINE, LONGEST, Grid
+from attnviz.masks.grid import LINE, MOST_FILE_BYTES, Grid
 from attnviz.masks.mask import rule
 from attnviz.masks.parser import parse
 
@@ -166,7 +166,7 @@ def header(said):
         (None, "\n".join(["1 0"] * 513), "Line 513 is beyond the 512 rows and 512 columns"),
         (None, "1" * 513, "Line 1 is beyond the 512 rows and 512 columns"),
         (None, "1," + " " * LINE + "1", "Line 1 is beyond"),
-        (None, "1" * (LONGEST + 1), "This is more than 8 MB."),
+        (None, "1" * (MOST_FILE_BYTES + 1), "This is more than 8 MB."),
         ("a.npy", b"1,0\n1,1", "The header of this .npy file cannot be read: it was damaged or cut off."),
         ("a.csv", b"\xff\xfe1", "This file is neither text in UTF-8 nor a .npy file."),
         (None, npy(np.ones((2, 2)))[:40], "The header of this .npy file cannot be read: "),
@@ -175,9 +175,9 @@ def header(said):
         (None, npy(np.array([[1, np.nan]])), "Row 1, column 2 holds “nan”."),
         (None, npy(np.ones(4)), "this has the shape (4,). Choose one head of it."),
         (None, npy(np.ones((2, 2, 2))), "this has the shape (2, 2, 2)."),
-        (None, npy(np.ones((2, 0))), "A grid has 1 to 512 rows and as many columns at most; this one is 2 × 0."),
-        (None, npy(np.ones((513, 1))), "this one is 513 × 1."),
-        (None, npy(np.array([["1", "0"]])), "This holds <U1, which are no cells of a grid."),
+        (None, npy(np.ones((2, 0))), "A grid has 1 to 512 rows and columns; this one has 2 × 0."),
+        (None, npy(np.ones((513, 1))), "this one has 513 × 1."),
+        (None, npy(np.array([["1", "0"]])), "This holds <U1, which are not cells of a grid."),
         (None, npy(np.array([[1j]])), "This holds complex128"),
         (None, npy(np.array([[{}]], dtype=object)), "This holds object"),
         (None, header("{'descr': '<f8', 'fortran_order': False, 'shape': (512, 512)}"), "fewer numbers follow"),
@@ -186,7 +186,7 @@ def header(said):
             header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999999)}"),
             "99999999 × 99999999",
         ),
-        (None, header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2)}"), "this one is -1 × 2"),
+        (None, header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2)}"), "this one has -1 × 2"),
         (None, header("{'descr': '<f8', 'fortran_order': False}"), "cannot be read"),
         (None, header("(" * 3000), "cannot be read"),
         (None, b"\x93NUMPY\x09\x00" + b"x" * 90, "cannot be read"),
@@ -204,13 +204,13 @@ def test_what_is_no_grid_is_refused_in_words(name, data, words):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        ([[1, 0], [1]], "This is no matrix."),
+        ([[1, 0], [1]], "This is not a matrix."),
         ([], "this has the shape (0,)"),
         (None, "This holds object"),
         ([["1"]], "This holds <U1"),
         ([[2]], "Row 1, column 1 holds “2”."),
         ([[0, 1], [-1, 0]], "Row 2, column 1 holds “-1”."),
-        (np.ones((513, 513)), "this one is 513 × 513."),
+        (np.ones((513, 513)), "this one has 513 × 513."),
     ],
     ids=lambda x: repr(x)[:30],
 )

@@ -16,7 +16,7 @@ from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shif
 from attnviz.masks.grid import Grid
 from attnviz.masks.mask import And, Not, Or, choice_word, rule
 from attnviz.masks.mask_parameters import names
-from attnviz.masks.parser import DEEPEST, LONGEST, POSITIONS, MaskError, parse
+from attnviz.masks.parser import DEEPEST, LONGEST_TEXT, POSITIONS, MaskError, parse
 from attnviz.masks.synonyms import SYNONYMS
 from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
 
@@ -520,13 +520,13 @@ REFUSED = [
     ("q <> k", 2, "Write !=."),
     ("causal; full", 6, "Unexpected “;”"),
     ("causal # all", 7, "Unexpected “#”"),
-    ("1.5 < q", 0, "“1.5” is no whole number"),
+    ("1.5 < q", 0, "“1.5” is not a whole number"),
     (".5 < q", 0, "Unexpected “.”"),
-    ("1e3 < q", 0, "“1e3” is no whole number"),
+    ("1e3 < q", 0, "“1e3” is not a whole number"),
     ("2q < k", 0, "To multiply, write 2 * q."),
     ("2 q < k", 2, "Unexpected “q”: an operator"),
-    ("0x10 < q", 0, "“0x10” is no whole number"),
-    ("1_000 < q", 0, "“1_000” is no whole number"),
+    ("0x10 < q", 0, "“0x10” is not a whole number"),
+    ("1_000 < q", 0, "“1_000” is not a whole number"),
     ("q < 1000000001", 4, "Numbers go up to 1,000,000,000 here."),
     ("q < " + "9" * 5000, 4, "Numbers go up to 1,000,000,000 here."),
     ("q", 0, "“q” is a number, but a condition is needed here. Compare it with another"),
@@ -677,7 +677,7 @@ REFUSED = [
     ("+".join(["q"] * 20_000), 99, "more than 50 parts one after the other"),
     ("<".join(["q"] * 20_000), 1000, "more than 500 parts"),
     ("|".join(["(" + "|".join(["k<1"] * 20) + ")"] * 20), 513, "more than 500 parts"),
-    ("q < 1" + " " * LONGEST, LONGEST, "A mask has at most 80,000 characters; this text has 80,005."),
+    ("q < 1" + " " * LONGEST_TEXT, LONGEST_TEXT, "A mask has at most 80,000 characters; this text has 80,005."),
 ]
 
 
@@ -837,17 +837,17 @@ def test_a_text_with_something_changed_is_a_mask_or_refused(grown, data):
 
 
 LONG = {
-    "spaces": " " * LONGEST,
-    "causal and spaces": "causal" + " " * (LONGEST - 6),
+    "spaces": " " * LONGEST_TEXT,
+    "causal and spaces": "causal" + " " * (LONGEST_TEXT - 6),
     "spaces between": "causal" + (" " * 1600 + "&" + " " * 100 + "k<2") * 40,
-    "digits": "1" * LONGEST,
-    "digits and a point": "1" * (LONGEST - 1) + ".",
-    "a name": "q" * LONGEST,
-    "parentheses": "(" * LONGEST,
-    "closed": ")" * LONGEST,
-    "nots": "~" * LONGEST,
-    "ors": "k<1|" * (LONGEST // 4),
-    "a list": "padding([" + "1," * ((LONGEST - 11) // 2) + "1])",
+    "digits": "1" * LONGEST_TEXT,
+    "digits and a point": "1" * (LONGEST_TEXT - 1) + ".",
+    "a name": "q" * LONGEST_TEXT,
+    "parentheses": "(" * LONGEST_TEXT,
+    "closed": ")" * LONGEST_TEXT,
+    "nots": "~" * LONGEST_TEXT,
+    "ors": "k<1|" * (LONGEST_TEXT // 4),
+    "a list": "padding([" + "1," * ((LONGEST_TEXT - 11) // 2) + "1])",
     "a grid": "grid(512, 512, 0x" + "f" * 65_536 + ")",
     "lists": "|".join([f"documents([{'1,' * 63}1])"] * 30),
     "comparisons": " < ".join(["q * k"] * 160),

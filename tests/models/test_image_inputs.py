@@ -110,7 +110,7 @@ def damaged_exif():
     ids=len,
 )
 def test_a_picture_that_is_none(loaded, image):
-    with pytest.raises(ValueError, match=r"This is no picture that can be read. Give one as PNG, JPEG or WebP"):
+    with pytest.raises(ValueError, match=r"This is not a picture that can be read. Give one as PNG, JPEG or WebP"):
         loaded["vit"].layers(image=image)
 
 

@@ -134,9 +134,9 @@ def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monk
 
 @pytest.mark.parametrize("name", ["a/b/c", "a--b", "../x/..", "a..b", "x" * 97, "org/name.git", "a b", "ümlaut", "-x"])
 def test_a_name_that_can_be_no_id(name, tmp_path):
-    with pytest.raises(ValueError, match=r"is no name of a model. Write it as on the hub|There is no folder"):
+    with pytest.raises(ValueError, match=r"is not the name of a model. Write it as on the hub|There is no folder"):
         model(name, Hub(cache=tmp_path))
-    with pytest.raises(ValueError, match=r"is no name of a model. Write it as on the hub, owner/model"):
+    with pytest.raises(ValueError, match=r"is not the name of a model. Write it as on the hub, owner/model"):
         Hub(cache=tmp_path).find(name)
 
 

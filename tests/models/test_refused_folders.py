@@ -16,7 +16,7 @@ from tests.support.tiny_models import refusal
 
 def test_a_folder_that_is_no_model(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
-    assert "is no model: it has no config.json" in refusal(tmp_path)
+    assert "is not a model: it has no config.json" in refusal(tmp_path)
     assert "There is no folder" in refusal(tmp_path / "nowhere")
     assert "There is no folder" in refusal("half \0 a name")
     assert "is a file. Give the folder that holds it" in refusal(tmp_path / "notes.txt")
@@ -27,14 +27,14 @@ def test_a_folder_that_is_no_model(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
-        ('{"hidden_size": 1' + "0" * 5_000 + "}", "is no JSON"),
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ('{"hidden_size": 1' + "0" * 5_000 + "}", "is not valid JSON"),
         ("[1]", "holds no object with names"),
         ("{}", "has no model_type"),
         ('{"model_type": 5}', "has no model_type"),
         ('{"x": "' + "x" * (1 << 20) + '"}', "bytes; at most 1,048,576 are read"),
-        ("\ud83d".encode("utf-16-le", "surrogatepass").decode("latin-1"), "is no JSON"),
+        ("\ud83d".encode("utf-16-le", "surrogatepass").decode("latin-1"), "is not valid JSON"),
     ],
     ids=["cut off", "deep", "digits", "list", "empty", "number", "large", "not text"],
 )
@@ -54,9 +54,9 @@ def test_a_config_that_is_none(copied, text, words):
         ({"num_labels": 10**9}, "“num_labels” is 1,000,000,000; no model has more than"),
         ({"max_position_embeddings": -(10**40)}, "“max_position_embeddings” is larger than 1e+30"),
         ({"parts": [{"n_layers": [5, 9_999]}]}, "“n_layers” is 9,999"),
-        ({"hidden_size": float("nan")}, "“hidden_size” is nan, which is no number of a model"),
-        ({"layer_norm_eps": float("inf")}, "“layer_norm_eps” is inf, which is no number of a model"),
-        ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which is no number"),
+        ({"hidden_size": float("nan")}, "“hidden_size” is nan, which no model can have"),
+        ({"layer_norm_eps": float("inf")}, "“layer_norm_eps” is inf, which no model can have"),
+        ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which no model can have"),
         ({"depths": [2] * 2_000}, "has 2,000 numbers for “depths”; no model has more than 1,024"),
         ({"num_hidden_layers": 1_000}, "of “bert” describes far more parts than its files have weights for"),
         ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 61.6 GB"),
@@ -199,9 +199,9 @@ def test_weights_cut_off(copied):
     [
         (5, "does not say which file holds which weights"),
         ({}, "does not say which file holds which weights"),
-        ({"a": "../bert/other.safetensors"}, "names “../bert/other.safetensors”, which is no file of this folder"),
-        ({"a": "/etc/passwd"}, "names “/etc/passwd”, which is no file of this folder"),
-        ({"a": "pytorch_model.bin"}, "names “pytorch_model.bin”, which is no file of this folder"),
+        ({"a": "../bert/other.safetensors"}, "names “../bert/other.safetensors”, which is not a file of this folder"),
+        ({"a": "/etc/passwd"}, "names “/etc/passwd”, which is not a file of this folder"),
+        ({"a": "pytorch_model.bin"}, "names “pytorch_model.bin”, which is not a file of this folder"),
         ({"a": "model-1.safetensors"}, "“model-1.safetensors”, which holds some of the weights, is missing"),
     ],
     ids=str,

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.lessons.checks import Choice, NumberCheck, Tap
-from attnviz.lessons.lesson_files import FOLDER, LARGEST, Lesson, parse_lesson, read_lesson, read_lessons
+from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, Lesson, parse_lesson, read_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, name_in_link
 from attnviz.ui import lesson_draft
 from attnviz.ui.lesson_draft import IN_SESSION, TEXT
@@ -289,8 +289,8 @@ def test_a_file_is_uploaded_and_a_bad_one_leaves_the_draft() -> None:
     assert lesson(app).steps == LESSON.steps
     for content, reason in (
         (lesson_text(LESSON).replace("tap = 1", "tap = 9").encode(), "mine.toml is not taken. Line 9: tap is 9"),
-        (b"#" * (LARGEST + 1), "A lesson has at most 64 KB."),
-        (b"\xff", "It is not UTF-8 text"),
+        (b"#" * (MOST_FILE_BYTES + 1), "A lesson has at most 64 KB."),
+        (b"\xff", "It is not valid UTF-8"),
     ):
         upload(app, content)
         assert reason in errors(app)

@@ -189,7 +189,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     app = ok(app.run())
     app.file_uploader[0].set_value(("broken.png", b"GIF89a", "image/png"))
     app.run()
-    assert "This is no picture that can be read" in contents(app)
+    assert "This is not a picture that can be read" in contents(app)
     same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
 
 
@@ -458,7 +458,7 @@ def without_attention(copied) -> Path:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (no_model, "is no model: it has no config.json"),
+        (no_model, "is not a model: it has no config.json"),
         (only_pickles, "a pickle, which can run code"),
         (half_the_weights, "weights of “bert” are missing from its files"),
         (absurd, "“num_hidden_layers” is 1,000,000,000; no model has more than 1,024"),
@@ -475,9 +475,9 @@ def test_a_bad_folder_in_a_link_shows_nothing_and_is_tried_again_on_request(copi
     folder = copied()
     config = (folder / "config.json").read_text()
     (folder / "config.json").write_text("{")
-    app = refused(page(model=folder), "is no JSON")
+    app = refused(page(model=folder), "is not valid JSON")
     (folder / "config.json").write_text(config)
-    refused(app.run(), "is no JSON")  # not tried on every run
+    refused(app.run(), "is not valid JSON")  # not tried on every run
     app = ok(app.button(key="again").click().run())
     assert "bert (BertModel): 2 attention layers of 4 heads" in contents(app)
 
@@ -514,7 +514,7 @@ def test_a_text_that_cannot_be_read(saved, drawn, text, words) -> None:
 
 @pytest.mark.parametrize("name", ["org / bert", "a" * 200, "<b>x</b>", "$x$ **bold**"])
 def test_a_name_that_can_be_none(name) -> None:
-    assert "is no name of a model" in contents(refused(page(model=name), "is no name of a model"))
+    assert "is not the name of a model" in contents(refused(page(model=name), "is not the name of a model"))
 
 
 def test_no_network() -> None:

@@ -138,7 +138,7 @@ def test_fewer_heads_than_the_one_shown_begin_with_the_first() -> None:
     ("edits", "why"),
     [
         ("X.0.0_1.0~Y.0.0_1.0~K0.0.9_1.0", "2 numbers written by hand had a place that is not here"),
-        ("nonsense", "“nonsense” is no number of a matrix"),
+        ("nonsense", "“nonsense” is not a number of a matrix"),
         ("X.0.0_5e9", "A number between −1000 and 1000 is expected"),
         ("X.0.0_1..2", "Write one such as 0.5"),
         ("sum0.0.0_0.0", "A row would add up to 0"),

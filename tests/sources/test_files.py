@@ -185,7 +185,7 @@ def test_nothing_is_unpickled():
         "a.pkl": pickle.dumps(Bomb()),
     }
     for name, data in attempts.items():
-        with pytest.raises(ValueError, match=r"object array|text|no \.npy|ends in"):
+        with pytest.raises(ValueError, match=r"object array|text|not a \.npy|ends in"):
             read_file(name, data)
     assert not Bomb.exploded
     np.load(io.BytesIO(PICKLED), allow_pickle=True)
@@ -245,8 +245,8 @@ BAD = {
     # npz
     "no members": ("a.npz", zipped([]), "holds no numbers"),
     "zip cut off": ("a.npz", npz(x=MATRIX)[:-30], "cannot be read"),
-    "other member": ("a.npz", zipped([("notes.txt", "x")]), "“notes.txt” is no .npy array"),
-    "long member": ("a.npz", zipped([(HUGE[:60_000], "x")]), "“x{39}…” is no .npy"),
+    "other member": ("a.npz", zipped([("notes.txt", "x")]), "“notes.txt” is not a .npy array"),
+    "long member": ("a.npz", zipped([(HUGE[:60_000], "x")]), "“x{39}…” is not a .npy"),
     "encrypted": ("a.npz", marked(npz(x=MATRIX), 8, 1), "encrypted"),
     "unusual packing": ("a.npz", zipped([("x.npy", npy(MATRIX))], compression=zipfile.ZIP_LZMA), "unusual way"),
     "wrong checksum": ("a.npz", marked(npz(x=MATRIX), 16, 77), "“x” cannot be read"),
@@ -285,9 +285,9 @@ BAD = {
     "headings alone": ("a.csv", b"x,y,z\n", "holds no numbers"),
     "tokens in csv alone": ("a.csv", b"token\nthe\ncat\n", "empty"),
     "blank lines": ("a.csv", b"\n\n\n", "holds no numbers"),
-    "long cell": ("a.csv", b"1,2\n1," + HUGE.encode() * 2, "Line 2 is no row of cells"),
-    "stray quote": ("a.csv", b'1,2\n"3"4,5\n', "Line 2 is no row of cells. Look for a stray quotation mark"),
-    "open quote": ("a.csv", b'1,2\n"3,5\n', "no row of cells"),
+    "long cell": ("a.csv", b"1,2\n1," + HUGE.encode() * 2, "Line 2 is not a row of cells"),
+    "stray quote": ("a.csv", b'1,2\n"3"4,5\n', "Line 2 is not a row of cells. Look for a stray quotation mark"),
+    "open quote": ("a.csv", b'1,2\n"3,5\n', "not a row of cells"),
     "many rows": ("a.csv", b"1\n" * 1025, "more than 1,024 rows"),
     "latin-1": ("a.csv", b"caf\xe9,1\n", "not text in UTF-8"),
     "utf-16": ("a.tsv", "a\t1\n".encode("utf-16"), "not text in UTF-8"),

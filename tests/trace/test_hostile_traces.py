@@ -47,10 +47,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "an absurd shape": (lambda _, x: x["tensors"]["key"].update(shape=[10**30]), "holds “key” as F32"),
     "a tensor that is not there": (lambda _, x: x["tensors"].update(other={}), "does not hold all tensors"),
     "tensors that are none": (lambda _, x: x.update(tensors=[1]), "trace.json says otherwise"),
-    "a path out of the folder": (lambda _, x: x.update(file="../x.safetensors"), "no file of a layer in this folder"),
-    "a path from the root": (lambda _, x: x.update(file="/etc/passwd"), "no file of a layer in this folder"),
+    "a path out of the folder": (lambda _, x: x.update(file="../x.safetensors"), "not a layer's file in this folder"),
+    "a path from the root": (lambda _, x: x.update(file="/etc/passwd"), "not a layer's file in this folder"),
     "a file that is missing": (lambda _, x: x.update(file="layer-0009.safetensors"), "layer-0009.safetensors is missi"),
-    "no file": (lambda _, x: x.pop("file"), "no file of a layer"),
+    "no file": (lambda _, x: x.pop("file"), "not a layer's file"),
     "too few tokens": (lambda m, _: m["axes"][0].update(tokens=["a"]), "must name 4 tokens"),
     "tokens that are none": (lambda m, _: m["axes"][0].update(tokens=[1, 2, 3, 4]), "tokens as a list"),
     "special tokens that are not there": (lambda m, _: m["axes"][0].update(special=[4]), "special tokens that are not"),
@@ -65,9 +65,9 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a mask of 10 MB": (lambda _, x: x["mechanism"].update(mask="causal|" * 1_500_000), "at most 80,000 characters"),
     "a deep mask": (lambda _, x: x["mechanism"].update(mask="(" * 40_000), "More than 50 parts"),
     "a mask for other lengths": (lambda _, x: x["mechanism"].update(mask="padding([1,0])"), "given for 2 keys"),
-    "a score that is none": (lambda _, x: x["mechanism"].update(score={"name": "system"}), "“system” is no score"),
-    "a mask as a score": (lambda _, x: x["mechanism"].update(score={"name": "Softmax"}), "“Softmax” is no score"),
-    "a score without a name": (lambda _, x: x["mechanism"].update(score={"name": ["a"]}), "is no score"),
+    "a score that is none": (lambda _, x: x["mechanism"].update(score={"name": "system"}), "has no score “system”"),
+    "a mask as a score": (lambda _, x: x["mechanism"].update(score={"name": "Softmax"}), "has no score “Softmax”"),
+    "a score without a name": (lambda _, x: x["mechanism"].update(score={"name": ["a"]}), "has no score"),
     "an unknown parameter": (
         lambda _, x: x["mechanism"].update(score={"name": "Dot", "x": 1}), "Dot has no parameter “x”",
     ),
@@ -141,11 +141,11 @@ def test_layers_of_one_name_are_told_apart_in_linear_time(
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (deep("["), "is no JSON"),
-        (deep('{"a":'), "is no JSON"),
+        (deep("["), "is not valid JSON"),
+        (deep('{"a":'), "is not valid JSON"),
         ("[]", "holds no object"),
-        ("{", "is no JSON"),
-        ("\ud800".encode("utf-16", "surrogatepass").decode("latin-1"), "is no JSON"),
+        ("{", "is not valid JSON"),
+        ("\ud800".encode("utf-16", "surrogatepass").decode("latin-1"), "is not valid JSON"),
     ],
 )
 def test_json_that_is_none_is_refused(content: str, sentence: str, folder: Path) -> None:

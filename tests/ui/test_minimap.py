@@ -11,7 +11,7 @@ from attnviz.layer import Kind, LayerId
 from attnviz.sources import Toy
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport
-from attnviz.ui.minimap import LEAST, minimap
+from attnviz.ui.minimap import LEAST_SIDE, minimap
 from attnviz.ui.viewport_sliders import SLIDERS
 from attnviz.views.selected_maps import positions
 
@@ -42,7 +42,7 @@ def test_a_frame_of_one_token_can_be_seen_and_stays_in_its_tile(first: int) -> N
     (top, left), frame = SPEC.corner(1), part.frame()
     for start, length, low, high in ((top, HEIGHT, "y0", "y1"), (left, WIDTH, "x0", "x1")):
         first_edge, last_edge = (float(str(frame[edge])) + 0.5 - start for edge in (low, high))
-        assert 0 <= first_edge <= last_edge - LEAST <= length - LEAST + 1e-6
+        assert 0 <= first_edge <= last_edge - LEAST_SIDE <= length - LEAST_SIDE + 1e-6
 
 
 def test_a_click_moves_the_part_and_keeps_its_size(monkeypatch) -> None:

@@ -296,7 +296,7 @@ def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
     last = cells(drawn["if-after"])
     box.input("two three").run()
     assert not app.exception
-    assert "“two” is none" in contents(app)
+    assert "“two” is not one" in contents(app)
     assert "The picture below is the last one that could be made." in contents(app)
     np.testing.assert_array_equal(cells(drawn["if-after"]), last)
     box.input("4 5 7").run()

@@ -53,11 +53,11 @@ class Cost:
     block: int  # the side of a block
     blocks: int
     blocks_kept: int  # blocks with a pair that is allowed
-    blocks_full: int  # blocks of which all pairs are allowed
+    blocks_full: int  # blocks whose pairs are all allowed
 
     @property
     def blocks_partial(self) -> int:
-        """The blocks of which some pairs are allowed, in which a kernel evaluates the mask."""
+        """The blocks with some allowed and some masked pairs, in which a kernel evaluates the mask."""
         return self.blocks_kept - self.blocks_full
 
     @property
@@ -96,8 +96,8 @@ class LayerCost(Cost):
 
 
 def attention_flops(pairs: int, d_k: int, d_v: int) -> int:
-    """Returns the floating-point operations of query · key and weights · value at so many pairs: 2 · (d_k + d_v) each,
-    a multiplication and an addition for each number of a vector. The softmax is not counted, as usual.
+    """Returns the floating-point operations of query · key and weights · value for `pairs` pairs: 2 · (d_k + d_v)
+    each, a multiplication and an addition for each number of a vector. The softmax is not counted, as usual.
 
     Example:
         >>> attention_flops(1024 * 1024, 64, 64) == 2 * 2 * 64 * 1024 * 1024
@@ -127,7 +127,7 @@ def cost(mask: Mask, queries: int, keys: int, *, head: int = 0, block: int = 128
 def layer_cost(
     mask: Mask, queries: int, keys: int, *, heads: int, kv_heads: int | None = None, block: int = 128
 ) -> LayerCost:
-    """Returns the cost of all `heads` of a mask, of which each `heads / kv_heads` in a row share one kv head.
+    """Returns the cost of all `heads` of a mask; each `heads / kv_heads` in a row share one kv head.
 
     Heads that share a rule are counted once. Raises ValueError as `cost` does, if the heads cannot share the kv heads
     evenly, or if they follow too many rules to count them at this length.
@@ -186,7 +186,7 @@ def _check_sizes(queries: int, keys: int, block: int, head: int = 0) -> None:
 
 
 class _Counter:
-    """Counts heads of a mask, which follow so many rules, within one limit for all of them."""
+    """Counts heads of a mask, which follow `rules` different rules, within one limit for all of them."""
 
     def __init__(self, mask: Mask, queries: int, keys: int, block: int, rules: int) -> None:
         self.mask, self.queries, self.keys, self.block, self.rules = mask, queries, keys, block, rules

@@ -16,7 +16,7 @@ class Counts:
     last: np.ndarray  # for each key, the last query that sees it; -1 if none does
 
     def full_blocks(self, queries: int, keys: int, block: int) -> int:
-        """Returns the number of blocks whose pairs are all allowed; blocks that reach over an edge are none of them, as
+        """Returns the number of blocks whose pairs are all allowed; blocks that reach over an edge are not counted, as
         in FlexAttention."""
         return int((~self.masked[: queries // block, : keys // block]).sum())
 

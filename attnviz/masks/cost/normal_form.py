@@ -21,7 +21,7 @@ class UnstructuredRule(Exception):
 
 @dataclass(frozen=True, eq=False)
 class RuleGroup:
-    """Rules of which every one must hold, or any one."""
+    """Rules that must all hold, or at least one of them."""
 
     every: bool
     rules: "tuple[RuleGroup | Compare, ...]"

@@ -20,8 +20,8 @@ from attnviz.masks.cost.normal_form import NormalForm, UnstructuredRule, allows,
 from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
-MAX_PIECES = 2**17  # so many pieces are in memory at once
-OVERHEAD = 1000  # to look at any number of pieces takes as long as so many
+MAX_PIECES = 2**17  # in memory at once
+OVERHEAD = 1000  # places; the fixed cost of a call, for any number of pieces
 STEPS_OF_A_PLACE = 80  # of a term without operations, at one place
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
@@ -39,7 +39,7 @@ class StepBudget:
         self.steps, self.spent = steps, 0
 
     def spend(self, places: int, operations: int = 0) -> None:
-        """Spends what so many places take. Raises UnstructuredRule if that is more than is left, before it is done."""
+        """Spends the steps of computing at `places` places. Raises UnstructuredRule, beforehand, if fewer are left."""
         steps = places * (1 + operations) * STEPS_OF_A_PLACE
         if self.spent + steps > self.steps:
             self.spent = max(self.spent, self.steps)
@@ -185,7 +185,7 @@ class RowIntervals:
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
     def spend(self, term: Term, places: int) -> None:
-        """Spends the steps of computing a term at so many places."""
+        """Spends the steps of computing a term at `places` places."""
         operations = sum("k" in part.names for part in term.subterms() if part.parts())
         self.budget.spend(places, operations)
 

@@ -17,12 +17,12 @@ from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.rate_limit import RateLimit
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
-LARGEST = 64 << 10  # bytes of a request
+LARGEST_BODY = 64 << 10  # bytes of a request
 POSTS = RateLimit(burst=30, per_second=5)  # of a participant, a teacher, or an address without either
-POSTS_OF_ADDRESS = RateLimit(burst=2_000, per_second=300)  # at which a whole school may be; cookies can be made up
-WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, at which a whole school may be
+POSTS_OF_ADDRESS = RateLimit(burst=2_000, per_second=300)  # which a whole school may share; cookies can be made up
+WRONG_CODES = RateLimit(burst=100, per_second=1)  # of an address, which a whole school may share
 STARTS = RateLimit(burst=100, per_second=1 / 60)  # of an address
-JOINS = RateLimit(burst=150, per_second=1)  # of an address, at which a whole school may be, and a class
+JOINS = RateLimit(burst=150, per_second=1)  # of an address, which a whole school may share, and a class
 NETWORK = 64  # bits of an IPv6 address that one person's network has; the others are its own to choose
 
 
@@ -82,24 +82,24 @@ async def read_body(request: Request) -> bytes:
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST:
-            raise Refusal(413, _("At most {size} KB may be sent.", size=LARGEST >> 10))
+        if len(body) > LARGEST_BODY:
+            raise Refusal(413, _("At most {size} KB may be sent.", size=LARGEST_BODY >> 10))
     return body
 
 
 def parse_json(body: bytes) -> dict[str, Any]:
-    """Returns the JSON object that was sent. Raises Refusal if it is none."""
+    """Returns the JSON object that was sent. Raises Refusal if it is not one."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
         raise Refusal(400, _("What was sent is not JSON.")) from None
     if not isinstance(content, dict):
-        raise Refusal(400, _("What was sent is no JSON object."))
+        raise Refusal(400, _("What was sent is not a JSON object."))
     return content
 
 
 def cookie_of_participant(request: Request) -> str:
-    """Returns the participant of a browser; no text if it is none yet."""
+    """Returns the participant of a browser; empty if it has none yet."""
     name = request.cookies.get(PARTICIPANT, "")
     return name if re.fullmatch(r"[0-9a-f]{32}", name) else ""
 

@@ -12,8 +12,8 @@ from attnviz.ui import quantities
 from attnviz.ui.session_values import SessionValue
 from attnviz.views.mask_pair import MaskPair
 
-LARGEST = "largest weight"  # how the name of a quantity begins
-MOST_ROWS = 6  # of weights, each of which can be asked in two ways
+LARGEST_WEIGHT = "largest weight"  # how the name of a quantity begins
+MOST_ROWS = 6  # of weights that can be asked about, each in two ways
 UNDER = " under "  # before the side in the names of the quantities of two mechanisms
 QUESTIONS = {  # where the largest weight is and how the weights are spread, by whether there are a query and sides
     (False, False): (N_("Which has the largest weight?"), N_("How is the attention spread? Give ten points.")),
@@ -87,7 +87,7 @@ def _rows(computed: Quantities) -> Iterator[tuple[str, dict[str, float]]]:
     for name, value in computed.items():
         if name.startswith(WEIGHT):
             row[name.removeprefix(WEIGHT)] = value
-        elif name.startswith(LARGEST) and row:
-            ending = name.removeprefix(LARGEST)
+        elif name.startswith(LARGEST_WEIGHT) and row:
+            ending = name.removeprefix(LARGEST_WEIGHT)
             yield ending, {token.removesuffix(ending): weight for token, weight in row.items()}
             row = {}

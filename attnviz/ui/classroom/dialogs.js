@@ -26,7 +26,7 @@ export function openDialog(className, ...contents) {
  * @param {{ title: string, note: string, label: string, action: string }} texts the label is that of the field
  * @param {HTMLInputElement | HTMLTextAreaElement} field
  * @param {(text: string) => Promise<unknown>} send
- * @param {string} [thanks] what is said once the text is sent; without it the dialog closes
+ * @param {string} [thanks] a sentence for after the text is sent; without it the dialog closes
  */
 export function askForText({ title, note, label, action }, field, send, thanks) {
   field.setAttribute("aria-label", label);

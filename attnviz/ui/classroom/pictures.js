@@ -26,7 +26,7 @@ export class PageView {
   /** @type {Map<string, { root: HTMLElement, remove: () => void }>} */
   mounted = new Map();
   /** @type {typeof this.mounted} */
-  before = new Map(); // of which those that stay are taken
+  before = new Map(); // the last picture's; those that stay are moved to `mounted`
   /** @type {Promise<void>[]} */
   drawings = [];
 

@@ -4,7 +4,7 @@ import { element } from "../../chart/elements.js";
 import { _ } from "../../chart/words.js";
 import { askForText } from "./dialogs.js";
 
-const MOST = 280;
+const LIMIT = 280; // characters of a question
 
 /**
  * @param {{ send: (what: string, content: object) => Promise<any> }} connection
@@ -13,14 +13,14 @@ const MOST = 280;
  */
 export function askTeacher(connection, link, place) {
   const sentence = place.querySelector(".attnviz-sentence:not(.attnviz-hint, :empty)")?.textContent ?? "";
-  const cell = sentence.slice(0, MOST / 2);
+  const cell = sentence.slice(0, LIMIT / 2);
   const field = element("textarea");
-  Object.assign(field, { maxLength: MOST - cell.length - 3, rows: 3, placeholder: _("Why is this one so high?") });
+  Object.assign(field, { maxLength: LIMIT - cell.length - 3, rows: 3, placeholder: _("Why is this one so high?") });
   const note = cell || _("Your question goes with the page as you see it.");
   askForText(
     { title: _("Ask the teacher"), note, label: _("Your question"), action: _("Send") },
     field,
-    (text) => connection.send("message", { link, text: [cell, text].filter(Boolean).join(" — ").slice(0, MOST) }),
+    (text) => connection.send("message", { link, text: [cell, text].filter(Boolean).join(" — ").slice(0, LIMIT) }),
     _("Sent. The teacher can open what you see."),
   );
 }

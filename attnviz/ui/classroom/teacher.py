@@ -35,7 +35,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class _Drawn(NamedTuple):
-    """What the last run of a whole page has drawn, and which page it is."""
+    """The recording of the last run of a whole page, with the page's name."""
 
     recorder: PageRecorder
     page: str

@@ -1,4 +1,4 @@
-"""What listens for news of classes: one task of the process asks the store, for all listeners together."""
+"""Waiting for changes in classes: one task of the process asks the store, for all listeners together."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ class Watcher:
 
 @contextmanager
 def before_server_stops(stop: Callable[[], None]) -> Iterator[None]:
-    """Calls `stop` when the process is told to end, before the server waits for its connections."""
+    """Calls `stop` when the process gets a signal to end, before the server waits for its connections."""
     if threading.current_thread() is not threading.main_thread():  # which alone handles signals
         yield
         return

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import ENGLISH, N_, _, current_language, plural, value_error
-from attnviz.lessons.lesson_files import LARGEST, Lesson, decode, parse_lesson, parse_table
+from attnviz.lessons.lesson_files import MOST_FILE_BYTES, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
 from attnviz.server.addresses import address
@@ -130,7 +130,7 @@ def _show_text(draft: Draft, lesson: Lesson | None, problem: str) -> None:
     write_widget(TEXT, draft.text)
     with st.container(key="lesson-file"):
         st.html(_verdict(draft.text, lesson, problem))
-        st.text_area(_("The file of this lesson"), key=TEXT, height=560, max_chars=LARGEST)
+        st.text_area(_("The file of this lesson"), key=TEXT, height=560, max_chars=MOST_FILE_BYTES)
         st.caption(_("The form and the file are the same lesson: change either."))
 
 
@@ -184,7 +184,7 @@ def _upload() -> None:
     if (file := read_widget(UPLOAD)) is None:
         return
     try:
-        text = decode(file.getvalue() if file.size <= LARGEST else bytes(LARGEST + 1))
+        text = decode(file.getvalue() if file.size <= MOST_FILE_BYTES else bytes(MOST_FILE_BYTES + 1))
         parse_lesson("upload", text)
     except ValueError as problem:
         UPLOAD_PROBLEM.set(_("{name} is not taken. {problem}", name=f"{file.name:.60}", problem=problem))

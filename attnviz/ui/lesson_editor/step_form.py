@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
-from attnviz.lessons.lesson_files import CHECKS, LARGEST, MOST_TAPS
+from attnviz.lessons.lesson_files import CHECKS, MOST_FILE_BYTES, MOST_TAPS
 from attnviz.lessons.lesson_tables import Place, Table, parse_address
 from attnviz.link import page_address
 from attnviz.server.addresses import address
@@ -39,14 +39,14 @@ class Fields:
     def text(self, name: str, label: str, widget: Any = st.text_input, otherwise: str = "", **options: Any) -> None:
         """Draws a text; the field is left out if it is `otherwise`, unless that is nothing."""
         shown = str(self.table.get(name, otherwise))
-        typed = widget(label, shown, max_chars=LARGEST, key=f"{self.prefix}-{name}", **options)
+        typed = widget(label, shown, max_chars=MOST_FILE_BYTES, key=f"{self.prefix}-{name}", **options)
         if typed != shown:
             self.set(name, None if otherwise and typed in ("", otherwise) else typed)
 
     def lines(self, name: str, label: str, **options: Any) -> list[str]:
         """Draws a list of texts, one a line; returns those that are not empty."""
         shown = [str(one) for one in self.table.get(name, [])]  # type: ignore[attr-defined]
-        typed = st.text_area(label, "\n".join(shown), 110, LARGEST, key=f"{self.prefix}-{name}", **options)
+        typed = st.text_area(label, "\n".join(shown), 110, MOST_FILE_BYTES, key=f"{self.prefix}-{name}", **options)
         texts = [line.strip() for line in typed.splitlines() if line.strip()]
         if texts != shown:
             self.set(name, texts or None)
@@ -92,7 +92,7 @@ def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place
     assert shown
     written = page_address(*shown)
     typed = st.text_input(
-        _("Address of the page"), written, LARGEST, key=f"{prefix}-address", help=_(ADDRESS_HELP),
+        _("Address of the page"), written, MOST_FILE_BYTES, key=f"{prefix}-address", help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
     )  # fmt: skip
     if typed != written:

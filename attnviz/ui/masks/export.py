@@ -13,7 +13,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.views.mask_pair import MaskPair
 
-LONGEST = 100_000  # characters that are shown
+LONGEST_SCRIPT = 100_000  # characters that are shown
 
 
 def show(pair: MaskPair) -> None:
@@ -34,7 +34,7 @@ def show(pair: MaskPair) -> None:
     except ValueError as problem:
         st.info(plain(str(problem)))
         return
-    if len(script) > LONGEST:
+    if len(script) > LONGEST_SCRIPT:
         st.info(
             _(
                 "This script is long: it holds the numbers of the mask ({count}). Download it.",

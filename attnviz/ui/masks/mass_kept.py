@@ -27,7 +27,7 @@ from attnviz.ui.masks.mask_editor import set_mask
 from attnviz.ui.mechanism_sentences import STREAMING_LLM
 from attnviz.views.mask_pair import MaskPair
 
-MOST_QUERIES = 512  # of each head; of more, so many that are evenly spread
+MOST_QUERIES = 512  # of each head; of more, this number of evenly spread ones
 LISTED = 8  # queries that lose most
 LONGEST_LINK = 4000  # characters of a mask
 TEXT = 48  # characters of a mask in the table

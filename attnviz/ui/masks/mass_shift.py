@@ -12,7 +12,7 @@ from attnviz.ui.html import Markup, element, join, paragraphs
 from attnviz.views.mask_pair import MaskPair
 
 MOST_KEYS = 5  # that a sentence names
-LEAST = 1e-4  # of mass that is worth a word
+LEAST_SHIFT = 1e-4  # of mass that is worth a word
 
 
 def show(pair: MaskPair, row: int | None) -> None:
@@ -68,7 +68,7 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
     if shift.lost:
         sentence = Markup(_("{mass} came from {list}."))
         result.append(sentence.format(mass=mass(shift.lost_mass), list=_strongest(shift.lost, keys)))
-    if shift.before - shift.after > LEAST:
+    if shift.before - shift.after > LEAST_SHIFT:
         sentence = Markup(
             _("{mass} went nowhere, in heads where {query} may look at nothing: the row adds up to less.")
             if mean

@@ -22,7 +22,7 @@ from attnviz.views.selected_maps import zoom_key
 
 SENTENCES = CellSentences(
     N_("{query} depends on {key} from {weight} layers on."),
-    N_("{query} does not depend on {key} through so many layers."),
+    N_("{query} does not depend on {key} through these layers."),
 )
 
 

@@ -3,7 +3,7 @@
 /**
  * A number with the minus and the decimal sign that JavaScript reads; nothing stays nothing.
  * @param {string} text
- * @returns {string | null} null where it is no number
+ * @returns {string | null} null if the text is not a number
  */
 export function normalizedNumber(text) {
   const plain = text.trim().replace("−", "-").replace(",", ".");

@@ -24,7 +24,7 @@ export class Matrices {
   shown = null;
   stage = 0; // the number of the stage that is shown
   /** @type {string[]} */
-  reported = []; // the stages that Python has been told of, and has not answered
+  reported = []; // the stages that were reported to Python and not answered yet
   /** @type {Place | null} the number under the pointer or the keyboard */
   cursor = null;
   problem = "";

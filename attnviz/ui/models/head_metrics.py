@@ -32,7 +32,7 @@ from attnviz.views.selected_maps import selected_map
 
 METRICS = {metric.name: metric for metric in HEAD_METRICS}
 TABLE = "heads-table"
-MANY, SMALL = 300, 8  # so many points are smaller, of so many pixels
+MANY_POINTS, SMALL_SIZE = 300, 8  # points from which on they are smaller, and their pixels
 HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 
 
@@ -143,8 +143,8 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
         kinds=[kinds[i][0] for i, head in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
     )
-    if len(x) > MANY:
-        picture.figure.data[0].marker.size = SMALL
+    if len(x) > MANY_POINTS:
+        picture.figure.data[0].marker.size = SMALL_SIZE
     chart(
         picture.with_about(hint=_("Each point is a head. Click to open it.")), "heads-scatter", height=HEIGHT,
         on_click=lambda point, column: open_head(table.layers, *table.heads[point]),

@@ -35,7 +35,7 @@ ANOTHER = N_(
 )
 LAST = "model source"  # under which the last source that could be read is kept
 MODEL = ModelsState.model.parameter
-LONGEST = 44  # characters of a folder's path
+LONGEST_PATH = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
@@ -145,10 +145,10 @@ def _model_facts(source: Model, layers: Trace) -> str:
 def shortened_path(path: str) -> str:
     """Returns a path, without its middle if it is long."""
     start, rest = path.split("/")[:2], path.split("/")[2:]
-    while len(path) > LONGEST and len(rest) > 1:
+    while len(path) > LONGEST_PATH and len(rest) > 1:
         rest = rest[1:]
         path = "/".join([*start, "…", *rest])
-    return path if len(path) <= LONGEST else f"…{path[1 - LONGEST :]}"
+    return path if len(path) <= LONGEST_PATH else f"…{path[1 - LONGEST_PATH :]}"
 
 
 def _choose_model() -> str:

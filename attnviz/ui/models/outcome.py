@@ -32,8 +32,8 @@ from attnviz.ui import cache
 from attnviz.ui.intervention_widgets import UNCHANGED
 from attnviz.views.intervened_example import IntervenedExample
 
-LONGEST = 60  # characters of what the decoder has written
-MOST = 5  # tokens whose labels are listed
+LONGEST_OUTPUT = 60  # characters of what the decoder has written
+LISTED = 5  # tokens whose labels are listed
 PICTURE = N_("What {name} makes of the picture in the end is not compared: it is the maps that show the change.")
 _outcomes = cache.VisitorResults(4)  # whose maps take memory
 NEITHER = N_(
@@ -162,9 +162,9 @@ def token_label_sentence(labels: Sequence[TokenLabel], tokens: Sequence[str]) ->
     if not others:
         return _("Each token keeps its likeliest label.")
     listed = [
-        f"{visible(tokens[one.position])} ({visible(one.before)} → {visible(one.after)})" for one in others[:MOST]
+        f"{visible(tokens[one.position])} ({visible(one.before)} → {visible(one.after)})" for one in others[:LISTED]
     ]
-    end = ", …" if len(others) > MOST else "."
+    end = ", …" if len(others) > LISTED else "."
     return plural(
         "{count} of {tokens} tokens gets another likeliest label: {labels}",
         "{count} of {tokens} tokens get other likeliest labels: {labels}",
@@ -198,7 +198,7 @@ def _decoded_text(model: LoadedModel, inputs: ModelInputs) -> str:
 
 def written_sentence(text: str, is_typed: bool) -> str:
     """Returns a sentence about what the decoder has written before its next token."""
-    text = text if len(text) <= LONGEST else f"… {text[-LONGEST:]}"
+    text = text if len(text) <= LONGEST_OUTPUT else f"… {text[-LONGEST_OUTPUT:]}"
     written = f"“{visible(text)}”" if text.strip() else _("nothing")
     if is_typed:
         return _("The decoder has written {written}, as you typed. What may come next?", written=written)

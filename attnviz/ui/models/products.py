@@ -108,7 +108,7 @@ def _show_score(
         query, key = selection.queries[row], selection.keys[column]
         scale = score_scale(mechanism, inputs.query.shape[-1])
         if scale is None:
-            st.html(html.element("p", _("The scores of this layer are no sums of products.")))
+            st.html(html.element("p", _("The scores of this layer are not sums of products.")))
             return key
         pair = inputs.query_of(head)[query].numpy(), inputs.key_of(head)[key].numpy()
         tokens = numbered_token(inputs, inputs.query_tokens, query), numbered_token(inputs, inputs.key_tokens, key)

@@ -26,7 +26,7 @@ from attnviz.ui.models.model_picker import model_choices, read_or_last, typed_mo
 from attnviz.views.head_difference import head_difference
 from attnviz.views.selected_maps import HeadMap, selected_map
 
-HEIGHT, LONGEST = 400, 300  # pixels of a chart, and characters of a text above it
+HEIGHT, LONGEST_TEXT = 400, 300  # pixels of a chart, and characters of a text above it
 KEYS, LINK = ("left-map", "right-map"), "sides"
 LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
     neither=N_("On neither side may {query} look at {key}."),
@@ -65,7 +65,7 @@ def show(selection: ModelSelection) -> None:
 
 def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: float, linked: bool) -> None:
     model, (text, *_rest), image = selection.model.name, selection.source.example, selection.source.image
-    read = visible(text or (image.name if image else _("a drawing")))[:LONGEST]
+    read = visible(text or (image.name if image else _("a drawing")))[:LONGEST_TEXT]
     st.html(
         html.summary(head_map.title)
         + html.element("p", f"{model}: ", html.element("bdi", read), class_="attnviz-note attnviz-one-line")

@@ -38,7 +38,7 @@ from attnviz.views.selected_maps import selected_map
 KEYS = ("if-before", "if-after")  # of the charts of both sides
 LAST = "what if on a model"  # the name of the last intervention that could be run
 HEIGHT = 400
-LEAST = 0.1  # the mass shift that has the last color, at least
+LEAST_SHIFT = 0.1  # the mass shift that has the last color, at least
 FIELDS = *IF_PARTS, ModelsState.if_where, ModelsState.if_off, ModelsState.if_sparse
 BITS = N_(
     "KL is the Kullback–Leibler divergence: the bits that it costs on average to expect the "
@@ -214,7 +214,7 @@ def _show_mass_shift(selection: ModelSelection, example: IntervenedExample, resu
         shares[place] = np.nan
     head_grid.show(
         selection, range(len(selection.layers)), shares, names, "if-moved", title,
-        largest=max(LEAST, float(np.nanmax(shares, initial=0))),
+        largest=max(LEAST_SHIFT, float(np.nanmax(shares, initial=0))),
         description=_("At 0 all attention stays on its keys, at 1 all of it is elsewhere."),
     )  # fmt: skip
 

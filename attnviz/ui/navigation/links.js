@@ -2,7 +2,7 @@
 
 // Streamlit sends the texts of these fields when they are left, or with a key.
 const TYPED = ":is([data-testid=stTextInput], [data-testid=stTextArea], [data-testid=stNumberInput]) :is(input, textarea)";
-const LONGEST = 10_000; // milliseconds for which a link waits for a run
+const LONGEST_WAIT = 10_000; // milliseconds that a link waits for a run
 const APP = "[data-testid=stApp]";
 
 /** Returns the address of a link to a page of the app that a click opens in this tab, or null.
@@ -77,7 +77,7 @@ function followRuns(window) {
  * @param {() => boolean} isAwaited */
 async function addressAfterRun(document, link, isAwaited) {
   const same = () => [...document.querySelectorAll("a")].filter(one => one.textContent === link.textContent);
-  const place = same().indexOf(link), end = performance.now() + LONGEST;
+  const place = same().indexOf(link), end = performance.now() + LONGEST_WAIT;
   while (isAwaited() && performance.now() < end) await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
   const now = link.isConnected ? link : same()[place];

@@ -220,7 +220,7 @@ def cell_tints(values: Float[Tensor, "rows columns"], most: int = MOST_CELLS) ->
 
 
 def rounded(values: Float[Tensor, "rows columns"], digits: int = DIGITS) -> list[list[float | None]]:
-    """Returns numbers with so many significant digits; None where a mask makes them −∞."""
+    """Returns numbers with `digits` significant digits; None where a mask makes them −∞."""
     return [[None if one == float("-inf") else float(f"{one:.{digits}g}") for one in row] for row in values.tolist()]
 
 

@@ -12,7 +12,7 @@ export function setBox(place, { x, y, w, h }) {
 }
 
 /**
- * A canvas of so many CSS pixels, sharp on every screen.
+ * The context of a canvas of `width` × `height` CSS pixels, sharp on every screen.
  * @param {HTMLCanvasElement} canvas
  * @param {number} width
  * @param {number} height

@@ -11,7 +11,7 @@ import { written } from "./numbers.js";
 import { cellUnder, eased, nextWordStep, opacity, rowNames, View } from "./view.js";
 
 const FAN = 3; // the gap before the head output, in letters
-const LEAST = 0.03; // of a weight that is drawn as a line
+const LEAST_WEIGHT = 0.03; // of a weight that is drawn as a line
 
 /**
  * @typedef {{ panel: import("./types").Panel, lane: number, button: HTMLElement, canvas: HTMLCanvasElement, mark: HTMLElement,
@@ -228,7 +228,7 @@ export class LayerView extends View {
     const group = svg("g", { class: "path-fan" });
     weights.forEach((row, i) =>
       row.forEach((weight, j) => {
-        if (weight === null || weight < LEAST) return;
+        if (weight === null || weight < LEAST_WEIGHT) return;
         const d = curve([from.right + 3, from.top + (j + 0.5) * from.row], [to.start, to.top + (i + 0.5) * to.row]);
         group.append(svg("path", { d, class: "path-line", "stroke-width": Math.max(0.8, weight * to.row * 0.5), opacity: 0.15 + 0.7 * Math.sqrt(weight), "data-row": i }));
       }),

@@ -4,7 +4,7 @@
 /** @typedef {import("./types").Box} Box */
 /** @typedef {import("./types").Line} Line */
 
-const LEAST = 0.03; // of a weight that is drawn as a line
+const LEAST_WEIGHT = 0.03; // of a weight that is drawn as a line
 
 /**
  * @param {import("./types").ModelPicture} picture
@@ -103,7 +103,7 @@ export function modelLayout(picture, room, isCompact = false) {
       const keysAt = stage.memory >= 0 ? starts[s] + (vertical ? nameSpace[0] : 0) : from;
       stage.weights?.forEach((weights, i) =>
         weights.forEach((weight, j) => {
-          if (weight === null || weight < LEAST) return;
+          if (weight === null || weight < LEAST_WEIGHT) return;
           lines.push({ row: i, key: j, weight, from: point(keysAt, middle(keyBand, j)), to: point(to, middle(band, i)) });
         }),
       );

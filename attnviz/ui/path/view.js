@@ -52,7 +52,7 @@ export function opacity(place, step, now) {
 }
 
 /**
- * The names of rows, in lines of so many pixels.
+ * The names of rows, in lines of `width` × `height` pixels.
  * @param {string[]} names
  * @param {number} width
  * @param {number} height

@@ -24,7 +24,7 @@ from attnviz.ui.magnification import magnification_sentence
 from attnviz.ui.markdown import plain
 from attnviz.views.scores import normalized_rows
 
-MOST = 12  # keys whose names fit side by side in a small picture
+MOST_NAMED_KEYS = 12  # keys whose names fit side by side in a small picture
 CARD, HEIGHT = 300, 190
 HEIGHT_PRESENTED = 160  # so that all cards stand on a screen of 1080 pixels
 
@@ -51,7 +51,7 @@ def show(selection: Selection, pinned: int | None) -> None:
     _show_magnification(selection, pinned)
     # The keys that any normalizer gives most, in their order.
     strongest = np.max([np.abs(np.nan_to_num(weights)) for weights in weights_by_name.values()], axis=0)
-    keys = np.sort(np.argsort(-strongest, kind="stable")[:MOST])
+    keys = np.sort(np.argsort(-strongest, kind="stable")[:MOST_NAMED_KEYS])
     tokens = [inputs.key_tokens[i] for i in keys]
     lowest = min(0.0, *(float(np.nanmin(weights, initial=0)) for weights in weights_by_name.values()))
     highest = max(float(np.nanmax(weights, initial=0)) for weights in weights_by_name.values())

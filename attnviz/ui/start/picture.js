@@ -7,7 +7,7 @@ import { curve, svg } from "../../chart/svg.js";
 
 const [WIDTH, LINE, LEFT, RIGHT] = [520, 29, 120, 400];
 const TURN = 2600; // milliseconds of a word
-const LEAST = 0.01; // a weight that no line can show
+const LEAST_WEIGHT = 0.01; // a weight that no line can show
 
 export class Picture {
   /** @param {HTMLElement} root */
@@ -29,7 +29,7 @@ export class Picture {
     this.lines = queries.map((query) => {
       const group = this.svg.appendChild(svg("g"));
       return tokens.map((_, key) => {
-        if (weights[query][key] < LEAST) return null;
+        if (weights[query][key] < LEAST_WEIGHT) return null;
         return group.appendChild(svg("path", { d: curve([LEFT + 8, place(query)], [RIGHT - 8, place(key)]) }));
       });
     });

@@ -121,7 +121,7 @@ def _table(state: TransformerState, use: Use, row: int, ablations: tuple[HeadAbl
 
 
 def _marked(translation: Translation, before: Translation) -> Markup:
-    """Returns a translation with its wrong words marked; the same one is said to be so."""
+    """Returns a translation with its wrong words marked, or “the same” if nothing has changed."""
     if translation.french == before.french:
         return html.element("span", _("the same"), lang=current_language(), class_="attnviz-same")
     wrong = wrong_words(translation)

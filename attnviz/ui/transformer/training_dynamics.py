@@ -24,7 +24,7 @@ from attnviz.ui.transformer.word_by_word import pieces
 from attnviz.views.transformer import best_head, teacher_forced
 from attnviz.views.translator_maps import Maps, use_maps
 
-MANY = 4  # times that a word comes in a row, from which they are counted
+MANY = 4  # repetitions of a word in a row; from here on their number is written
 CAPTION = N_(
     "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every "
     "word right. *Agreement*: the share of their French words for which the head’s largest weight "

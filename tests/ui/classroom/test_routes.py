@@ -276,12 +276,12 @@ def test_a_nickname_is_short_and_plain_text(live) -> None:
 def test_what_is_no_json_object_is_refused_with_a_sentence(live, body) -> None:
     answer = follower(live).post(class_address(live.code, "answer"), content=body)
     assert answer.status_code == 400
-    assert answer.text in ("What was sent is not JSON.", "What was sent is no JSON object.")
+    assert answer.text in ("What was sent is not JSON.", "What was sent is not a JSON object.")
 
 
 def test_what_is_too_large_or_from_another_site_is_refused(live) -> None:
     poll, phone = live.ask(text_question("Which?", ["A", "B"], "B")), follower(live)
-    assert phone.post(class_address(live.code, "answer"), content=b" " * (access.LARGEST + 1)).status_code == 413
+    assert phone.post(class_address(live.code, "answer"), content=b" " * (access.LARGEST_BODY + 1)).status_code == 413
     assert vote(phone, live, poll, [0], headers={"origin": "https://elsewhere.example"}).status_code == 403
     assert live.poll().counts == (0,)
     assert vote(phone, live, poll, [0], headers={"origin": HOST}).status_code == 200
