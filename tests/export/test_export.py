@@ -75,19 +75,20 @@ def run(path):
     return names.get("attention")
 def run_all(folder):
     for path in sorted(folder.glob("*.py")):
-        is_torch = not path.stem.startswith("NumPy")
+        is_torch, is_flex = not path.stem.startswith("NumPy"), path.stem.startswith("FlexAttention")
         numbers, is_traced = path.with_suffix(".npz"), "quick" not in path.stem
         if is_torch:
             import torch
-            from torch.nn.attention import flex_attention
             torch.set_num_threads(1)
+        if is_flex:
+            from torch.nn.attention import flex_attention
             torch._dynamo.reset()
             flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = numbers.exists() or not is_traced
         with open(path.with_suffix(".txt"), "w", encoding="utf-8") as said, contextlib.redirect_stdout(said):
             attention = run(path)
         if numbers.exists():
             import numpy as np
-            if is_torch:
+            if is_flex:
                 flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = not is_traced
             given = [np.load(numbers)[name] for name in ("query", "key", "value")]
             output = attention(*map(torch.from_numpy, given)) if is_torch else attention(*given)
