@@ -18,7 +18,8 @@ from attnviz.analysis.downsampling import downsample
 from attnviz.layer import Layer
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
-from attnviz.models.model import LoadedModel, _bytes
+from attnviz.models.model import LoadedModel
+from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture
 from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
@@ -205,7 +206,7 @@ def measured(folder: str, side: str) -> tuple[float, float, float]:
     start = time.perf_counter()
     made = SIDES[side](model, batch)
     milliseconds = 1000 * (time.perf_counter() - start)
-    return milliseconds, (_of_status("VmHWM", STATUS) - before) / 1e6, _bytes(made) / 1e6
+    return milliseconds, (_of_status("VmHWM", STATUS) - before) / 1e6, layer_bytes([made]) / 1e6
 
 
 def _of_status(name: str, file: Path) -> int:
