@@ -45,7 +45,7 @@ class Local:
         self, function: Callable[[Shared, Task], Result], shared: Shared, tasks: Sequence[Task]
     ) -> Iterator[Result]:
         threads = self.threads or max(1, (os.cpu_count() or 1) // torch.get_num_threads())
-        if threads == 1:
+        if min(threads, len(tasks)) <= 1:
             yield from (function(shared, task) for task in tasks)
             return
         with ThreadPoolExecutor(threads) as pool:

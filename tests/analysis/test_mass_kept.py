@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnviz import Inputs, Mechanism
@@ -85,6 +85,7 @@ def test_other_normalizers_and_biases_keep_what_their_dense_weights_say(mechanis
     same(kept.share, expected.float()[kept.queries])
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 70), st.integers(0, 99))
 def test_a_sample_has_the_shares_of_the_whole_at_its_queries(queries, keys, sample, seed):
     inputs, mechanism, sparse = inputs_of(queries, keys, seed=seed), Mechanism(mask=Causal()), Strided(3)
@@ -94,6 +95,7 @@ def test_a_sample_has_the_shares_of_the_whole_at_its_queries(queries, keys, samp
     same(some.share, whole.share[some.queries])
 
 
+@settings(max_examples=25)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 99))
 def test_more_keys_keep_more_mass_and_all_keys_keep_all(queries, keys, seed):
     inputs = inputs_of(queries, keys, seed=seed)

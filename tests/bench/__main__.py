@@ -75,7 +75,7 @@ def imports() -> None:
     table("Import", ("of attnviz", "torch ms", "attnviz ms", "ratio"))
     names = "; [getattr(attnviz, name) for name in attnviz.__all__]"
     programs = (("all names", "import attnviz" + names), ("itself", "import attnviz"))
-    for title, program in sizes(programs):
+    for title, program in sizes(programs, programs[1:]):
         sides = [partial(subprocess.run, [sys.executable, "-c", one], check=True) for one in ("import torch", program)]
         row(title, *in_turn(*sides, runs=5))
 

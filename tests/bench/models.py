@@ -18,7 +18,8 @@ from attnviz.analysis.downsampling import downsample
 from attnviz.layer import Layer
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
-from attnviz.models.model import LoadedModel, _bytes
+from attnviz.models.model import LoadedModel
+from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture
 from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
@@ -71,10 +72,15 @@ def held(folder: str) -> None:
         if side == "eager" and free < ROOM:
             print(f"{side:>14}  skipped: its weights need {ROOM / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free.")
             continue
-        measured = subprocess.run(
-            [sys.executable, "-m", "tests.bench.models", folder, side], stdout=subprocess.PIPE, check=True
-        )
-        print(f"{side:>14}" + "".join(f"{value:>14,.2f}" for value in json.loads(measured.stdout)), flush=True)
+        print(f"{side:>14}" + "".join(f"{value:>14,.2f}" for value in in_process(folder, side)), flush=True)
+
+
+def in_process(folder: str, side: str) -> tuple[float, float, float]:
+    if is_short():
+        return measured(folder, side)
+    program = [sys.executable, "-m", "tests.bench.models", folder, side]
+    milliseconds, peak, kept = json.loads(subprocess.run(program, stdout=subprocess.PIPE, check=True).stdout)
+    return milliseconds, peak, kept
 
 
 def opened(folder: str) -> None:
@@ -205,7 +211,7 @@ def measured(folder: str, side: str) -> tuple[float, float, float]:
     start = time.perf_counter()
     made = SIDES[side](model, batch)
     milliseconds = 1000 * (time.perf_counter() - start)
-    return milliseconds, (_of_status("VmHWM", STATUS) - before) / 1e6, _bytes(made) / 1e6
+    return milliseconds, (_of_status("VmHWM", STATUS) - before) / 1e6, layer_bytes([made]) / 1e6
 
 
 def _of_status(name: str, file: Path) -> int:

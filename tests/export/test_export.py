@@ -60,41 +60,42 @@ pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module i
 
 FLEX, SDPA, NUMPY = EXPORTS
 
-# For each folder, runs all scripts as a person would, and then on the numbers that lie beside them.
+# Runs all scripts of a folder as a person would, each with what it prints beside it, and then on the numbers, if any.
 RUN = """
-import sys
+import contextlib, pathlib, sys, traceback
 def run(path):
     # As the main module, where the compiler of torch looks for names.
     names = vars(sys.modules["__main__"])
     for name in set(names) - kept:
         del names[name]
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
-    return names["attention"]
+    try:
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)
+    except AssertionError:
+        traceback.print_exc(file=sys.stdout)
+    return names.get("attention")
 def run_all(folder):
-    import contextlib
-    with open(folder / "said.txt", "w", encoding="utf-8") as said, contextlib.redirect_stdout(said):
-        run(folder / "alone.py")
-    import numpy as np
-    for path in sorted(folder.glob("*_*.py")):
-        convert = np.asarray
-        if not path.stem.startswith("NumPy"):
+    for path in sorted(folder.glob("*.py")):
+        is_torch, is_flex = not path.stem.startswith("NumPy"), path.stem.startswith("FlexAttention")
+        numbers, is_traced = path.with_suffix(".npz"), "quick" not in path.stem
+        if is_torch:
             import torch
-            from torch.nn.attention import flex_attention
             torch.set_num_threads(1)
+        if is_flex:
+            from torch.nn.attention import flex_attention
             torch._dynamo.reset()
-            flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
-            convert = torch.from_numpy
-        with contextlib.redirect_stdout(None):
+            flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = numbers.exists() or not is_traced
+        with open(path.with_suffix(".txt"), "w", encoding="utf-8") as said, contextlib.redirect_stdout(said):
             attention = run(path)
-        if convert is not np.asarray:
-            flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = "quick" in path.stem
-        given = [convert(np.load(path.with_suffix(".npz"))[name]) for name in ("query", "key", "value")]
-        np.save(path.with_suffix(".npy"), np.asarray(attention(*given)))
-        assert convert is not np.asarray or "torch" not in sys.modules
-import pathlib
+        if numbers.exists():
+            import numpy as np
+            if is_flex:
+                flex_attention._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = not is_traced
+            given = [np.load(numbers)[name] for name in ("query", "key", "value")]
+            output = attention(*map(torch.from_numpy, given)) if is_torch else attention(*given)
+            np.save(path.with_suffix(".npy"), np.asarray(output))
+        assert is_torch or "torch" not in sys.modules
 kept = {*globals(), "kept"}
-for folder in sys.argv[1:]:
-    run_all(pathlib.Path(folder))
+run_all(pathlib.Path(sys.argv[1]))
 """
 
 
@@ -223,25 +224,46 @@ def script(kind, name):
     return EXPORTS[kind](case.mechanism, case.queries, case.keys, **case.sizes)
 
 
-def place(folders, kind, name):
-    """Where a script lies. FlexAttention traces each before it runs, which takes long: what is quick it only runs."""
+def file_of(kind, name):
+    """The name of a script's file. FlexAttention traces each before it runs, which takes long: quick ones it only
+    runs."""
     traced = name.endswith("13×13") or (CASES[name].mechanism.biases and CASES[name].mechanism.mask != Full())
-    word, how = re.sub(r"\W", "", kind), "traced" if traced else "quick"
-    return folders[kind] / f"{word}_{how}_{list(CASES).index(name)}.py"
+    return stem(kind, f"{'traced' if traced else 'quick'}_{list(CASES).index(name)}")
+
+
+def stem(kind, name):
+    return re.sub(r"\W", "", kind) + "_" + name
 
 
 WRITTEN = [(kind, name) for kind in EXPORTS for name, case in CASES.items() if not refusal(kind, case.mechanism)]
+CAUSAL_ALIBI = Mechanism(biases=(ALiBi(),), mask=Causal())
+MISTAKES = {"mask": ("kv_idx <= q_idx", "kv_idx < q_idx"), "scores": ("0.25", "0.26")}
+
+
+def wrong(kind, mistake):
+    """A script with a mistake in the rule of its mask, or in the scores, where there are others to compare with."""
+    right, other = MISTAKES[mistake]
+    text = EXPORTS[kind](CAUSAL_ALIBI, 6, 6, heads=4, width=8)
+    assert right in text
+    before, reference, after = text.partition("def dense_scores")
+    slopes = before.replace("slopes[h]", "2 * slopes[h]") if mistake == "scores" else before
+    return text.replace(right, other) if slopes == before else slopes + reference + after
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """A folder of all scripts of each kind, with the numbers they are to run on."""
     folders = {kind: tmp_path_factory.mktemp(f"scripts{i}") for i, kind in enumerate(EXPORTS)}
-    for kind, folder in folders.items():
-        alone = EXPORTS[kind](Mechanism(biases=(ALiBi(),), mask=Causal()), 5, 7, heads=4, kv_heads=2, width=8)
-        (folder / "alone.py").write_text(alone, encoding="utf-8")
+    for kind, write in EXPORTS.items():
+        texts = {
+            "alone": write(CAUSAL_ALIBI, 5, 7, heads=4, kv_heads=2, width=8),
+            "long_quick": write(CAUSAL_ALIBI, 1500, 1500, heads=2, width=8),
+            **{f"wrong_{mistake}_quick": wrong(kind, mistake) for mistake in MISTAKES},
+        }
+        for name, text in texts.items():
+            (folders[kind] / f"{stem(kind, name)}.py").write_text(text, encoding="utf-8")
     for kind, name in WRITTEN:
-        path = place(folders, kind, name)
+        path = folders[kind] / f"{file_of(kind, name)}.py"
         path.write_text(script(kind, name), encoding="utf-8")
         inputs = CASES[name].inputs
         np.savez(path.with_suffix(".npz"), query=inputs.query[None], key=inputs.key[None], value=inputs.value[None])
@@ -250,17 +272,22 @@ def folders(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(folders):
-    """The folders after their scripts ran, in a process with torch and one without, which know nothing of attnviz."""
-    for kinds in ((FLEX, SDPA), (NUMPY,)):
-        command = [sys.executable, "-I", "-W", "ignore", "-c", RUN, *(str(folders[kind]) for kind in kinds)]
-        subprocess.run(command, check=True, cwd=folders[kinds[0]], timeout=300)
-    return folders
+    """A function that returns the folder of a kind after its scripts ran, in a process that knows nothing of attnviz;
+    that of NumPy is without torch."""
+
+    @cache
+    def run(kind):
+        command = [sys.executable, "-I", "-W", "ignore", "-c", RUN, str(folders[kind])]
+        subprocess.run(command, check=True, cwd=folders[kind], timeout=300)
+        return folders[kind]
+
+    return run
 
 
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
 def test_a_script_gives_what_the_mechanism_gives(ran, kind, name):
     expected = CASES[name].mechanism(CASES[name].inputs).output
-    actual = torch.from_numpy(np.load(place(ran, kind, name).with_suffix(".npy")))[0].float()
+    actual = torch.from_numpy(np.load(ran(kind) / f"{file_of(kind, name)}.npy"))[0].float()
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -280,9 +307,13 @@ def test_what_a_function_cannot_do_is_refused_in_words(kind, name):
         script(kind, name)
 
 
+def printed(folder, kind, name):
+    return (folder / f"{stem(kind, name)}.txt").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("kind", EXPORTS)
 def test_a_script_runs_by_itself_and_says_its_shapes(ran, kind):
-    said = (ran[kind] / "said.txt").read_text(encoding="utf-8")
+    said = printed(ran(kind), kind, "alone")
     assert "output (1, 4, 5, 8)\n" in said
     assert ("weights (1, 4, 5, 7)\n" in said) == (kind == NUMPY)
     agreement = "weights of 5 queries and 7 keys agree with a dense softmax\n"
@@ -290,30 +321,16 @@ def test_a_script_runs_by_itself_and_says_its_shapes(ran, kind):
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-@pytest.mark.parametrize(("right", "wrong"), [("kv_idx <= q_idx", "kv_idx < q_idx"), ("0.25", "0.26")])
-def test_a_script_whose_weights_are_wrong_fails(kind, right, wrong, tmp_path):
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_script_whose_weights_are_wrong_fails(ran, kind, mistake):
     """A mistake in the function alone shows in the weights; one in the rule of the mask, in the count of pairs."""
-    path = tmp_path / "script.py"
-    text = EXPORTS[kind](Mechanism(biases=(ALiBi(),), mask=Causal()), 6, 6, heads=4, width=8)
-    assert right in text
-    before, reference, after = text.partition("def dense_scores")
-    slopes = before.replace("slopes[h]", "2 * slopes[h]") if right == "0.25" else before
-    path.write_text(text.replace(right, wrong) if slopes == before else slopes + reference + after, encoding="utf-8")
-    command = [sys.executable, "-I", "-W", "ignore", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 1
-    assert "AssertionError" in ran.stderr
+    assert "AssertionError" in printed(ran(kind), kind, f"wrong_{mistake}_quick")
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
-def test_a_long_script_compares_some_of_its_weights_or_none(kind, tmp_path):
-    mechanism = Mechanism(biases=(ALiBi(),), mask=Causal())
-    path = tmp_path / "script.py"
-    path.write_text(EXPORTS[kind](mechanism, 1500, 1500, heads=2, width=8), encoding="utf-8")
-    command = [sys.executable, "-I", "-W", "ignore", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+def test_a_long_script_compares_some_of_its_weights_or_none(ran, kind):
     agreement = {NUMPY: "weights (1, 2, 1500, 1500)"}.get(kind, "weights of 500 queries and 63 keys agree with a dense")
-    assert agreement in ran.stdout
+    assert agreement in printed(ran(kind), kind, "long_quick")
 
 
 def test_scores_that_do_not_fit_in_memory_are_computed_by_a_compiled_kernel():
@@ -487,7 +504,7 @@ ANY = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(ANY, st.integers(1, 7), st.integers(1, 7))
 def test_any_rule_allows_in_a_script_what_the_mask_allows(mask, queries, keys):
     names = {}

@@ -19,10 +19,11 @@ from attnviz.scores import Additive, Cosine, General
 from attnviz.state.parts import title
 from attnviz.state.transformer import SHORT, WHAT_IF, TransformerState
 from attnviz.translator import EXAMPLES, Step, Translation, load
-from attnviz.translator.encoder_decoder import USE_LAYERS, USES
-from attnviz.translator.head_ablation import ablate_heads
+from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES
+from attnviz.translator.head_ablation import TEST_SENTENCES, head_ablation
 from attnviz.translator.live_training import LiveTraining, Status
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
+from attnviz.translator.weights import evaluation_sentences
 from attnviz.ui.transformer import training_dynamics, what_if
 from attnviz.ui.transformer.training import QUEUE, TRAINING
 from tests.support.app import contents, healthy, open_page
@@ -108,14 +109,15 @@ def test_both_translations_are_compared_with_the_right_one_before_attention() ->
 def test_what_one_head_does_that_another_does_not() -> None:
     negated = "the old king does not see the young birds ."
     app = healthy(page(tab="Several heads", english=negated))
-    found = ablate_heads(load(), tuple(negated.split()), "decoder")
-    changing = [one for one in found if one.translation.text != load().translate(negated).text]
-    assert [(one.layer, one.head) for one in changing] == [(0, 2)]  # without it “pas” is missing
-    assert changing[0].translation.text == "le vieux roi ne voit les jeunes oiseaux."
+    heads = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    texts = {at: load().translate(negated, [head_ablation("decoder", *at)]).text for at in heads}
+    changed = {at: text for at, text in texts.items() if text != load().translate(negated).text}
+    assert changed == {(0, 2): "le vieux roi ne voit les jeunes oiseaux."}  # without it “pas” is missing
+    exact = load().exact_match(evaluation_sentences("test", TEST_SENTENCES), [head_ablation("decoder", 0, 2)])
     said = contents(app)
     assert "The translation changes without layer 0, head 2." in said
     assert said.count("<tr class='attnviz-changes'>") == 1
-    assert f"<td>{percent(changing[0].exact, 2)}</td>" in said
+    assert f"<td>{percent(exact, 2)}</td>" in said
     agreement = contents(page(tab="Several heads", heads_of="Encoder self-attention"))
     assert "<mark>les</mark> <mark>petits</mark> voiture rouge est belle." in agreement
     assert "The translation changes without layer 1, head 3." in agreement

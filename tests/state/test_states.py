@@ -90,7 +90,7 @@ def links(draw: st.DrawFn, page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 def test_what_a_state_writes_is_read_as_the_same_state(page: str, data: st.DataObject) -> None:
     kind, link = PAGES[page][0], data.draw(links(page))
     state = kind.read(link)

@@ -75,11 +75,13 @@ def agrees_with_mechanism(found: Steps) -> None:
         torch.testing.assert_close(found.matrices["heads"].values, joined)
 
 
+@settings(max_examples=25)
 @given(examples)
 def test_every_matrix_is_what_the_mechanism_computes(asked: dict) -> None:
     agrees_with_mechanism(compute_steps(SentenceExample(**asked)))
 
 
+@settings(max_examples=25)
 @given(examples, st.data())
 def test_also_with_numbers_written_by_hand_before_the_scores(asked: dict, data: st.DataObject) -> None:
     example = SentenceExample(**asked)
@@ -224,6 +226,7 @@ def added_up(text: str) -> float:
     return sum(math.prod(map(value, term.split("·"))) for term in text.replace(" − ", " + −").split(" + "))
 
 
+@settings(max_examples=25)
 @given(examples, st.data())
 def test_a_sum_in_words_comes_to_the_number(asked: dict, data: st.DataObject) -> None:
     example = SentenceExample(**asked)

@@ -13,8 +13,8 @@ from attnviz.normalizers import Softmax
 from attnviz.scores import Cosine
 from attnviz.state.transformer import MASKS, TransformerState
 from attnviz.translator import EXAMPLES, VARIANTS, Step, load, parse_sentence, training_log
-from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES, Use
-from attnviz.translator.head_ablation import ablate_heads
+from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
+from attnviz.translator.head_ablation import head_ablation
 from attnviz.views.page_view import PageView
 
 NEGATED = "the old king does not see the young birds ."
@@ -103,9 +103,10 @@ def test_a_training_of_a_session_is_not_in_the_link() -> None:
 
 def test_the_tables_of_other_tabs_are_quantities() -> None:
     several = view(f"tab=Several+heads&english={NEGATED.replace(' ', '+')}")
-    found = ablate_heads(load(), tuple(NEGATED.split()), "decoder")
-    changing = [one for one in found if one.translation.text != load().translate(NEGATED).text]
-    assert several.quantities == {"heads that change the translation": len(changing)}
+    ablations = [head_ablation("decoder", layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    texts = [load().translate(NEGATED, [ablation]).text for ablation in ablations]
+    changed = [text for text in texts if text != load().translate(NEGATED).text]
+    assert several.quantities == {"heads that change the translation": len(changed)}
     assert view("tab=Before+attention").quantities["words"] == 7
     assert view("tab=In+symbols").quantities == {}
 
