@@ -21,31 +21,66 @@ def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text:
     return (mechanism or chosen.mechanism)(chosen.inputs, heads=[head]).weights[0].numpy()
 
 
-def test_opens_on_an_example_that_shows_something_at_once(explore: Explore) -> None:
+def test_opens_on_an_example_and_hover_fans_out_a_query_without_asking_the_server(explore: Explore) -> None:
+    sent: list[object] = []
+    explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     explore.open().painted(rows=16)
     expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
     expect(explore.page.locator(".attnviz-summary")).to_have_text("it gives 0.68 of its attention to animal.")
     explore.expect_weights(own_weights(3, 1))
     expect(explore.mosaic).to_have_attribute("data-rows", "4")
     expect(explore.mosaic).to_have_attribute("data-columns", "3")
-
-
-def test_fits_a_small_laptop_without_scrolling(explore: Explore) -> None:
-    explore.open()
     box = place_of(explore.stage)
-    assert box["y"] + box["height"] <= 800
+    assert box["y"] + box["height"] <= 800  # of a small laptop, without scrolling
     assert box["x"] + box["width"] <= 1280
+    weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
+    before = len(sent)
+    for row, column in ((6, 8), (2, 0), (15, 15)):
+        explore.page.mouse.move(*explore.cell(row, column))
+        expect(explore.sentence).to_have_text(cell_sentence(tokens[row], tokens[column], float(weights[row, column])))
+        bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
+        assert bars.count() == 16
+        widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
+        assert int(np.argmax(widths)) == int(weights[row].argmax())
+        lines = explore.heatmap.locator(".attnviz-overlay path")
+        assert lines.count() == int((weights[row] > 0.004).sum())
+    assert len(sent) == before
 
 
-def test_typing_a_sentence_draws_it(explore: Explore) -> None:
-    explore.open()
-    explore.type("A new sentence.")
+def test_typed_text_is_drawn_whatever_the_pointer_does_and_bad_text_is_said(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.move(*explore.cell(14, 15))
+    expect(explore.sentence).to_contain_text("gives")
+    explore.type("A new sentence.")  # a smaller picture than the one under the pointer
     explore.expect_weights(own_weights(3, 1, text="A new sentence."))
     explore.expect_in_link("text", "A+new+sentence.")
+    before = explore.weights()
+    explore.type("   ")
+    expect(explore.alert).to_contain_text("There is no text yet")
+    explore.painted(rows=6)
+    assert explore.weights() == before
+    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+    explore.type("word " * 98)
+    explore.painted(rows=100)
+    expect(explore.alert).to_have_count(0)
+    last = explore.cell(99, 50)
+    explore.type("Only five now.")
+    explore.page.mouse.click(*last)  # on a picture that is being replaced
+    explore.painted(rows=6)
+    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
+    expect(explore.alert).to_have_count(0)
 
 
-def test_a_click_in_the_mosaic_opens_that_head(explore: Explore) -> None:
+def test_a_head_of_the_mosaic_is_opened_by_the_keyboard_and_by_a_click(explore: Explore) -> None:
     explore.open()
+    stage = explore.mosaic.locator(".attnviz-stage")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        explore.page.keyboard.press(key)
+    expect(explore.mosaic.locator(".attnviz-live")).to_have_text("Head 4")
+    explore.page.keyboard.press("Enter")
+    explore.expect_in_link("head", "Head+4")
+    explore.painted()
     explore.page.mouse.click(*explore.place(explore.mosaic, 1, 2, 4, 3))
     explore.expect_in_link("head", "Head+5")
     expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
@@ -62,26 +97,8 @@ def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None
     explore.expect_weights(own_weights(0, 2))
 
 
-def test_hover_says_the_cell_and_fans_out_its_query_without_asking_the_server(explore: Explore) -> None:
-    sent: list[object] = []
-    explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    explore.open()
-    weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
-    before = len(sent)
-    for row, column in ((6, 8), (2, 0), (15, 15)):
-        explore.page.mouse.move(*explore.cell(row, column))
-        expect(explore.sentence).to_have_text(cell_sentence(tokens[row], tokens[column], float(weights[row, column])))
-        bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
-        assert bars.count() == 16
-        widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
-        assert int(np.argmax(widths)) == int(weights[row].argmax())
-        lines = explore.heatmap.locator(".attnviz-overlay path")
-        assert lines.count() == int((weights[row] > 0.004).sum())
-    assert len(sent) == before
-
-
-def test_hover_is_drawn_within_two_frames(explore: Explore) -> None:
-    explore.open("?text=" + "word+" * 200)
+def test_in_a_long_text_hover_is_drawn_within_two_frames_and_no_labels_overlap(explore: Explore) -> None:
+    explore.open("?text=" + "Some+longer+words+" * 60)
     x, y = explore.cell(100, 50)
     frames = explore.stage.evaluate(
         """(stage, [x, y]) => new Promise(done => {
@@ -99,10 +116,22 @@ def test_hover_is_drawn_within_two_frames(explore: Explore) -> None:
         [x, y],
     )
     assert frames <= 2
+    boxes = explore.heatmap.locator(".ytick text").evaluate_all(
+        "ticks => ticks.map(tick => tick.getBoundingClientRect()).map(box => [box.top, box.bottom])"
+    )
+    assert len(boxes) > 10
+    middles = sorted((top + bottom) / 2 for top, bottom in boxes)
+    assert min(np.diff(middles)) >= 14
 
 
-def test_a_click_pins_a_query_and_a_second_click_frees_it(explore: Explore) -> None:
-    explore.open()
+def test_a_click_of_the_first_button_pins_a_query_and_a_second_one_frees_it(explore: Explore) -> None:
+    explore.open("?pinned=none")
+    explore.page.mouse.click(*explore.cell(5, 5), button="right")
+    explore.page.mouse.click(*explore.cell(5, 5), button="middle")
+    explore.stage.focus()
+    script = """stage => ['ArrowLeft', 'ArrowRight'].map(key => stage.dispatchEvent(
+        new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
+    assert explore.stage.evaluate(script) == [True, True]
     explore.page.mouse.click(*explore.cell(6, 3))
     explore.expect_in_link("pinned", "6+%C2%B7+cross")
     expect(explore.page.locator(".attnviz-summary")).to_have_text("cross gives 0.60 of its attention to street.")
@@ -131,12 +160,16 @@ def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
         explore.until(CHANGED, arg=before)
         explore.painted()
         assert explore.zoom() == pytest.approx(zoomed), label
+    explore.expect_in_link("mask", "Causal")
+    explore.choose("Mask", "Full")
+    explore.expect_in_link("mask", None)  # what a page begins with is not in its link
+    explore.painted()
     explore.page.mouse.move(5, 5)
     reset.click()
     expect(reset).to_be_hidden()
 
 
-def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> None:
+def test_pixels_follow_the_weights_and_the_pointer_and_keys_read_and_pin(explore: Explore) -> None:
     explore.open("?pinned=none")
     weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
     explore.stage.focus()
@@ -159,6 +192,28 @@ def test_the_arrow_keys_read_cells_aloud_and_enter_pins(explore: Explore) -> Non
     explore.painted()
     explore.page.keyboard.press("Escape")
     explore.expect_in_link("pinned", "none")
+    explore.painted()
+    # The strongest cell of the row is the darkest on white paper.
+    explore.page.mouse.move(5, 5)
+    image = explore.heatmap.locator(".heatmaplayer image")
+    expect(image).to_have_count(1)
+    darkness = image.evaluate(
+        """async image => {
+            const picture = new Image();
+            picture.src = image.getAttribute("href") ?? image.getAttribute("xlink:href");
+            await picture.decode();
+            const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
+            canvas.drawImage(picture, 0, 0);
+            const at = (row, column) => canvas.getImageData(
+                (column + 0.5) * picture.width / 16, (row + 0.5) * picture.height / 16, 1, 1).data;
+            return Array.from({ length: 16 }, (_, j) => -at(10, j)[0] - at(10, j)[1] - at(10, j)[2]);
+        }"""
+    )
+    assert int(np.argmax(darkness)) == int(own_weights(3, 1)[10].argmax())
+    explore.page.mouse.move(*explore.cell(4, 4))
+    expect(explore.sentence).to_contain_text("gives")
+    explore.page.mouse.move(5, 5)
+    expect(explore.sentence).to_have_text("Point at a cell to read it, click to pin its query.")
 
 
 def test_a_mask_on_a_real_model_and_the_masked_cell_in_words(explore: Explore) -> None:
@@ -184,122 +239,33 @@ def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
     explore.expect_weights(weights.mechanism(weights.inputs).weights[0])
 
 
-def test_bad_text_is_said_and_the_last_picture_stays(explore: Explore) -> None:
-    explore.open()
-    explore.type("One good sentence.")
-    explore.painted(rows=6)
-    before = explore.weights()
-    for text, message in (("   ", "There is no text yet"), ("word " * 10_000, "This text has 10,002 tokens")):
-        explore.type(text)
-        expect(explore.alert).to_contain_text(message)
-        explore.painted(rows=6)
-        assert explore.weights() == before
-        expect(explore.page.get_by_test_id("stException")).to_have_count(0)
-
-
-def test_the_numbers_in_a_table_on_request(explore: Explore) -> None:
-    explore.open()
-    explore.page.get_by_text("Show the numbers as a table").click()
-    expect(explore.page.get_by_test_id("stDataFrame")).to_be_visible()
-    explore.expect_in_link("table", "true")
-
-
 def test_512_tokens_are_drawn(explore: Explore) -> None:
     explore.open("?text=" + "+".join(["word"] * 510) + "&mosaic=All+layers")
     explore.painted(rows=512)
 
 
-@pytest.mark.parametrize(
-    ("theme", "text"),
-    [("light", ""), ("dark", "?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy")],
-    ids=["light", "dark"],
-)
-def test_a_phone_in_both_themes(browser: Browser, address: str, theme: str, text: str) -> None:
-    with opened(browser, address, 390, 844, theme) as explore:
-        explore.open(text)
-        expect(explore.heatmap).to_have_attribute("data-theme", theme)
-        assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
-        labels = explore.heatmap.locator(".xtick text")
-        visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
-        assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
-        for chart in (explore.mosaic, explore.heatmap):
-            box = place_of(chart)
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= 390
+def expect_to_fit_a_phone(explore: Explore, theme: str) -> None:
+    expect(explore.heatmap).to_have_attribute("data-theme", theme)
+    assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    labels = explore.heatmap.locator(".xtick text")
+    visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
+    assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
+    for chart in (explore.mosaic, explore.heatmap):
+        box = place_of(chart)
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
 
 
-def test_labels_never_overlap(explore: Explore) -> None:
-    explore.open("?text=" + "Some+longer+words+" * 60)
-    boxes = explore.heatmap.locator(".ytick text").evaluate_all(
-        "ticks => ticks.map(tick => tick.getBoundingClientRect()).map(box => [box.top, box.bottom])"
-    )
-    assert len(boxes) > 10
-    middles = sorted((top + bottom) / 2 for top, bottom in boxes)
-    assert min(np.diff(middles)) >= 14
+def test_long_words_fit_a_phone_in_the_dark_theme(browser: Browser, address: str) -> None:
+    with opened(browser, address, 390, 844, "dark") as explore:
+        explore.open("?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy")
+        expect_to_fit_a_phone(explore, "dark")
 
 
-def test_pixels_of_the_heatmap_follow_the_weights(explore: Explore) -> None:
-    """The strongest cell of the row is the darkest on white paper."""
-    explore.open("?pinned=none")
-    explore.page.mouse.move(5, 5)
-    image = explore.heatmap.locator(".heatmaplayer image")
-    expect(image).to_have_count(1)
-    darkness = image.evaluate(
-        """async image => {
-            const picture = new Image();
-            picture.src = image.getAttribute("href") ?? image.getAttribute("xlink:href");
-            await picture.decode();
-            const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
-            canvas.drawImage(picture, 0, 0);
-            const at = (row, column) => canvas.getImageData(
-                (column + 0.5) * picture.width / 16, (row + 0.5) * picture.height / 16, 1, 1).data;
-            return Array.from({ length: 16 }, (_, j) => -at(10, j)[0] - at(10, j)[1] - at(10, j)[2]);
-        }"""
-    )
-    assert int(np.argmax(darkness)) == int(own_weights(3, 1)[10].argmax())
-
-
-def test_hover_follows_the_pointer_off_the_picture(explore: Explore) -> None:
-    explore.open("?pinned=none")
-    explore.page.mouse.move(*explore.cell(4, 4))
-    expect(explore.sentence).to_contain_text("gives")
-    explore.page.mouse.move(5, 5)
-    expect(explore.sentence).to_have_text("Point at a cell to read it, click to pin its query.")
-
-
-def test_a_picture_that_shrinks_under_the_pointer_is_drawn(explore: Explore) -> None:
-    explore.open("?pinned=none")
-    explore.page.mouse.move(*explore.cell(14, 15))
-    expect(explore.sentence).to_contain_text("gives")
-    explore.type("Much shorter.")
-    explore.expect_weights(own_weights(3, 1, text="Much shorter."))
-
-
-def test_a_click_on_a_picture_that_is_being_replaced_does_no_harm(explore: Explore) -> None:
-    explore.open("?pinned=none&text=" + "+".join(["word"] * 100))
-    last = explore.cell(100, 50)
-    explore.type("Only five now.")
-    explore.page.mouse.click(*last)
-    explore.painted(rows=6)
-    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
-    expect(explore.page.get_by_test_id("stAlert")).to_have_count(0)
-
-
-def test_only_the_first_button_pins_and_the_browsers_own_keys_stay(explore: Explore) -> None:
-    explore.open("?pinned=none")
-    explore.page.mouse.click(*explore.cell(5, 5), button="right")
-    explore.page.mouse.click(*explore.cell(5, 5), button="middle")
-    explore.stage.focus()
-    script = """stage => ['ArrowLeft', 'ArrowRight'].map(key => stage.dispatchEvent(
-        new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
-    assert explore.stage.evaluate(script) == [True, True]
-    explore.page.mouse.click(*explore.cell(3, 3))
-    explore.expect_in_link("pinned", "3+%C2%B7+didn")
-
-
-def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: str) -> None:
+def test_on_a_phone_nothing_is_too_wide_and_a_finger_scrolls_and_does_not_zoom(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, touch=True) as explore:
         explore.open("?pinned=none")
+        expect_to_fit_a_phone(explore, "light")
         explore.stage.scroll_into_view_if_needed()
         assert explore.stage.evaluate("stage => getComputedStyle(stage).touchAction") == "pan-x pan-y"
         before = explore.zoom()
@@ -307,17 +273,6 @@ def test_a_finger_scrolls_the_page_and_does_not_zoom(browser: Browser, address: 
         assert explore.zoom() == before
         explore.page.touchscreen.tap(*explore.cell(6, 3))
         explore.expect_in_link("pinned", "6+%C2%B7+cross")
-
-
-def test_the_mosaic_can_be_walked_with_the_keyboard(explore: Explore) -> None:
-    explore.open()
-    stage = explore.mosaic.locator(".attnviz-stage")
-    stage.focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
-        explore.page.keyboard.press(key)
-    expect(explore.mosaic.locator(".attnviz-live")).to_have_text("Head 4")
-    explore.page.keyboard.press("Enter")
-    explore.expect_in_link("head", "Head+4")
 
 
 def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore) -> None:

@@ -11,7 +11,7 @@ from attnviz.masks import SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Softmax
 from attnviz.sources import Model
-from tests.support.browser import Browser, Explore, Masks, opened, serving
+from tests.support.browser import Browser, Masks, opened, serving
 
 LINK = (
     "?text=A+link+opens+its+own+state.&layer=encoder+5&head=Head+11&mask=Sliding+window&mask.size=3"
@@ -34,23 +34,6 @@ def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path
             explore.open().painted(rows=16)
             explore.page.go_back()
             explore.painted(rows=9)
-
-
-def test_what_is_chosen_stands_in_the_link_and_the_beginning_does_not(explore: Explore) -> None:
-    explore.open()
-    explore.choose("Mask", "Causal")
-    explore.expect_in_link("mask", "Causal")
-    explore.choose("Mask", "Full")
-    explore.expect_in_link("mask", None)
-
-
-def test_junk_in_the_link_opens_the_beginning(explore: Explore) -> None:
-    explore.open(
-        "?head=Head+99&layer=x&mask=%3Cscript%3E&mask.size=-4&pinned=%F0%9F%8E%89&mosaic=1&normalizer.temperature=NaN"
-    )
-    explore.painted(rows=16)
-    expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
-    expect(explore.page.get_by_test_id("stException")).to_have_count(0)
 
 
 def test_below_a_base_path_charts_are_drawn_and_clicked_and_links_open_pages(browser: Browser, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def as_array(rows: list) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def test_three_maps_show_a_and_b_and_what_changes(masks: Masks) -> None:
+def test_three_maps_show_a_and_b_and_what_changes_of_equal_masks_exact_zeros(masks: Masks) -> None:
     masks.open("?mask-a=causal&mask-b=sliding_window(4)").painted(rows=16)
     a, b, change = (as_array(masks.weights(chart)) for chart in (masks.a, masks.b, masks.change))
     np.testing.assert_allclose(a, weights(Causal()), atol=2e-6)
@@ -38,14 +38,12 @@ def test_three_maps_show_a_and_b_and_what_changes(masks: Masks) -> None:
     assert ranges[0] == ranges[1]
     low, high = masks.change.locator(".attnviz-graph").evaluate(colors.replace("coloraxis", "coloraxis3"))
     assert low == -high
-
-
-def test_equal_masks_give_exact_zeros(masks: Masks) -> None:
-    masks.open("?mask-a=causal&mask-b=k+%3C%3D+q")
+    masks.write("B", "k <= q")
+    masks.expect_weights(np.where(np.tri(COLUMNS, dtype=bool), 0, np.nan), "change")
     assert set(as_array(masks.weights(masks.change))[np.tril_indices(COLUMNS)]) == {0.0}
 
 
-def test_pointing_at_one_map_marks_the_cell_in_all_three(masks: Masks) -> None:
+def test_a_cell_is_marked_in_all_three_maps_a_click_pins_and_no_tab_moves_them(masks: Masks) -> None:
     masks.open()
     sentences = [chart.locator(".attnviz-sentence") for chart in (masks.a, masks.b, masks.change)]
     for chart in (masks.b, masks.change, masks.a):
@@ -55,6 +53,17 @@ def test_pointing_at_one_map_marks_the_cell_in_all_three(masks: Masks) -> None:
         expect(sentences[2]).to_have_text(re.compile("cross no longer sees street, to which it gave 0"))
         masks.page.mouse.move(5, 5)
         expect(sentences[1]).to_have_text(re.compile("^it gives"))
+    masks.page.mouse.click(*masks.cell(6, 3, masks.change))
+    masks.expect_in_link("pinned", "6+%C2%B7+cross")
+    expect(masks.page.get_by_text("no longer sees 9 keys")).to_be_visible()
+    masks.painted()
+    masks.page.get_by_role("tab", name="Gallery", exact=True).scroll_into_view_if_needed()
+    before = place_of(masks.a)
+    for tab in ("Gallery", "Empty rows", "Code", "Cost", "Where it went"):
+        masks.look(tab)
+        expect(masks.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
+        masks.painted()
+        assert place_of(masks.a) == before
 
 
 def test_zooming_one_map_zooms_all_three_and_back(masks: Masks) -> None:
@@ -137,27 +146,26 @@ def test_a_picture_of_the_gallery_is_loaded_by_a_click(masks: Masks) -> None:
     masks.painted()
 
 
-def test_a_click_in_any_map_pins_its_query(masks: Masks) -> None:
-    masks.open()
-    masks.page.mouse.click(*masks.cell(6, 3, masks.change))
-    masks.expect_in_link("pinned", "6+%C2%B7+cross")
-    expect(masks.page.get_by_text("no longer sees 9 keys")).to_be_visible()
-
-
-def test_the_code_is_copied_as_it_was_made(masks: Masks) -> None:
-    masks.open("?look=Code&mask-b=sliding_window(4)")
+def test_the_code_is_copied_as_it_was_made_for_the_length_chosen_in_cost(masks: Masks) -> None:
+    masks.open("?look=Cost&mask-b=sliding_window(4)&tokens=4,096")
+    masks.look("Code")
     code = masks.page.get_by_test_id("stCode").first
     expect(code).to_contain_text("def mask_mod")
-    script = flex_attention(Mechanism(mask=SlidingWindow(4)), COLUMNS, COLUMNS, heads=12, width=32)
+    script = flex_attention(Mechanism(mask=SlidingWindow(4)), 4096, 4096, heads=12, width=32)
     assert code.inner_text().strip() == script.strip()
+    masks.expect_in_link("tokens", "4%2C096")
 
 
 SENTENCE = "the old keeper of the lighthouse wrote that the storm had taken both boats and nobody was on them again"
 
 
 def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks) -> None:
-    for link in ("?mask-b=sliding_window(4)", "?maps=Wipe"):
-        masks.open(f"{link}&text={SENTENCE}&special-tokens=Shown").painted(rows=22)
+    masks.open(f"?mask-b=sliding_window(4)&text={SENTENCE}&special-tokens=Shown").painted(rows=22)
+    for is_wiped in (False, True):
+        if is_wiped:
+            masks.page.get_by_text("Wipe", exact=True).click()
+            masks.expect_in_link("maps", "Wipe")
+            masks.painted(rows=22)
         for chart in (masks.a, masks.b, masks.change):
             box = place_of(chart.locator(".attnviz-stage"))
             assert box["y"] + box["height"] <= 800
@@ -166,17 +174,6 @@ def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks)
             )
             assert len(labels) == 44
     assert "again" in labels
-
-
-def test_a_tab_never_moves_the_maps(masks: Masks) -> None:
-    masks.open()
-    masks.page.get_by_role("tab", name="Gallery", exact=True).scroll_into_view_if_needed()
-    before = place_of(masks.a)
-    for tab in ("Gallery", "Empty rows", "Code", "Cost", "Where it went"):
-        masks.look(tab)
-        expect(masks.page.get_by_role("tab", name=tab, selected=True)).to_be_visible()
-        masks.painted()
-        assert place_of(masks.a) == before
 
 
 def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
@@ -210,14 +207,6 @@ def test_a_phone_shows_all_three_maps_without_sideways_scrolling(browser: Browse
             box = place_of(chart)
             assert 0 <= box["x"] <= box["x"] + box["width"] <= 390
         assert masks.page.evaluate("document.documentElement.scrollWidth") <= 390
-
-
-def test_code_is_for_the_length_that_was_chosen_in_cost(masks: Masks) -> None:
-    masks.open("?look=Cost&tokens=4,096")
-    masks.look("Code")
-    first = "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention."
-    expect(masks.page.get_by_test_id("stCode")).to_contain_text(first)
-    masks.expect_in_link("tokens", "4%2C096")
 
 
 def test_mass_kept_opens_heads_and_takes_a_pattern_at_equal_cost(masks: Masks) -> None:

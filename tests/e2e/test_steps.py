@@ -48,6 +48,10 @@ class Steps(AppPage):
     def at(self, stage: str) -> None:
         expect(self.root).to_have_attribute("data-stage", stage)
 
+    def bar_is_low(self) -> None:
+        """What stays at the top of a phone takes less than a sixth of it."""
+        assert self.root.locator(".matrices-bar").evaluate("e => e.offsetHeight") < 844 / 6
+
     def expect_values(self, matrix: str, example: StepsExample, edits: Edits | None = None) -> None:
         values = compute_steps(example, edits).matrices[matrix].values
         for i, row in enumerate(values.tolist()):
@@ -87,9 +91,21 @@ def test_pointing_at_a_number_lights_its_sources_and_writes_its_sum(walk: Steps)
     walk.at("output")
 
 
-def test_writing_a_number_changes_what_follows_and_undo_brings_it_back(walk: Steps) -> None:
+def test_a_number_is_written_and_undone_and_what_is_no_number_is_refused(walk: Steps) -> None:
     walk.open("?stage=output")
     walk.expect_values("output0", SentenceExample())
+    walk.write("X", 1, 1, "much")
+    expect(walk.sum).to_contain_text("number, such as 0.5")
+    expect(walk.root.locator("td input")).to_have_value("much")
+    walk.page.keyboard.press("Escape")
+    walk.write("X", 1, 1, "5000")
+    expect(walk.sum).to_contain_text("A number between −1000 and 1000 is expected")
+    walk.write("sum0", 1, 0, "0")
+    expect(walk.sum).to_contain_text("nothing can be divided by that")
+    walk.expect_values("X", SentenceExample())
+    walk.expect_values("weights0", SentenceExample())
+    walk.page.keyboard.press("Escape")
+    walk.expect_in_link("edits", None)
     walk.write("Q0", 1, 2, "2,5")
     edits: Edits = {"Q0": {(1, 2): 2.5}}
     for matrix in ("raw0", "weights0", "output0"):
@@ -116,21 +132,6 @@ def test_writing_a_number_changes_what_follows_and_undo_brings_it_back(walk: Ste
     walk.button("Undo edits").click()
     expect(walk.button("Undo edits")).to_be_hidden()
     walk.expect_values("output0", SentenceExample())
-    walk.expect_in_link("edits", None)
-
-
-def test_what_is_no_number_is_refused_and_nothing_changes(walk: Steps) -> None:
-    walk.open()
-    walk.write("X", 1, 1, "much")
-    expect(walk.sum).to_contain_text("number, such as 0.5")
-    expect(walk.root.locator("td input")).to_have_value("much")
-    walk.page.keyboard.press("Escape")
-    walk.write("X", 1, 1, "5000")
-    expect(walk.sum).to_contain_text("A number between −1000 and 1000 is expected")
-    walk.write("sum0", 1, 0, "0")
-    expect(walk.sum).to_contain_text("nothing can be divided by that")
-    walk.expect_values("X", SentenceExample())
-    walk.expect_values("weights0", SentenceExample())
     walk.expect_in_link("edits", None)
 
 
@@ -204,6 +205,7 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
 def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?sentence=the+animal+did+not+cross+the+street+today&heads=4&stage=heads&d-k=8")
+        walk.bar_is_low()
         overflow = "e => e.scrollWidth - e.clientWidth"
         assert walk.page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
         wide = walk.number("heads", 0, 0).locator("xpath=ancestor::*[contains(@class, 'matrices-scroll')]")
@@ -213,6 +215,11 @@ def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(bro
         expect(walk.root.locator("td input")).to_have_count(0)
         walk.number("weights0", 1, 2).tap()
         expect(walk.root.locator("td input")).to_have_count(1)
+        walk.page.keyboard.press("Escape")
+        for stage in ("projection", "contributions"):
+            walk.button("Next →").click()
+            walk.at(stage)
+        walk.bar_is_low()
 
 
 def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps) -> None:
@@ -254,6 +261,7 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
 def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?attention=Translator&stage=similarity")
+        walk.bar_is_low()
         assert walk.page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
         scroll = walk.root.locator(".matrices-scroll").first
         word, last = scroll.get_by_role("rowheader", name="petite → voiture"), walk.number("Q0", 1, 15)
@@ -265,13 +273,6 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
         assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
         walk.number("raw0", 1, 2).tap()
         expect(walk.sum).to_have_text(re.compile(r"^QKT\[la → petite, red\] = (.*·.* \+ ){15}.*·.* = "))
-
-
-def test_what_stays_at_the_top_of_a_phone_takes_less_than_a_sixth_of_it(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
-        for link in ("?stage=similarity", "?heads=2&stage=contributions", "?attention=Translator&stage=similarity"):
-            walk.open(link)
-            assert walk.root.locator(".matrices-bar").evaluate("e => e.offsetHeight") < 844 / 6, link
 
 
 def test_in_a_presentation_the_width_can_be_chosen_and_the_numbers_are_large(browser: Browser, address: str) -> None:

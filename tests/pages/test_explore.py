@@ -237,6 +237,12 @@ def test_junk_in_every_parameter_of_the_link(junk: str) -> None:
     with_charts(page(**{name: PARENTS.get(name, junk) for name in names}))
 
 
+def test_junk_in_the_link_opens_the_example() -> None:
+    junk = {"head": "Head 99", "layer": "x", "mask": "<script>", "mask.size": "-4", "pinned": "🎉", "mosaic": "1"}
+    app = with_charts(page(**junk, **{"normalizer.temperature": "NaN"}))
+    assert "it gives 0.68 of its attention to animal." in contents(app)
+
+
 def test_the_help_of_a_link_is_that_of_its_choices() -> None:
     app = page(mask="Causal", score="General", source="Toy")
     assert widget(app, "Mask").help.startswith("Each query sees its own position")

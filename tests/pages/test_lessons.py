@@ -19,8 +19,8 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures.themes import MASKED_CODE
 from attnviz.inputs import Inputs
 from attnviz.lessons import lesson_files as library
-from attnviz.lessons.checks import Quantities
-from attnviz.lessons.lesson_files import FOLDER, read_lesson
+from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Quantities, Tap
+from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Model
@@ -78,19 +78,20 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(
+def test_a_lesson_from_its_first_step_to_its_result_and_what_its_answers_rely_on_holds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lesson = read_lesson(path)
+    lesson, right = read_lesson(path), []
     published: list[Callable[[], Quantities]] = []
     publish = quantities.publish
     monkeypatch.setattr(
         quantities, "publish", lambda compute, *query: published.append(compute) or publish(compute, *query)
     )
+    link = lesson.link()
     for number, step in enumerate(lesson.steps, 1):
-        if step.state is None and not step.holds:
-            continue
-        app = page(step.page, parse_qsl(urlsplit(lesson.link(number)).query))
+        address = urlsplit(link)
+        assert address.path.strip("/") == step.page
+        app = page(step.page, parse_qsl(address.query))
         assert not app.error
         assert not app.warning
         assert not app.toast  # nothing in the link was refused
@@ -101,6 +102,32 @@ def test_every_step_opens_its_page_and_what_its_answer_relies_on_holds(
             assert _shown(app.session_state[parameter]) == value
         computed = published[-1]() if step.holds else {}
         assert all(one.is_right(None, computed) for one in step.holds), step.holds
+        if solve(app, step, f"{lesson.name}-{number}"):
+            assert "attnviz-solved" in html(app)
+            right.append(number)
+        assert f"<p class='attnviz-answer' lang='{lesson.language}'>{step.answer}</p>" in html(app)
+        [link] = re.findall(r"<a href='([^']*)'[^>]*rel='next'", html(app))
+    result = page(lesson.steps[-1].page, parse_qsl(urlsplit(link).query))
+    checked = sum(step.check is not None for step in lesson.steps)
+    assert f"{len(right)} of {checked} answers were right." in html(result)
+
+
+def solve(app: AppTest, step: LessonStep, key: str) -> bool:
+    """Answers a step as its file says, or reveals the answer that has to be found in the picture; returns whether it
+    was answered."""
+    known = {one.quantity: one.other for one in reversed(step.holds)}
+    match step.check:
+        case Choice(right=right):
+            app.pills(key=f"choice-{key}").set_value(right).run()
+        case NumberCheck(quantity=quantity) if quantity in known:
+            app.number_input(key=f"number-{key}").set_value(float(known[quantity])).run()
+        case Tap(count=count):
+            words = [name.removeprefix(WEIGHT) for name in known if name.startswith(WEIGHT)][:count]
+            app.pills(key=f"tap-{key}").set_value(words if count > 1 else words[0]).run()
+        case _:
+            app.toggle(key=f"reveal-{key}").set_value(True).run()
+            return False
+    return True
 
 
 def test_without_a_lesson_no_quantities_are_computed_or_kept(monkeypatch: pytest.MonkeyPatch) -> None:
