@@ -43,31 +43,21 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
         sides_text = _("under {side}", side="B" if "A" in sides else "A") if sides else _("under A and B alike")
         sentence = Markup(_("{query} may look at nothing {sides}, so there is no attention to follow."))
         return [sentence.format(query=token, sides=sides_text)]
-    result: list[Markup] = []
-    if shift.removed:
-        result.append(
-            Markup(_("Under B {query} no longer sees {keys}, to which A gave {mass} of its attention: {list}.")).format(
-                query=token,
-                keys=_key_count(shift.removed),
-                mass=mass(shift.removed_mass),
-                list=_strongest(shift.removed, keys),
-            )
-        )
-    if shift.added:
-        result.append(
-            Markup(_("Under B {query} sees {keys} more, which get {mass}: {list}.")).format(
-                query=token,
-                keys=_key_count(shift.added),
-                mass=mass(shift.added_mass),
-                list=_strongest(shift.added, keys),
-            )
-        )
-    if shift.gained:
-        sentence = Markup(_("{mass} went to {list}."))
-        result.append(sentence.format(mass=mass(shift.gained_mass), list=_strongest(shift.gained, keys)))
-    if shift.lost:
-        sentence = Markup(_("{mass} came from {list}."))
-        result.append(sentence.format(mass=mass(shift.lost_mass), list=_strongest(shift.lost, keys)))
+    parts = (
+        (
+            shift.removed,
+            shift.removed_mass,
+            _("Under B {query} no longer sees {keys}, to which A gave {mass} of its attention: {list}."),
+        ),
+        (shift.added, shift.added_mass, _("Under B {query} sees {keys} more, which get {mass}: {list}.")),
+        (shift.gained, shift.gained_mass, _("{mass} went to {list}.")),
+        (shift.lost, shift.lost_mass, _("{mass} came from {list}.")),
+    )
+    result = [
+        Markup(sentence).format(query=token, keys=_key_count(some), mass=mass(value), list=_strongest(some, keys))
+        for some, value, sentence in parts
+        if some
+    ]
     if shift.before - shift.after > LEAST_SHIFT:
         sentence = Markup(
             _("{mass} went nowhere, in heads where {query} may look at nothing: the row adds up to less.")
