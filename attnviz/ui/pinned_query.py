@@ -1,9 +1,7 @@
 """The pinned query, chosen by a click on its row or from a menu."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import streamlit as st
+from dataclasses import dataclass
 
 from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import NO_QUERY, query_name
@@ -16,21 +14,29 @@ KEY = ExploreState.pinned.parameter
 MOST_NAMES = 1000  # in a menu; all are sent to the browser
 
 
+@dataclass(frozen=True)
+class _Queries:
+    """The queries that the menu has."""
+
+    query_names: Sequence[str]
+    first_row: int | None
+
+
 def menu(selection: Selection) -> int | None:
     """Draws the menu of queries; returns the pinned row of the selection. Of many queries the menu has those around the
     pinned one, and the first."""
-    names = selection.query_names
-
-    def short_menu(options: Sequence[str], default: str, required: bool, **more: Any) -> str:
-        pinned = chosen_option(KEY, [NO_QUERY], default, query_name)
-        middle = names.index(pinned) if pinned in names else selection.first_row or 0
-        few = {NO_QUERY, default, *names[max(0, middle - MOST_NAMES // 2) : middle + MOST_NAMES // 2]}
-        shown = [name for name in options if name in few]
+    names, first = selection.query_names, selection.first_row
+    rows: Sequence[int] = range(len(names))
+    if len(names) > MOST_NAMES:
+        pinned = chosen_option(KEY, [NO_QUERY], NO_QUERY if first is None else names[first], query_name)
+        middle = names.index(pinned) if pinned in names else first or 0
+        around = range(max(0, middle - MOST_NAMES // 2), min(len(names), middle + MOST_NAMES // 2))
+        rows = sorted({*around, *(() if first is None else (first,))})
         if pinned in names:
             pin_query(pinned)  # the widget would lose it where its options change
-        return st.selectbox(options=shown, index=shown.index(default), **more)
-
-    return draw(ExploreState.pinned, selection, short_menu if len(names) > MOST_NAMES else None)
+    opening = None if first is None else rows.index(first)
+    row = draw(ExploreState.pinned, _Queries([names[row] for row in rows], opening))
+    return None if row is None else rows[row]
 
 
 def toggler(selection: Selection) -> Callable[[int, int], None]:
