@@ -86,11 +86,19 @@ def is_linked(draft: Draft) -> bool:
     return linked_name() == draft.name or not opens_in_place()
 
 
-def take_typed_text(draft: Draft, *, is_form_changed: bool = True) -> bool:
-    """Takes the text that was typed since the last run, and returns whether there is one. With a change in the form, a
-    browser that has not drawn the last run sends a text that the form has replaced, which nobody has typed."""
+def take_typed_text(draft: Draft) -> None:
+    """Takes the text that was typed since the last run. A browser that has not drawn that run sends, with a change in
+    the form, a text that the form has replaced: nobody has typed it."""
     typed = read_widget(TEXT)
-    if typed in (None, draft.text) or (typed in draft.replaced) == is_form_changed:
+    if typed not in (None, draft.text, *draft.replaced):
+        draft.replace_text(typed)
+
+
+def take_earlier_text(draft: Draft) -> bool:
+    """Takes a text that the form has replaced and that was typed again, and returns whether there is one; call it if
+    the form is unchanged."""
+    typed = read_widget(TEXT)
+    if typed == draft.text or typed not in draft.replaced:
         return False
     draft.replace_text(typed)
     return True

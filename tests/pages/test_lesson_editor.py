@@ -133,6 +133,18 @@ def test_the_text_of_the_file_is_changed_and_the_form_follows() -> None:
     assert lesson(app).title == "Another title"
 
 
+def test_an_earlier_text_is_taken_if_it_was_typed_again_not_if_the_browser_is_late() -> None:
+    app = editor(LESSON.name)
+    first = written(app)
+    field(app, "Title", kind="text_input").input("One").run()
+    app.text_area(key=TEXT).set_value(first)  # as a browser sends it that has not drawn the last run yet
+    field(app, "In one sentence", kind="text_input").input("A sentence.").run()
+    assert (lesson(app).title, lesson(app).about) == ("One", "A sentence.")
+    app.text_area(key=TEXT).input(first).run()
+    assert written(app) == first
+    assert field(app, "Title", kind="text_input").value == LESSON.title
+
+
 def test_a_mistake_in_the_text_stays_and_is_named_with_its_line() -> None:
     app = editor(LESSON.name)
     broken = written(app).replace('about = "', "about = ")

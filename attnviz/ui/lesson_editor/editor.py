@@ -121,7 +121,7 @@ def _show_form(draft: Draft) -> list[DeltaGenerator]:
     edited, slots = edit_lesson(draft, table)
     if edited != table:
         draft.change_in_form(table_text(edited))
-    elif lesson_draft.take_typed_text(draft, is_form_changed=False):
+    elif lesson_draft.take_earlier_text(draft):
         st.rerun()
     return slots
 
