@@ -20,12 +20,25 @@ const BELOW = 0.5 * TITLE; // of a title: from below its letters, from where plo
  * @returns {number[]} their widths in pixels
  */
 export function widths(labels, size, family) {
-  const context = document.createElement("canvas").getContext("2d");
-  if (!context) throw new Error("This browser has no canvas");
   return labels.map((label) => {
-    context.font = `${label.startsWith("<b>") ? "bold " : ""}${size}px ${family}`;
-    return context.measureText(label.replace(/<[^>]*>/g, "").replace(/&[a-z]+;/g, "&")).width;
+    const text = label.replace(/<[^>]*>/g, "").replace(/&[a-z]+;/g, "&");
+    return textWidth(text, `${label.startsWith("<b>") ? "bold " : ""}${size}px ${family}`);
   });
+}
+
+/** @type {CanvasRenderingContext2D | null} */
+let canvas = null;
+
+/**
+ * @param {string} text
+ * @param {string} font as in CSS
+ * @returns {number} its width in pixels
+ */
+export function textWidth(text, font) {
+  canvas ??= document.createElement("canvas").getContext("2d");
+  if (!canvas) throw new Error("This browser has no canvas");
+  canvas.font = font;
+  return canvas.measureText(text).width;
 }
 
 /**

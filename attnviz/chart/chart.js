@@ -49,6 +49,7 @@ export class Chart {
   theme = "light";
   accent = "";
   color = ""; // of text
+  family = ""; // of its letters
   large = 1; // the size of the page's letters, as a multiple of the usual one
   letters = 1; // their size, as a multiple of the usual one
   isPresented = false;
@@ -183,6 +184,7 @@ export class Chart {
     this.root.dataset.theme = this.theme;
     this.accent = style.getPropertyValue("--accent").trim();
     this.color = style.getPropertyValue("--st-text-color").trim();
+    this.family = style.fontFamily;
   }
 
   /** @param {import("./types").Header} header */

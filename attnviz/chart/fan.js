@@ -1,5 +1,6 @@
 // The fan of one query's weights: lines from the query to the keys, and a bar at each key.
 
+import { textWidth } from "./axes.js";
 import { number } from "./number.js";
 import { curve } from "./svg.js";
 
@@ -51,11 +52,11 @@ export function drawFan(controller, row, column) {
     });
   }
 
-  /** @type {[SVGTextContentElement, number][]} names and the pixels that each may take */
-  const names = [];
   /** @type {(attributes: Record<string, string | number>, name: string, width: number) => void} */
-  const addName = (attributes, name, width) =>
-    void names.push([chart.add("text", { ...text, ...attributes }, name), width]);
+  const addName = (attributes, name, width) => {
+    const font = `${attributes["font-weight"] ?? 400} ${text["font-size"]}px ${chart.family}`;
+    chart.add("text", { ...text, ...attributes }, shortened(name, width, font));
+  };
   if (!isWide)
     for (const i of apart(rows, origin, lineHeight * 0.95)) {
       const weight = row === null ? 400 : 600;
@@ -77,7 +78,6 @@ export function drawFan(controller, row, column) {
         chart.add("text", { ...text, "font-size": chart.letterSize(12), x: bars.x + width + 4, y: y(j), fill }, number(weight));
     });
   }
-  shorten(names);
 }
 
 /**
@@ -122,19 +122,14 @@ export function apart(order, place, distance) {
 }
 
 /**
- * Shortens each name to its number of pixels. All are measured before any is changed: the browser lays out once.
- * @param {[SVGTextContentElement, number][]} names
+ * The start of a name that is longer than a number of pixels; it is measured without being laid out.
+ * @param {string} name
+ * @param {number} width
+ * @param {string} font
  */
-function shorten(names) {
-  const texts = names.map(([element]) => element.textContent ?? "");
-  /** @type {(i: number, length: number) => void} */
-  const cut = (i, length) => void (names[i][0].textContent = `${texts[i].slice(0, length)}…`);
-  texts.forEach((text, i) => text.length > LONGEST_NAME && cut(i, LONGEST_NAME));
-  const isLong = names.map(([element, width]) => element.getComputedTextLength() > width);
-  names.forEach(([element, width], i) => {
-    for (let length = Math.min(texts[i].length, LONGEST_NAME) - 1; isLong[i] && length > 0; length--) {
-      cut(i, length);
-      isLong[i] = element.getComputedTextLength() > width;
-    }
-  });
+function shortened(name, width, font) {
+  let text = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME)}…` : name;
+  for (let length = Math.min(name.length, LONGEST_NAME) - 1; length > 0 && textWidth(text, font) > width; length--)
+    text = `${name.slice(0, length)}…`;
+  return text;
 }

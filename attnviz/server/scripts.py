@@ -132,10 +132,10 @@ def _part(folder: Path, kind: str) -> str:
 
 @st.cache_resource(show_spinner=False)
 def mount(component: str) -> Callable[..., Any]:
-    """Returns a component made of the HTML, the CSS and the modules in its folder of the package, whose entry point is
-    streamlit.js.
+    """Returns a component made of the HTML and the modules in its folder of the package, whose entry point is
+    streamlit.js. A page has its styles from the beginning.
 
-    Streamlit wants its script as one text; this one imports the modules in parallel.
+    Streamlit wants its script as one text, and sends it with each change; this one imports the modules in parallel.
     """
     folder = PACKAGE / component
     names = [name for name in _MODULES if name.startswith(f"{component}/")]
@@ -148,5 +148,4 @@ def mount(component: str) -> Callable[..., Any]:
     const {{ default: show }} = await import(new URL("{component}/streamlit.js", base).href);
     export default show;
     """
-    html, css = _part(folder, "html"), _part(folder, "css")
-    return st.components.v2.component(_name(folder), html=html, css=css, js=script, isolate_styles=False)
+    return st.components.v2.component(_name(folder), html=_part(folder, "html"), js=script, isolate_styles=False)

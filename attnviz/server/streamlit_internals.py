@@ -182,7 +182,12 @@ def _on_event(self: AppSession, sender: Any, event: ScriptRunnerEvent, *values: 
         "_attnviz_outbox", Outbox(self._event_loop)
     )
     handle = partial(self._handle_scriptrunner_event_on_event_loop, sender, event, *values, **named)
-    outbox.add(handle, at_once=event is not ScriptRunnerEvent.ENQUEUE_FORWARD_MSG)
+    outbox.add(handle, at_once=event is not ScriptRunnerEvent.ENQUEUE_FORWARD_MSG or _has_chart(**named))
+
+
+def _has_chart(forward_msg: ForwardMsg, **others: Any) -> bool:
+    """Returns whether a message has a component, which takes the browser longer to draw than what follows it."""
+    return bool(forward_msg.delta.new_element.HasField("bidi_component"))
 
 
 def _wake_up(self: Runtime) -> None:

@@ -10,7 +10,7 @@ from streamlit.runtime.media_file_manager import MediaFileMetadata
 from streamlit.testing.v1 import AppTest
 
 from attnviz.server import streamlit_internals
-from attnviz.server.streamlit_internals import REPLACEMENTS, Outbox, Replacement, digest
+from attnviz.server.streamlit_internals import REPLACEMENTS, ForwardMsg, Outbox, Replacement, ScriptRunnerEvent, digest
 
 
 @pytest.mark.parametrize("one", REPLACEMENTS, ids=lambda one: one.name)
@@ -113,6 +113,32 @@ def test_an_event_is_delivered_at_once_after_the_messages_before_it(monkeypatch)
         return delivered
 
     assert asyncio.run(deliver()) == ["message", "message 2", "end"]
+
+
+def test_a_chart_is_delivered_at_once(monkeypatch):
+    monkeypatch.setattr(streamlit_internals, "DELAY", 3600.0)
+    button, figure = ForwardMsg(), ForwardMsg()
+    button.delta.new_element.button.label = "Download"
+    figure.delta.new_element.bidi_component.component_name = "chart"
+
+    async def deliver() -> list[ForwardMsg]:
+        delivered, is_over = [], asyncio.Event()
+
+        class Session:
+            _event_loop = asyncio.get_running_loop()
+
+            def _handle_scriptrunner_event_on_event_loop(self, sender, event, forward_msg):
+                delivered.append(forward_msg)
+                if forward_msg is figure:
+                    is_over.set()
+
+        session = Session()
+        for message in (button, figure, button):
+            streamlit_internals._on_event(session, None, ScriptRunnerEvent.ENQUEUE_FORWARD_MSG, forward_msg=message)
+        await asyncio.wait_for(is_over.wait(), 60)
+        return delivered
+
+    assert asyncio.run(deliver())[:2] == [button, figure]
 
 
 def test_a_message_after_the_server_has_stopped_is_dropped():
