@@ -155,12 +155,10 @@ def largest_weights(
     maps: Float[Tensor, "heads queries keys"], rows: Axis, columns: Axis
 ) -> Float[Tensor, "heads rows columns"]:
     """Returns the largest weight of each cell of whole maps, which have NaN where nothing is allowed."""
-    values = torch.where(maps.isnan(), -torch.inf, maps)
-    for axis, dimension in ((rows, 1), (columns, 2)):
-        index = padded_groups(axis.sizes)
-        index = torch.where(index < 0, axis.starts[:-1, None], index).to(maps.device)  # the first one again
-        values = values.index_select(dimension, index.flatten()).unflatten(dimension, index.shape).amax(dimension + 1)
-    return values.masked_fill(values.isneginf(), torch.nan)
+    values = maps.cpu().numpy()
+    for axis, dimension in ((columns, 2), (rows, 1)):
+        values = np.fmax.reduceat(values, axis.starts[:-1], axis=dimension)  # the larger number, of a number and NaN
+    return torch.from_numpy(values)
 
 
 def blocks_of_rows(sizes: Int[Tensor, " rows"], most: int) -> Iterator[slice]:
