@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 import re
 import zlib
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
 LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
 BARE_KEY = r"[A-Za-z0-9_-]+"
 BARE_NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,12})?"
-ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def lesson_text(lesson: Lesson) -> str:
@@ -114,7 +114,7 @@ def _fields_text(fields: Mapping[str, object]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(BARE_KEY, name) else _quoted(name)
+    return name if re.fullmatch(BARE_KEY, name) else _value(name)
 
 
 def _value(value: object) -> str:
@@ -124,11 +124,10 @@ def _value(value: object) -> str:
             return f"{{ {pairs} }}" if pairs else "{}"
         case list():
             return f"[{', '.join(map(_value, value))}]"
-        case bool():
-            return str(value).lower()
-        case int() | float():
+        case float():
             return repr(value)
-    return _quoted(str(value))
+    # Texts, whole numbers and truth values are written as in JSON, but for one control character.
+    return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007F")
 
 
 def _parameter(value: object) -> str:
@@ -140,12 +139,3 @@ def _parameter(value: object) -> str:
 
 def _is_number(text: str) -> bool:
     return bool(re.fullmatch(BARE_NUMBER, text)) and str((float if "." in text else int)(text)) == text
-
-
-def _quoted(text: str) -> str:
-    """Returns a basic string, in one line."""
-    return f'"{"".join(map(_character, text))}"'
-
-
-def _character(one: str) -> str:
-    return ESCAPES.get(one) or (f"\\u{ord(one):04X}" if one < " " or one == "\x7f" else one)

@@ -11,9 +11,9 @@ from attnviz.language import _, value_error
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, General, ScaledDot
-from attnviz.steps.computation import Computation, HeadMatrices, StepsExample, column_names
+from attnviz.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.steps.edits import Edits
-from attnviz.steps.matrix import Matrix
+from attnviz.steps.matrix import Matrix, column_names
 from attnviz.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowTotals, Scaled, Sum
 
 ALL_HEADS = ("heads", "projection", "contributions")  # stages of all heads

@@ -57,8 +57,7 @@ class Computation:
         of_queries: bool = False,
     ) -> Matrix:
         """Adds a matrix that is not computed here; `origin` is a phrase about where its numbers come from."""
-        columns = column_names(numbers.shape[1])
-        return self._add(name, symbol, about, stage, Input(numbers, origin), (), rows, columns, head, of_queries)
+        return self.add(name, symbol, about, stage, Input(numbers, origin), head=head, of_queries=of_queries, rows=rows)
 
     def add(
         self,
@@ -70,24 +69,13 @@ class Computation:
         *sources: Matrix,
         head: int | None = None,
         of_queries: bool = True,
+        rows: tuple[str, ...] = (),
     ) -> Matrix:
-        """Adds a matrix computed from others."""
-        columns = operation.columns(*sources)
-        return self._add(name, symbol, about, stage, operation, sources, sources[0].rows, columns, head, of_queries)
+        """Adds a matrix computed from others, whose rows have the names of the first of them, unless `rows` are given.
 
-    def _add(
-        self,
-        name: str,
-        symbol: str,
-        about: str,
-        stage: str,
-        operation: Operation,
-        sources: tuple[Matrix, ...],
-        rows: tuple[str, ...],
-        columns: tuple[str, ...],
-        head: int | None,
-        of_queries: bool,
-    ) -> Matrix:
+        Raises ValueError for an edit that is not a number of the matrix, or makes a later number infinite.
+        """
+        rows, columns = rows or sources[0].rows, operation.columns(*sources)
         computed = operation(*(source.values for source in sources))
         values, edited = computed.clone(), torch.zeros(computed.shape, dtype=torch.bool)
         for (row, column), value in self.edits.get(name, {}).items():
@@ -114,8 +102,3 @@ class Computation:
             name, symbol, about, stage, head, rows, columns, of_queries, operation, sources, computed, values, edited
         )
         return self.matrices[name]
-
-
-def column_names(count: int) -> tuple[str, ...]:
-    """Returns the names of the columns of vectors: “1”, “2” …"""
-    return tuple(str(i + 1) for i in range(count))

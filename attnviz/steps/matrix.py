@@ -70,6 +70,11 @@ class Matrix:
         return f"{written} = {value}" if self.sources else f"{value}, {written}"
 
 
+def column_names(count: int) -> tuple[str, ...]:
+    """Returns the names of the columns of vectors: “1”, “2” …"""
+    return tuple(str(i + 1) for i in range(count))
+
+
 def cell_number(value: float) -> str:
     """Formats a number with two decimals, or with one significant digit if it would be 0.00.
 

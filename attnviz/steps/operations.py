@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.biases import Bias
-from attnviz.steps.matrix import CellRange, Matrix, Operation, cell_number, term
+from attnviz.steps.matrix import CellRange, Matrix, Operation, cell_number, column_names, term
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,9 @@ class Input(Operation):
 
     def formula(self, row: int, column: int, *sources: Matrix) -> str:
         return self.origin
+
+    def columns(self, *sources: Matrix) -> tuple[str, ...]:
+        return column_names(self.numbers.shape[1])
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Numbers of a model that are NaN, infinite or too large, and the module that computes them first."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from attnviz.inputs import LARGEST, is_bounded
 from attnviz.tracing.memory_budget import NotCaptured
@@ -29,7 +30,8 @@ def first_unbounded_module(model: nn.Module, forward: Callable[[], object]) -> n
 
     def check(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         # −∞ is allowed, since masks consist of it.
-        if any(bool((one.isnan() | one.isposinf()).any()) for one in _tensors(result) if one.is_floating_point()):
+        tensors = (one for one in tree_leaves(result) if isinstance(one, Tensor) and one.is_floating_point())
+        if any(bool((one.isnan() | one.isposinf()).any()) for one in tensors):
             raise _UnboundedOutput(module)
 
     with ExitStack() as hooks:
@@ -47,11 +49,3 @@ class _UnboundedOutput(Exception):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
-
-
-def _tensors(result: Any) -> Iterator[Tensor]:
-    if isinstance(result, Tensor):
-        yield result
-    elif isinstance(result, tuple | list | Mapping):
-        for part in result.values() if isinstance(result, Mapping) else result:
-            yield from _tensors(part)
