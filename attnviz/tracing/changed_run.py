@@ -13,18 +13,15 @@ from torch.nn.functional import multi_head_attention_forward
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.tracing.call import Call
-from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
-from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
-from attnviz.tracing.optional_transformers import transformers_models
+from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
 from attnviz.tracing.refusal import no_attention
-from attnviz.tracing.single_capture import evaluation_mode, run_recorded
-from attnviz.tracing.torch_interception import tracked_modules, uncompiled
+from attnviz.tracing.single_capture import prepared, run_recorded
 from attnviz.tracing.verification import SampledRows
 
 
@@ -185,18 +182,10 @@ def run_changed(model: nn.Module, arguments: ForwardArguments, change: Change) -
     Raises ValueError if no attention is seen, or if the mechanism of a layer is to be changed and is not known.
     """
     transformers = transformers_models()
-    is_encoder_decoder = bool(transformers and transformers.is_encoder_decoder(model))
-    names = LayerNames(named_modules(model), is_encoder_decoder)
+    names = LayerNames(named_modules(model), is_encoder_decoder(model))
     recording = ChangedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change)
     attention = transformers.observed_attention if transformers else nullcontext()
-    with (
-        model_lock(model),
-        evaluation_mode(model),
-        uncompiled,
-        attention,
-        tracked_modules(model),
-        zeros_for_padding(model),
-    ):
+    with prepared(model), attention:
         output = run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
     if not recording.heads:
         raise ValueError(no_attention(model, recording))

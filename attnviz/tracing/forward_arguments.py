@@ -37,6 +37,14 @@ class ForwardArguments:
             return ()
         return tuple(map(int, ids[example].tolist()))
 
+    def past_length(self) -> int | None:
+        """Returns the number of tokens in the cache that the model is called with, or None without a cache."""
+        cache = self.by_name.get("past_key_values")
+        if cache is not None and hasattr(cache, "get_seq_length"):
+            return int(cache.get_seq_length())
+        keys = next((one for one in tree_leaves(cache) if isinstance(one, Tensor) and one.ndim > 2), None)
+        return None if keys is None else keys.shape[-2]
+
     def example_counts(self) -> tuple[int, ...]:
         """Returns the number of examples: the length of the token ids, or else of the first tensor. Where the model
         can take tokens before examples, the length of its second axis is the second possibility."""

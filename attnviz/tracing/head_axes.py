@@ -1,10 +1,10 @@
-"""The axes of queries, keys and values: which of them are examples, and which are heads."""
+"""The axes of queries, keys and values: which of them are examples, and which are heads, by the numbers of heads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.tracing.memory_budget import NotCaptured
 
@@ -12,6 +12,30 @@ HEADS = (
     *("num_attention_heads", "num_heads", "n_heads", "n_head", "heads", "nhead", "nheads"),
     *("encoder_attention_heads", "decoder_attention_heads"),
 )
+
+
+def configs_of(model: nn.Module) -> list[Any]:
+    """Returns the configs of a model and of its parts, which can each have an attention implementation of their own."""
+    waiting: list[Any] = [module.config for module in model.modules() if hasattr(module, "config")]
+    configs: dict[int, Any] = {}
+    while waiting:
+        config = waiting.pop()
+        if id(config) not in configs and hasattr(config, "_attn_implementation_internal"):
+            configs[id(config)] = config
+            waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
+    return list(configs.values())
+
+
+def head_counts(model: nn.Module) -> frozenset[int]:
+    """Returns the numbers of heads that the configs of a model have."""
+    return frozenset().union(*map(head_counts_of, configs_of(model)))
+
+
+def head_counts_of(part: Any) -> frozenset[int]:
+    """Returns the numbers of heads of a module or a config."""
+    values = [getattr(part, name, None) for name in HEADS]
+    listed = [value if isinstance(value, list | tuple) else [value] for value in values]
+    return frozenset(one for values in listed for one in values if isinstance(one, int))
 
 
 def with_head_axes(

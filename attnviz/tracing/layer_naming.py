@@ -75,7 +75,6 @@ class LayerNames:
         decoder_tokens: TokenTexts = (),
         special: Sequence[int] = (),
         decoder_special: Sequence[int] = (),
-        past: int | None = None,
     ) -> "LayerNames":
         """Returns the names for a forward pass. What makes names of token ids does so for a decoder, too."""
         decoder_tokens = decoder_tokens or (tokens if callable(tokens) else ())
@@ -89,7 +88,7 @@ class LayerNames:
             AxisTokens(token_names(decoder_tokens, decoder_ids), tuple(decoder_special), decoder_ids),
             growing.detach().cpu() if isinstance(growing, Tensor) and growing.ndim == 2 else None,
             cache(partial(token_names, texts)) if callable(texts) else lambda ids: (),
-            past,
+            arguments.past_length(),
         )
 
     def is_cross(self, module: nn.Module) -> bool:

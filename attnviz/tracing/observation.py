@@ -14,11 +14,12 @@ from attnviz.settings import MB
 from attnviz.token_texts import TokenTexts
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
-from attnviz.tracing.optional_transformers import transformers_models
+from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Recording, check_example, current_recording
-from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
+from attnviz.tracing.torch_interception import TorchInterception, tracked_modules, uncompiled
 from attnviz.tracing.traces import Traces
 
 
@@ -87,12 +88,8 @@ class _Observation:
 
     def __init__(self, model: nn.Module, traces: Traces, example: int, tokens: TokenTexts) -> None:
         self.traces, self.example, self.tokens = traces, example, tokens
-        transformers = transformers_models()
-        self.modules = named_modules(model)
-        self.heads = head_counts(transformers.configs_of(model)) if transformers else frozenset()
-        self.is_encoder_decoder = any(isinstance(module, nn.Transformer) for module in self.modules) or bool(
-            transformers and transformers.is_encoder_decoder(model)
-        )
+        self.modules, self.heads = named_modules(model), head_counts(model)
+        self.is_encoder_decoder = is_encoder_decoder(model)
         self.running: list[_Running] = []
 
     def enter_forward(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -105,7 +102,10 @@ class _Observation:
             arguments = ForwardArguments.from_call(model, args, kwargs)
             if counts := arguments.example_counts():
                 check_example(self.example, max(counts))
-            recording = Recording(self._names(arguments), counts, self.example, MemoryBudget(), observes=True)
+            names = LayerNames.from_arguments(
+                self.modules, self.is_encoder_decoder, arguments, self.example, tokens=self.tokens
+            )
+            recording = Recording(names, counts, self.example, MemoryBudget(), observes=True)
         interception, token = TorchInterception(recording, self.heads), current_recording.set(recording)
         self.running.append(_Running(recording, interception, token, sys.exception()))
         interception.__enter__()
@@ -134,9 +134,3 @@ class _Observation:
         current.interception.__exit__(None, None, None)
         current_recording.reset(current.token)
         self.running.remove(current)
-
-    def _names(self, arguments: ForwardArguments) -> LayerNames:
-        past = transformers.past_length(arguments.by_name) if (transformers := transformers_models()) else None
-        return LayerNames.from_arguments(
-            self.modules, self.is_encoder_decoder, arguments, self.example, tokens=self.tokens, past=past
-        )

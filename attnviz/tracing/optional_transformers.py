@@ -3,6 +3,8 @@
 import sys
 from types import ModuleType
 
+from torch import nn
+
 
 def transformers_models() -> ModuleType | None:
     """Returns the module for transformers models, or None if none can exist: nothing has imported their base class."""
@@ -11,3 +13,10 @@ def transformers_models() -> ModuleType | None:
     from attnviz.tracing import transformers_models
 
     return transformers_models
+
+
+def is_encoder_decoder(model: nn.Module) -> bool:
+    """Returns whether a model has an encoder and a decoder."""
+    transformers = transformers_models()
+    is_of_torch = any(isinstance(module, nn.Transformer) for module in model.modules())
+    return is_of_torch or bool(transformers and transformers.is_encoder_decoder(model))

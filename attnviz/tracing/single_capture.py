@@ -14,13 +14,14 @@ from attnviz.trace import Trace, TraceWriter
 from attnviz.tracing.chunked_prefill import ChunkedCalls, check_continuation, run_chunks, token_count
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
+from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
-from attnviz.tracing.optional_transformers import transformers_models
+from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Intervene, Recording, check_example, current_recording
 from attnviz.tracing.refusal import no_attention
-from attnviz.tracing.torch_interception import TorchInterception, head_counts, tracked_modules, uncompiled
+from attnviz.tracing.torch_interception import TorchInterception, tracked_modules, uncompiled
 from attnviz.tracing.unbounded_numbers import first_unbounded_module
 from attnviz.tracing.verification import sampled_rows
 
@@ -98,12 +99,9 @@ def capture(
     transformers = transformers_models()
     names = LayerNames.from_arguments(
         named_modules(model),
-        any(isinstance(module, nn.Transformer) for module in model.modules())
-        or bool(transformers and transformers.is_encoder_decoder(model)),
+        is_encoder_decoder(model),
         *(arguments, example, tokens, decoder_tokens, special, decoder_special),
-        past=transformers.past_length(arguments.by_name) if transformers else None,
     )
-
     rows = None if chunk is None else _sampled_rows_of_text(model, arguments, chunk, intervene)
     writer = None if folder is None else TraceWriter(folder, _model_name(model))
     selected = None if layers is None else frozenset(layers)
@@ -111,8 +109,7 @@ def capture(
     def run(implementation: str | None = None) -> Recording:
         recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
         attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
-        caches = transformers.observed_caches if transformers else nullcontext()
-        with attention, caches, tracked_modules(model), zeros_for_padding(model):
+        with attention:
             if rows is None or chunk is None:
                 run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
                 return recording
@@ -123,7 +120,7 @@ def capture(
                 recording.record_chunked_calls(calls)
         return recording
 
-    with model_lock(model), evaluation_mode(model), uncompiled:
+    with prepared(model):
         recording = run()
         if recording.chose_keys and chunk is None:  # it uses the keys that it chose only in its own attention
             if names.past is not None:
@@ -164,23 +161,22 @@ def _sampled_rows_of_text(
 
 def run_recorded(recording: Recording, model: nn.Module, forward: Callable[[], T]) -> T:
     """Returns the result of a forward pass of a model, which is recorded."""
-    transformers = transformers_models()
-    heads = head_counts(transformers.configs_of(model)) if transformers else frozenset()
     token = current_recording.set(recording)
     try:
-        with TorchInterception(recording, heads):
+        with TorchInterception(recording, head_counts(model)):
             return forward()
     finally:
         current_recording.reset(token)
 
 
 @contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Runs a model in evaluation mode and restores it."""
-    training = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, was in training.items():
-            module.training = was
+def prepared(model: nn.Module) -> Iterator[None]:
+    """Prepares a model for forward passes that are recorded, one at a time, in evaluation mode, and restores it."""
+    with model_lock(model), uncompiled, tracked_modules(model), zeros_for_padding(model):
+        training = {module: module.training for module in model.modules()}
+        try:
+            model.eval()
+            yield
+        finally:
+            for module, was in training.items():
+                module.training = was

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, Self
@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attnviz.masks import Causal
 from attnviz.tracing.call import Call
 from attnviz.tracing.flex_attention import flex_call, flex_weights, is_flex_attention
-from attnviz.tracing.head_axes import HEADS, with_head_axes
+from attnviz.tracing.head_axes import head_counts_of, with_head_axes
 from attnviz.tracing.memory_budget import NotCaptured
 from attnviz.tracing.recording import Recording, current_recording
 from attnviz.tracing.shared_context import SharedContext
@@ -86,7 +86,7 @@ class TorchInterception(TorchFunctionMode):
                 output = scaled_dot_product_attention(**arguments | {"dropout_p": 0.0})
             else:
                 output = result
-            heads, examples = _head_counts_of(module) or self.heads, self.recording.example_counts
+            heads, examples = head_counts_of(module) or self.heads, self.recording.example_counts
             with self.recording.patches.resumed():
                 query, key, value, output, mask = with_head_axes(arguments, output, heads, examples, shapes)
             rule = Causal() if arguments.get("is_causal") else None
@@ -114,7 +114,7 @@ class TorchInterception(TorchFunctionMode):
         self.recording.softmaxes.setdefault(module, result.shape)
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
             return result, False
-        heads = _head_counts_of(module) or self.heads
+        heads = head_counts_of(module) or self.heads
         changed = None
         with self.recording.recording_layer(module):
             weights, shape = result, tuple(result.shape)
@@ -189,17 +189,6 @@ def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 def _is_layer_of_torch(module: nn.Module) -> bool:
     """Returns whether a module is a layer of torch without parts, such as nn.Linear: none has attention inside."""
     return type(module).__module__.startswith("torch.nn.modules.") and next(module.children(), None) is None
-
-
-def _head_counts_of(part: Any) -> frozenset[int]:
-    """Returns the numbers of heads of a module or a config."""
-    values = [getattr(part, name, None) for name in HEADS]
-    listed = [value if isinstance(value, list | tuple) else [value] for value in values]
-    return frozenset(one for values in listed for one in values if isinstance(one, int))
-
-
-def head_counts(configs: Iterable[Any]) -> frozenset[int]:
-    return frozenset().union(*map(_head_counts_of, configs))
 
 
 def _uncompiled() -> AbstractContextManager:

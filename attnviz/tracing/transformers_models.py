@@ -9,7 +9,6 @@ from typing import Any
 from unittest.mock import patch
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.masking_utils import causal_mask_function
@@ -17,6 +16,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from attnviz.tracing.attention_interface import register
 from attnviz.tracing.call import Call
+from attnviz.tracing.head_axes import configs_of
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.recording import current_recording
 from attnviz.tracing.shared_context import SharedContext
@@ -35,18 +35,6 @@ def models_in(model: nn.Module) -> list[PreTrainedModel]:
     return models
 
 
-def configs_of(model: Any) -> list[Any]:
-    """Returns the configs of a model and of its parts, which can each have an attention implementation of their own."""
-    waiting = [module.config for module in model.modules() if hasattr(module, "config")]
-    configs: dict[int, Any] = {}
-    while waiting:
-        config = waiting.pop()
-        if id(config) not in configs and hasattr(config, "_attn_implementation_internal"):
-            configs[id(config)] = config
-            waiting += [part for name in config.sub_configs if (part := getattr(config, name, None)) is not None]
-    return list(configs.values())
-
-
 def is_encoder_decoder(model: nn.Module) -> bool:
     return any(getattr(part.config, "is_encoder_decoder", False) for part in models_in(model))
 
@@ -54,25 +42,17 @@ def is_encoder_decoder(model: nn.Module) -> bool:
 @contextmanager
 def attention_of_capture(model: nn.Module, implementation: str | None = None) -> Iterator[None]:
     """Gives all transformers models in a module an attention implementation, by default the one that records, and
-    restores theirs."""
+    restores theirs. Records which keys their caches hold."""
     implementations = [(config, config._attn_implementation_internal) for config in configs_of(model)]
     try:
         for part in models_in(model):
             if any(getattr(inner, "_can_set_attn_implementation", bool)() for inner in part.modules()):
                 part.set_attn_implementation(implementation or register())
-        yield
+        with observed_caches:
+            yield
     finally:
         for config, name in implementations:
             config._attn_implementation_internal = name
-
-
-def past_length(arguments: dict[str, Any]) -> int | None:
-    """Returns the number of tokens in the cache that a forward pass is called with, or None without a cache."""
-    cache = arguments.get("past_key_values")
-    if cache is not None and hasattr(cache, "get_seq_length"):
-        return int(cache.get_seq_length())
-    keys = next((one for one in tree_leaves(cache) if isinstance(one, Tensor) and one.ndim > 2), None)
-    return None if keys is None else keys.shape[-2]
 
 
 @contextmanager
