@@ -14,6 +14,7 @@ from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
@@ -21,7 +22,8 @@ from attnviz.tracing.optional_transformers import is_encoder_decoder, transforme
 from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
 from attnviz.tracing.refusal import no_attention
-from attnviz.tracing.single_capture import prepared, run_recorded
+from attnviz.tracing.single_capture import prepared
+from attnviz.tracing.torch_interception import recorded
 from attnviz.tracing.verification import SampledRows
 
 
@@ -185,8 +187,8 @@ def run_changed(model: nn.Module, arguments: ForwardArguments, change: Change) -
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
     recording = ChangedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change)
     attention = transformers.observed_attention if transformers else nullcontext()
-    with prepared(model), attention:
-        output = run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+    with prepared(model), attention, recorded(recording, head_counts(model)):
+        output = model(*arguments.args, **arguments.kwargs)
     if not recording.heads:
         raise ValueError(no_attention(model, recording))
     return output, recording.heads

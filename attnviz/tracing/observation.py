@@ -2,8 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from contextvars import Token
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Recording, check_example, current_recording
-from attnviz.tracing.torch_interception import TorchInterception, tracked_modules, uncompiled
+from attnviz.tracing.torch_interception import recorded, tracked_modules, uncompiled
 from attnviz.tracing.traces import Traces
 
 
@@ -77,8 +76,7 @@ class _Running:
     """A forward pass that runs."""
 
     recording: Recording
-    interception: TorchInterception
-    token: Token
+    context: AbstractContextManager[None]
     error: BaseException | None  # that was handled when it began
     depth: int = 0  # of forward passes of the same model inside it
 
@@ -106,9 +104,8 @@ class _Observation:
                 self.modules, self.is_encoder_decoder, arguments, self.example, tokens=self.tokens
             )
             recording = Recording(names, counts, self.example, MemoryBudget(), observes=True)
-        interception, token = TorchInterception(recording, self.heads), current_recording.set(recording)
-        self.running.append(_Running(recording, interception, token, sys.exception()))
-        interception.__enter__()
+        self.running.append(_Running(recording, recorded(recording, self.heads), sys.exception()))
+        self.running[-1].context.__enter__()
 
     def leave_forward(self, model: nn.Module, args: tuple[Any, ...], result: Any) -> None:
         current = self._current()
@@ -131,6 +128,5 @@ class _Observation:
         return next((one for one in self.running if one.recording is recording), None)
 
     def _leave(self, current: _Running) -> None:
-        current.interception.__exit__(None, None, None)
-        current_recording.reset(current.token)
+        current.context.__exit__(None, None, None)
         self.running.remove(current)

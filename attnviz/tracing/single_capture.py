@@ -1,10 +1,10 @@
 """The capture of one forward pass."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,13 +19,11 @@ from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.model_lock import model_lock
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
-from attnviz.tracing.recording import Intervene, Recording, check_example, current_recording
+from attnviz.tracing.recording import Intervene, Recording, check_example
 from attnviz.tracing.refusal import no_attention
-from attnviz.tracing.torch_interception import TorchInterception, tracked_modules, uncompiled
+from attnviz.tracing.torch_interception import recorded, tracked_modules, uncompiled
 from attnviz.tracing.unbounded_numbers import first_unbounded_module
 from attnviz.tracing.verification import sampled_rows
-
-T = TypeVar("T")
 
 
 @torch.no_grad()
@@ -96,7 +94,7 @@ def capture(
         check_example(example, max(counts))
     if tokens is None:
         tokens = texts_of_batch(args[0], example) if len(args) == 1 else ()
-    transformers = transformers_models()
+    transformers, heads = transformers_models(), head_counts(model)
     names = LayerNames.from_arguments(
         named_modules(model),
         is_encoder_decoder(model),
@@ -111,12 +109,14 @@ def capture(
         attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
         with attention:
             if rows is None or chunk is None:
-                run_recorded(recording, model, lambda: model(*arguments.args, **arguments.kwargs))
+                with recorded(recording, heads):
+                    model(*arguments.args, **arguments.kwargs)
                 return recording
             check_continuation(model, arguments)
             with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
                 calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
-                run_recorded(recording, model, lambda: run_chunks(model, arguments, chunk, calls))
+                with recorded(recording, heads):
+                    run_chunks(model, arguments, chunk, calls)
                 recording.record_chunked_calls(calls)
         return recording
 
@@ -157,16 +157,6 @@ def _sampled_rows_of_text(
         reason = "with intervene" if chunk >= 1 else f"of {chunk} tokens"
         raise ValueError(f"A text is not read in chunks {reason}. Give a chunk of a few thousand tokens, or none.")
     return sampled_rows(token_count(model, arguments))
-
-
-def run_recorded(recording: Recording, model: nn.Module, forward: Callable[[], T]) -> T:
-    """Returns the result of a forward pass of a model, which is recorded."""
-    token = current_recording.set(recording)
-    try:
-        with TorchInterception(recording, head_counts(model)):
-            return forward()
-    finally:
-        current_recording.reset(token)
 
 
 @contextmanager

@@ -129,6 +129,17 @@ class TorchInterception(TorchFunctionMode):
         return (result if changed is None else changed.reshape(result.shape)), True
 
 
+@contextmanager
+def recorded(recording: Recording, heads: frozenset[int]) -> Iterator[None]:
+    """Records the forward pass of a model within the context."""
+    token = current_recording.set(recording)
+    try:
+        with TorchInterception(recording, heads):
+            yield
+    finally:
+        current_recording.reset(token)
+
+
 class ScriptedCode(TorchDispatchMode):
     """Follows the calls in modules of torch.jit, which function modes do not see, while it is active."""
 
