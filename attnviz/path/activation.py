@@ -68,7 +68,7 @@ class ActivationRecord(Mapping[str, Activation]):
     """All activations of one forward pass by name, in the order of the computation.
 
     Example:
-        >>> from attnviz.path import translator_activations
+        >>> from attnviz.path.translator_activations import translator_activations
         >>> from attnviz.translator import load
         >>> record = translator_activations(load(), ("I", "sleep", "."), ("je",))
         >>> record["decoder 1 cross weights"].values.shape

@@ -6,7 +6,10 @@ from typing import Any
 from attnviz.language import N_
 from attnviz.masks import Causal, Mask
 from attnviz.models.interventions import Intervention
-from attnviz.path import ActivationRecord, NextWord, encoder_activations, translator_activations
+from attnviz.path.activation import ActivationRecord
+from attnviz.path.encoder_activations import encoder_activations
+from attnviz.path.sampling import NextWord
+from attnviz.path.translator_activations import translator_activations
 from attnviz.result_cache import result_cache
 from attnviz.sources import Model
 from attnviz.state.fields import ChoiceField, NumberField, PartField, TextField

@@ -13,17 +13,12 @@ from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsFie
 from attnviz.state.head_state import ABOUT_BIASES
 from attnviz.state.source_field import head_names
 from attnviz.state.state import State
-from attnviz.steps import (
-    Edits,
-    SentenceExample,
-    Steps,
-    StepsExample,
-    TranslatorExample,
-    compute_steps,
-    format_edits,
-    parse_edits,
-)
+from attnviz.steps.all_steps import Steps, compute_steps
+from attnviz.steps.computation import StepsExample
+from attnviz.steps.edits import Edits, format_edits, parse_edits
 from attnviz.steps.scaling import WIDTHS
+from attnviz.steps.sentence_example import SentenceExample
+from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator import VARIANTS
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USES
 

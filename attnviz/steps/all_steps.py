@@ -42,7 +42,7 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     a later number infinite.
 
     Example:
-        >>> from attnviz.steps import SentenceExample
+        >>> from attnviz.steps.sentence_example import SentenceExample
         >>> steps = compute_steps(SentenceExample("to be or not"))
         >>> steps.stages
         ('vectors', 'similarity', 'scaling', 'exp', 'softmax', 'output')

@@ -18,5 +18,6 @@ def transformers_models() -> ModuleType | None:
 def is_encoder_decoder(model: nn.Module) -> bool:
     """Returns whether a model has an encoder and a decoder."""
     transformers = transformers_models()
+    parts = transformers.models_in(model) if transformers else ()
     is_of_torch = any(isinstance(module, nn.Transformer) for module in model.modules())
-    return is_of_torch or bool(transformers and transformers.is_encoder_decoder(model))
+    return is_of_torch or any(getattr(part.config, "is_encoder_decoder", False) for part in parts)

@@ -35,10 +35,6 @@ def models_in(model: nn.Module) -> list[PreTrainedModel]:
     return models
 
 
-def is_encoder_decoder(model: nn.Module) -> bool:
-    return any(getattr(part.config, "is_encoder_decoder", False) for part in models_in(model))
-
-
 @contextmanager
 def attention_of_capture(model: nn.Module, implementation: str | None = None) -> Iterator[None]:
     """Gives all transformers models in a module an attention implementation, by default the one that records, and

@@ -6,8 +6,7 @@ import numpy as np
 
 from attnviz.formatting import quoted
 from attnviz.language import N_, _, in_sentence, value_error
-from attnviz.path import Activation, Sublayer
-from attnviz.path.activation import layer_name
+from attnviz.path.activation import Activation, Sublayer, layer_name
 from attnviz.state.color_range import ColorRange
 from attnviz.state.path import PathState
 from attnviz.views.page_view import PageView, Panel

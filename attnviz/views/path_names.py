@@ -2,7 +2,7 @@
 
 from attnviz.language import N_, _
 from attnviz.masks import Causal, Mask
-from attnviz.path import Activation, Sublayer
+from attnviz.path.activation import Activation, Sublayer
 
 TITLES = {
     "words": N_("Words"),

@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from attnviz.path import translator_activations
+from attnviz.path.translator_activations import translator_activations
 from attnviz.translator import EXAMPLES, load
 from tests.support.browser import AppPage, Browser, opened
 

@@ -22,8 +22,10 @@ from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Model
 from attnviz.state.lookup import W
 from attnviz.state.transformer import first_head
-from attnviz.steps import SentenceExample, cell_number, compute_steps
+from attnviz.steps.all_steps import compute_steps
+from attnviz.steps.matrix import cell_number
 from attnviz.steps.scaling import KEYS, measure_scaling
+from attnviz.steps.sentence_example import SentenceExample
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, HEADS, LAYERS, USES

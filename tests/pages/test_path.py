@@ -11,7 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
-from attnviz.path import NextWord, translator_activations
+from attnviz.path.sampling import NextWord
+from attnviz.path.translator_activations import translator_activations
 from attnviz.state.path import PathState
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import USE_LAYERS, USES

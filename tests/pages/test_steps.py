@@ -14,8 +14,10 @@ from attnviz.formatting import number
 from attnviz.masks import Causal
 from attnviz.state.parts import title
 from attnviz.state.steps import SECOND
-from attnviz.steps import SentenceExample, Steps, TranslatorExample, compute_steps
+from attnviz.steps.all_steps import Steps, compute_steps
 from attnviz.steps.scaling import WIDTHS, measure_scaling
+from attnviz.steps.sentence_example import SentenceExample
+from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import USES
 from tests.support.app import contents, errors, healthy, open_page

@@ -10,13 +10,10 @@ from torch import Tensor, nn
 from attnviz.masks import Causal, Full, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
-from attnviz.path import (
-    MOST_TOKENS,
-    ActivationRecord,
-    NextWord,
-    encoder_activations,
-    translator_activations,
-)
+from attnviz.path.activation import ActivationRecord
+from attnviz.path.encoder_activations import MOST_TOKENS, encoder_activations
+from attnviz.path.sampling import NextWord
+from attnviz.path.translator_activations import translator_activations
 from attnviz.tracing import capture
 from attnviz.translator import EXAMPLES, Translation, load
 from attnviz.translator.encoder_decoder import USE_LAYERS

@@ -13,25 +13,13 @@ from attnviz.biases import ALiBi, SoftCap, SSMax
 from attnviz.masks import Causal, Documents, Full, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Cosine, ScaledDot, Score
-from attnviz.steps import (
-    LARGEST,
-    MOST_WORDS,
-    WIDTH,
-    Concatenated,
-    Edits,
-    Product,
-    RowTotals,
-    Scaled,
-    SentenceExample,
-    Steps,
-    StepsExample,
-    TranslatorExample,
-    cell_number,
-    compute_steps,
-    format_edits,
-    parse_edits,
-)
-from attnviz.steps.computation import Computation, HeadMatrices
+from attnviz.steps.all_steps import Steps, compute_steps
+from attnviz.steps.computation import Computation, HeadMatrices, StepsExample
+from attnviz.steps.edits import LARGEST, Edits, format_edits, parse_edits
+from attnviz.steps.matrix import cell_number
+from attnviz.steps.operations import Concatenated, Product, RowTotals, Scaled
+from attnviz.steps.sentence_example import MOST_WORDS, WIDTH, SentenceExample
+from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator import EXAMPLES, VARIANTS, load
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, Use
 

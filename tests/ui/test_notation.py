@@ -11,7 +11,8 @@ from torch.nn.functional import layer_norm
 
 from attnviz.formatting import dimensions
 from attnviz.state.steps import StepsState
-from attnviz.steps import TranslatorExample, compute_steps
+from attnviz.steps.all_steps import compute_steps
+from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load
 from attnviz.translator.encoder_decoder import LAYERS, ForwardPass, Use
 from attnviz.ui.transformer import notation

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnviz.formatting import fixed, visible
 from attnviz.server import scripts
-from attnviz.steps import Matrix
+from attnviz.steps.matrix import Matrix
 from attnviz.ui.session_values import read_widget
 
 

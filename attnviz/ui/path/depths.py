@@ -10,7 +10,8 @@ from torch import Tensor
 from attnviz.formatting import dimensions, number, visible
 from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Mask
-from attnviz.path import Activation, ActivationRecord, NextWord, Sublayer
+from attnviz.path.activation import Activation, ActivationRecord, Sublayer
+from attnviz.path.sampling import NextWord
 from attnviz.state.path import PathState
 from attnviz.translator import VARIANTS
 from attnviz.translator.encoder_decoder import Use

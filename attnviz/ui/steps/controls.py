@@ -7,7 +7,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.state.steps import TRANSLATOR, StepsState
-from attnviz.steps import FEWEST_WORDS, MOST_WORDS
+from attnviz.steps.sentence_example import FEWEST_WORDS, MOST_WORDS
 from attnviz.ui import cache
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain

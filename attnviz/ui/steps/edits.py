@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from attnviz.language import _, plural
 from attnviz.state.steps import StepsState, computed_steps
-from attnviz.steps import Edits, Matrix, parse_edits
+from attnviz.steps.edits import Edits, parse_edits
+from attnviz.steps.matrix import Matrix
 from attnviz.ui.field_widgets import draw_hidden, set_field_value
 from attnviz.ui.session_values import SessionValue
 
