@@ -1,26 +1,27 @@
 """How transformers models are captured: their attention is replaced, or a running one is observed.
 
-With `attention_interface`, this alone imports transformers, and it is imported only in programs that already have.
+This module alone imports transformers, and it is imported only in programs that already have.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.cache_utils import Cache
 from transformers.masking_utils import causal_mask_function
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from attnviz.tracing.attention_interface import register
-from attnviz.tracing.call import Call
+from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.head_axes import configs_of
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.recording import current_recording
 from attnviz.tracing.shared_context import SharedContext
 
+NAME = "attnviz"  # of the attention that records, among those of transformers
 ENTRIES = "attnviz_entries"  # an attribute of caches
 
 
@@ -33,6 +34,28 @@ def models_in(model: nn.Module) -> list[PreTrainedModel]:
             models.append(part)
             inside.update(part.modules())
     return models
+
+
+def recorded_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
+) -> tuple[Tensor, None]:
+    """Returns the output of the model's own attention, and records its inputs if a capture is running."""
+    sequences = max(len(query), len(key))
+    query, key, value = (tensor.expand(sequences, -1, -1, -1) for tensor in (query, key, value))
+    if attention_mask is not None:
+        attention_mask = as_added(attention_mask, query.dtype)
+    call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
+    # Without a recording, it is someone else's forward of a model that is being captured.
+    output = call.own_output() if recording is None else recording.capture_call(call)
+    return output.contiguous(), None
+
+
+@cache
+def register() -> str:
+    """Registers this attention with transformers once, and returns its name."""
+    AttentionInterface.register(NAME, recorded_attention)
+    AttentionMaskInterface.register(NAME, lazy_mask)
+    return NAME
 
 
 @contextmanager
