@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from attnviz.translator.encoder_decoder import FIXED_VECTOR
 from attnviz.translator.grammar import MAX_WORDS, Sentence, generate_sentences
@@ -55,24 +55,17 @@ def matching_words(french: Sequence[str], right: Sequence[str]) -> list[tuple[in
         >>> matching_words(["la", "voiture", "est", "verte"], ["la", "petite", "voiture", "est", "rouge"])
         [(0, 0), (1, 2), (2, 3)]
     """
-    # The number of matching words from position i of one and j of the other to their ends.
-    counts = [[0] * (len(right) + 1) for _ in range(len(french) + 1)]
-    for i in reversed(range(len(french))):
-        for j in reversed(range(len(right))):
-            if french[i] == right[j]:
-                counts[i][j] = counts[i + 1][j + 1] + 1
-            else:
-                counts[i][j] = max(counts[i + 1][j], counts[i][j + 1])
-    matches, i, j = list[tuple[int, int]](), 0, 0
-    while i < len(french) and j < len(right):
+
+    @cache
+    def matches(i: int, j: int) -> tuple[tuple[int, int], ...]:
+        """Returns those from position i of one and j of the other to their ends."""
+        if i == len(french) or j == len(right):
+            return ()
         if french[i] == right[j]:
-            matches.append((i, j))
-            i, j = i + 1, j + 1
-        elif counts[i + 1][j] >= counts[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return matches
+            return ((i, j), *matches(i + 1, j + 1))
+        return max(matches(i + 1, j), matches(i, j + 1), key=len)
+
+    return [*matches(0, 0)]
 
 
 @lru_cache(maxsize=1)
