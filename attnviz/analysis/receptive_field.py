@@ -14,9 +14,6 @@ from torch import Tensor
 
 from attnviz.language import value_error
 
-BLOCK = 128  # queries at a time, so that memory stays small
-
-
 Allowed = Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"]
 
 
@@ -54,23 +51,14 @@ def layers_needed(allowed: Allowed | Sequence[Allowed], layers: int) -> Int[Tens
     direct = [mask.cpu().numpy() | np.eye(queries, dtype=bool) for mask in masks]
     needed, reached, latest = direct[0].astype(np.int32), direct[0], 1
     for layer in range(2, layers + 1):
-        further = _one_layer_more(direct[(layer - 1) % len(direct)], reached)
+        mask = direct[(layer - 1) % len(direct)]
+        further = np.array([reached[row].any(0) for row in mask], bool)  # of local masks faster than a matrix product
         new = further & ~reached
         if new.any():
             needed[new], reached, latest = layer, further, layer
         elif layer - latest == len(direct):  # no layer of the sequence adds anything
             break
     return torch.from_numpy(needed)
-
-
-def _one_layer_more(direct: np.ndarray, reached: np.ndarray) -> np.ndarray:
-    """Returns the boolean matrix product of both, computed on packed bits."""
-    packed, product = np.packbits(reached, axis=1), np.empty_like(reached)
-    for first in range(0, len(direct), BLOCK):
-        rows, keys = direct[first : first + BLOCK].nonzero()  # no row is empty: each position reaches itself
-        united = np.bitwise_or.reduceat(packed[keys], np.searchsorted(rows, np.arange(rows[-1] + 1)))
-        product[first : first + BLOCK] = np.unpackbits(united, axis=1, count=reached.shape[1])
-    return product
 
 
 @dataclass(frozen=True, eq=False)
