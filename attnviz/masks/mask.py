@@ -140,9 +140,11 @@ class Mask(Parameterized):
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
         """Returns this mask for these numbers of queries, keys and heads; itself, if it does not depend on them.
 
-        Raises ValueError if the mask is made for other numbers.
+        The masks that it is made of are bound as well. Raises ValueError if one is made for other numbers.
         """
-        return self
+        parts = {one.name: getattr(self, one.name) for one in _parameters(self)}
+        bound = {name: part.bind(queries, keys, heads) for name, part in parts.items() if isinstance(part, Mask)}
+        return replace(self, **bound) if bound else self  # type: ignore[type-var]
 
     def table_size(self) -> int:
         """Returns how many numbers its rule looks up in tables whose length follows from its parameters."""
@@ -189,9 +191,6 @@ class Combined(Mask):
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return type(self).OPERATION(self.left(b, h, q, k), self.right(b, h, q, k))
 
-    def bind(self, queries: int, keys: int, heads: int) -> Mask:
-        return replace(self, left=self.left.bind(queries, keys, heads), right=self.right.bind(queries, keys, heads))
-
     def operands(self) -> Iterator[Mask]:
         """Yields the masks that one sign after the other combines: a, b and c of a & b & c."""
         for operand in (self.left, self.right):
@@ -231,9 +230,6 @@ class Not(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return ~self.mask(b, h, q, k)
-
-    def bind(self, queries: int, keys: int, heads: int) -> Mask:
-        return Not(self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
         if isinstance(self.mask, Compare) and len(self.mask.signs) == 1:
@@ -323,9 +319,6 @@ class Shifted(Mask):
 
     def __call__(self, b: Array, h: Array, q: Array, k: Array) -> Array:
         return self.mask(b, h, q + self.by, k)
-
-    def bind(self, queries: int, keys: int, heads: int) -> Mask:
-        return replace(self, mask=self.mask.bind(queries, keys, heads))
 
     def condition(self) -> str:
         count = abs(self.by)
