@@ -59,6 +59,7 @@ class LoadedModel:
     ) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
         self.outputs, self.pooling, self.notes = outputs, pooling, notes
+        self.parameter_count = model.num_parameters()
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.text_inputs = TextInputs(name, model, tokenizer, most_tokens)
         self.image_inputs = image_inputs(model.config, folder)

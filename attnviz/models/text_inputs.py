@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import torch
@@ -174,4 +174,9 @@ class TextInputs:
 
 def forward_parameters(model: Any) -> tuple[str, ...]:
     """Returns the names of the parameters of a model's forward."""
-    return tuple(inspect.signature(model.forward).parameters)
+    return _parameters(type(model).forward)
+
+
+@cache
+def _parameters(function: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)

@@ -95,7 +95,7 @@ class Model(Source):
         """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
         text, pair, image = self.example
         characters = len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0)
-        work = self.model().model.num_parameters() * characters // 1_000
+        work = self.model().parameter_count * characters // 1_000
         return work if self.name == MINILM else max(work, HEAVY_WORK + 1)
 
     def layers(self) -> Trace:

@@ -163,10 +163,11 @@ def _sampled_rows_of_text(
 def prepared(model: nn.Module) -> Iterator[None]:
     """Prepares a model for forward passes that are recorded, one at a time, in evaluation mode, and restores it."""
     with model_lock(model), uncompiled, tracked_modules(model), zeros_for_padding(model):
-        training = {module: module.training for module in model.modules()}
+        training = [module for module in model.modules() if module.training]
         try:
-            model.eval()
+            if training:
+                model.eval()
             yield
         finally:
-            for module, was in training.items():
-                module.training = was
+            for module in training:
+                module.training = True

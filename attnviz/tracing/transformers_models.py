@@ -27,13 +27,9 @@ ENTRIES = "attnviz_entries"  # an attribute of caches
 
 def models_in(model: nn.Module) -> list[PreTrainedModel]:
     """Returns the transformers models in a module, without those inside another of them."""
-    models: list[PreTrainedModel] = []
-    inside: set[nn.Module] = set()
-    for part in model.modules():  # a module before its parts
-        if isinstance(part, PreTrainedModel) and part not in inside:
-            models.append(part)
-            inside.update(part.modules())
-    return models
+    if isinstance(model, PreTrainedModel):
+        return [model]
+    return [*dict.fromkeys(inner for part in model.children() for inner in models_in(part))]
 
 
 def recorded_attention(
