@@ -34,6 +34,18 @@ class LinkReader:
         """Returns all values of a parameter; None if the link does not have it."""
         return self._texts.get(parameter)
 
+    def names(
+        self, parameter: str, options: Mapping[str, Any], option_name: OptionName = option_name
+    ) -> list[str] | None:
+        """Returns the options that a parameter names, in any language, and refuses other names; None if the link does
+        not have it."""
+        if (texts := self.texts(parameter)) is None:
+            return None
+        names = [text if text in options else option_with_name(text, options, option_name) for text in texts if text]
+        if None in names:
+            self.refuse(parameter, _expected(options))
+        return [name for name in names if name is not None]
+
     def refuse(self, parameter: str, expected: str) -> None:
         """Notes that the value of a parameter is not taken, and what is expected."""
         got = quoted(", ".join(self._texts[parameter]))
@@ -213,14 +225,9 @@ class ChoiceField(Field[T]):
         return tuple(self.options(state))
 
     def read(self, state: Any, link: LinkReader) -> T:
-        text, options = link.text(self.parameter), self.options(state)
-        if text is None:
-            return self.opening(state)
-        name = text if text in options else option_with_name(text, options, self.option_name)
-        if name is None:
-            link.refuse(self.parameter, _expected(options))
-            return self.opening(state)
-        return options[name]
+        options = self.options(state)
+        names = link.names(self.parameter, options, self.option_name)
+        return options[names[0]] if names else self.opening(state)
 
     def write(self, state: Any, value: T) -> Iterator[tuple[str, str]]:
         yield self.parameter, self.name_of(state, value)
@@ -242,12 +249,8 @@ class ChoicesField(ChoiceField[tuple]):
         super().__init__(label, options, lambda _state: (), **more)
 
     def read(self, state: Any, link: LinkReader) -> tuple:
-        if not (texts := [*filter(None, link.texts(self.parameter) or [])]):
-            return ()
         options = self.options(state)
-        names = [text if text in options else option_with_name(text, options, self.option_name) for text in texts]
-        if None in names:
-            link.refuse(self.parameter, _expected(options))
+        names = link.names(self.parameter, options, self.option_name) or ()
         return tuple(value for name, value in options.items() if name in names)
 
     def write(self, state: Any, value: tuple) -> Iterator[tuple[str, str]]:
@@ -273,11 +276,8 @@ class PartField(Field[T]):
 
     def read(self, state: Any, link: LinkReader) -> T:
         opening = self.opening(state)
-        text = link.text(self.parameter)
-        name = None if text is None else text if text in self.menu else option_with_name(text, self.menu)
-        if text is not None and name is None:
-            link.refuse(self.parameter, _expected(self.menu))
-        kind = type(opening) if name is None else self.menu[name]
+        names = link.names(self.parameter, self.menu)
+        kind = self.menu[names[0]] if names else type(opening)
         if kind not in self.menu.values():
             return opening
         return linked_settings(self, self.start(state, kind), link)
@@ -315,14 +315,9 @@ class PartsField(Field[tuple]):
         opening = self.opening(state)
         menu: Mapping[str, type] = by_title(self.kinds)
         started = {type(each): each for each in opening if type(each) in self.kinds}
-        texts = link.texts(self.parameter)
-        chosen = list(started)
-        if texts is not None:
-            names = [option_with_name(text, menu) for text in texts if text]
-            if None in names:
-                link.refuse(self.parameter, _expected(menu))
-            known = [menu[name] for name in names if name]
-            chosen = known if known or not names else chosen
+        names = link.names(self.parameter, menu)
+        is_chosen = names or (names == [] and self.parameter not in link.refused)
+        chosen = [menu[name] for name in names or ()] if is_chosen else list(started)
         objects = [each for each in opening if type(each) not in self.kinds]
         return (*objects, *(linked_settings(self, started.get(kind, kind()), link) for kind in chosen))
 

@@ -38,7 +38,7 @@ from attnviz.state.parts import (
     title,
 )
 from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongTextField, text_note
-from attnviz.ui.link_state import link_parameters, unlinked
+from attnviz.ui.link_state import link_parameters, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
@@ -98,6 +98,7 @@ def draw_hidden(field: ParsedField[Any]) -> str:
 
 def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
     """Draws the options of a field as tabs, and returns them by the names of the options."""
+    _note_refusal(field, state)
     key, names = field.parameter, [*field.options(state)]
     name_of = names_of(key, names, field.option_name)
     labels = [*map(name_of, names)]
@@ -181,6 +182,13 @@ def drop_stale(fields: Iterable[Field[Any]], state: Any) -> None:
             del st.query_params[key]
 
 
+def _note_refusal(field: Field[Any], state: Any) -> None:
+    """Notes what the field does not take of the link that this run opens: Streamlit drops it without a word."""
+    link = requested_values()
+    if link.texts(field.parameter) is not None:
+        field.read(state, link)
+
+
 def _menu(key: str) -> _Menu:
     return SessionValue(f"{key} menu", _Menu).get()
 
@@ -204,6 +212,7 @@ def _draw_long_text(field: LongTextField, options: dict[str, Any]) -> str:
 
 
 def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dict[str, Any]) -> Any:
+    _note_refusal(field, state)
     if isinstance(field, ChoicesField):
         choices = field.options(state)
         chosen = _choose(field, state, [*choices], [], widget or st.multiselect, options)
@@ -290,6 +299,7 @@ def choose_class(field: PartField[T], start: T) -> type[T] | None:
     class is the help. Returns the class; None for AS_IN_MODEL."""
     key, unnamed = field.parameter, as_in_model(field.menu, start)
     menu = {**unnamed, **field.menu}
+    requested_values().names(key, menu)  # which refuses others
     opening = AS_IN_MODEL if unnamed else title(type(start))
 
     def enter_group() -> None:
@@ -313,6 +323,7 @@ def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
     """
     menu: Mapping[str, type] = by_title(field.kinds)
     started = {type(one): one for one in start if type(one) in field.kinds}
+    requested_values().names(field.parameter, menu)  # which refuses others
     chosen = st.multiselect(
         options=list(menu), default=[title(kind) for kind in started], select_all=False, placeholder=_("None"),
         format_func=names_of(field.parameter, menu), **_common(field),
