@@ -14,10 +14,10 @@ from attnviz.ui.steps import controls, predict_weights, walkthrough, why_scale
 heading(_("Steps"), _("Where does each number come from? All of attention in matrices small enough to be read."))
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is
-state, problem = controls.choose_steps(notes)
+state = controls.choose_steps(notes)
 
 shows: dict[str, Callable[[], object]] = {
-    STEP_BY_STEP: partial(walkthrough.show, state, problem),
+    STEP_BY_STEP: partial(walkthrough.show, state),
     PREDICT: partial(predict_weights.show, state),
     WHY_SCALE: why_scale.show,
 }

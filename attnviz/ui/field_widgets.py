@@ -109,11 +109,15 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
 
 
 def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
-    """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option."""
+    """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option. If that
+    raises ValueError, the message is shown below what it has drawn."""
     for name, tab in choice_tabs(field, state).items():
         if tab.open:
             with tab:
-                shows[name]()
+                try:
+                    shows[name]()
+                except ValueError as problem:
+                    show_error(str(problem))
 
 
 def field_value(field: Field[T], state: Any = None) -> Any:
@@ -280,7 +284,7 @@ def _choose(
 
 
 def show_error(problem: str) -> None:
-    st.error(plain(problem))
+    st.error(plain(problem), icon=":material/error:")
 
 
 def choose_object(field: PartField[T], start: T, on_refusal: Callable[[str], object] = show_error) -> T:

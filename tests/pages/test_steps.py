@@ -114,7 +114,6 @@ def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
     for text, why in (("w " * 9, "has 9 words"), ("one", "has 1 word"), ("", "There is no text yet")):
         app.text_input(key="sentence").set_value(text).run()
         assert why in errors(app)
-        assert why in shown(app)["problem"]
         assert shows(app, good)
     app.text_input(key="sentence").set_value("not to be").run()
     assert not errors(app)

@@ -34,7 +34,8 @@ BARS = 20  # that have room for their names on a phone
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the heads to choose from, their map, and the sum of the chosen rows."""
+    """Draws the heads to choose from, their map, and the sum of the chosen rows. Raises ValueError if they take too
+    much work, or cannot be aggregated."""
     method = draw(ModelsState.aggregation, widget=st.segmented_control, label_visibility="collapsed")
     state, notes = selection.state.updated(aggregation=method), st.container()
     if len(state.stack) < len(similar_layers(selection.layers, selection.index)):
@@ -43,11 +44,7 @@ def show(selection: ModelSelection) -> None:
     left, right = st.columns([0.36, 0.64], gap="medium")
     with left:
         state = _choose(selection, state)
-    try:
-        head_map = aggregate_map(selection, state.stack, state.aggregated_heads, method)
-    except ValueError as problem:
-        notes.error(plain(str(problem)), icon=":material/error:")
-        return
+    head_map = aggregate_map(selection, state.stack, state.aggregated_heads, method)
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
         queries = draw(ModelsState.summed_tokens, state, placeholder=_("Choose, or click"), select_all=False)

@@ -37,7 +37,8 @@ HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the heads as points and as rows of a table, and the map of the selected one."""
+    """Draws the heads as points and as rows of a table, and the map of the selected one. Raises ValueError if there are
+    no metrics."""
     state = selection.state
     is_random = draw(ModelsState.measured_on, state, st.segmented_control)
     places = st.columns(3, gap="medium")
@@ -48,12 +49,8 @@ def show(selection: ModelSelection) -> None:
     with places[2]:
         excluded = draw(ModelsState.leave_out)
     notes = st.container()
-    try:
-        with notes:  # the progress of a job comes and goes here
-            table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, excluded)
-    except ValueError as problem:
-        notes.error(plain(str(problem)), icon=":material/error:")
-        return
+    with notes:  # the progress of a job comes and goes here
+        table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, excluded)
     if len(table.indices) < len(selection.layers):
         name = plain(selection.layer.name)
         notes.caption(

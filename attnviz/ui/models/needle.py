@@ -25,19 +25,16 @@ HEIGHT, WIDTH = 470, 120  # of the map and the table, and of a column
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the controls of the text, the heads by their mass on the fact, and the map of the selected head."""
+    """Draws the controls of the text, the heads by their mass on the fact, and the map of the selected head. Raises
+    ValueError if the model cannot read the text."""
     try:
         haystack = _choose_haystack(selection)
     except ValueError as problem:
         st.info(plain(str(problem)))
         return
-    try:
-        example = find_needle(selection.source, haystack)
-        compute = partial(passage_mass, example.layers, example.question, example.needle)
-        masses = cache.once(compute, "needle", example.source)
-    except ValueError as problem:
-        st.error(plain(str(problem)), icon=":material/error:")
-        return
+    example = find_needle(selection.source, haystack)
+    compute = partial(passage_mass, example.layers, example.question, example.needle)
+    masses = cache.once(compute, "needle", example.source)
     st.html(
         html.paragraphs(
             [_("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact, question=haystack.question)]

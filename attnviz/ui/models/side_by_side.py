@@ -38,17 +38,14 @@ LEFT_AND_RIGHT = ChangeSentences(  # before is the left, after the right
 
 
 def show(selection: ModelSelection) -> None:
-    """Draws the head on the text of the page next to a head on another text or in another model."""
+    """Draws the head on the text of the page next to a head on another text or in another model. Raises ValueError if
+    a map cannot be computed."""
     top, notes = st.container(), st.container()
     with top:
         other = _choose_right(selection, notes)
     if other is None:
         return
-    try:
-        maps = selected_map(selection), selected_map(other)
-    except ValueError as problem:
-        notes.error(plain(str(problem)), icon=":material/error:")
-        return
+    maps = selected_map(selection), selected_map(other)
     end = selection.colors.end([one.weights for one in maps])
     linked = are_alike(*maps, by_id=selection.model is other.model)
     for one, head_map, key, column in zip((selection, other), maps, KEYS, st.columns(2, gap="medium"), strict=True):

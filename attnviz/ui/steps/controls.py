@@ -16,9 +16,8 @@ from attnviz.ui.steps import edits
 EXAMPLE_FIELDS = StepsState.fields[: StepsState.fields.index(StepsState.edits)]
 
 
-def choose_steps(notes: DeltaGenerator) -> tuple[StepsState, str]:
-    """Draws the controls in the sidebar; problems are shown in `notes`. Returns the state, and why the chosen example
-    cannot be shown; empty if it is the one that is."""
+def choose_steps(notes: DeltaGenerator) -> StepsState:
+    """Draws the controls in the sidebar, and returns the state; problems are shown in `notes`."""
     with st.sidebar:
         values = _choose_example()
         place = st.container()
@@ -39,7 +38,7 @@ def choose_steps(notes: DeltaGenerator) -> tuple[StepsState, str]:
     with place:
         row = draw(StepsState.query, state)
     head = min(values["head_shown"], state.steps.inputs.heads - 1)  # the last good example may have fewer
-    return state.updated(query=row, head_shown=head), edits.error_of(chosen)
+    return state.updated(query=row, head_shown=head)
 
 
 def _choose_example() -> dict[str, Any]:

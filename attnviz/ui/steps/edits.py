@@ -1,7 +1,5 @@
 """Edited numbers, which are in the link with the current stage."""
 
-from collections.abc import Callable
-
 from attnviz.language import _, plural
 from attnviz.state.steps import StepsState, computed_steps
 from attnviz.steps.edits import Edits, parse_edits
@@ -32,15 +30,6 @@ def linked_edits(state: StepsState) -> tuple[Edits, str]:
     return valid, _(
         "{count} written by hand had a place that is not here, and can’t be shown.", count=count
     ) if lost else ""
-
-
-def error_of(make: Callable[[], StepsState]) -> str:
-    """Returns why a state cannot be made; empty if it can."""
-    try:
-        make()
-    except ValueError as problem:
-        return str(problem)
-    return ""
 
 
 def edit_number(state: StepsState, matrix: str, row: int, column: int, text: str) -> None:

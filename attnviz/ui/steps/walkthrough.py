@@ -40,8 +40,8 @@ SIMILARITY: dict[type[Score], str] = {
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def show(state: StepsState, problem: str) -> None:
-    """Draws the matrices of one head; a problem is shown instead of a formula."""
+def show(state: StepsState) -> None:
+    """Draws the matrices of one head; why an edit was refused is shown instead of a formula."""
     steps, head, row = state.steps, state.head_shown, state.query
     heads, tokens, keys = steps.inputs.heads, steps.inputs.query_tokens, steps.inputs.key_tokens
     step_matrices = steps.for_head(head)
@@ -59,7 +59,7 @@ def show(state: StepsState, problem: str) -> None:
         row=row,
         head_name=_("head{index} =", index=_index(head)) if several else "",
         concat=f"Concat({', '.join(f'head{_index(i)}' for i in range(heads))})" if several else "",
-        problem=PROBLEM.pop() or problem,
+        problem=PROBLEM.pop(),
         on_stage=lambda name: set_field_value(StepsState.stage, "" if name == steps.stages[0] else name),
         on_query=partial(choose_option, StepsState.query, state=state),
         on_edit=partial(edit_number, state),
