@@ -5,7 +5,6 @@ import pytest
 from attnviz.classroom.class_record import MOST_PARTICIPANTS
 from attnviz.classroom.question import text_question
 from attnviz.classroom.store import TooMany, UnknownClass
-from attnviz.classroom.teacher_view import View
 
 ADA, BEN = "ada-participant", "ben-participant"
 
@@ -15,7 +14,7 @@ def test_a_class_goes_from_its_code_to_its_end(classes) -> None:
     live = classes.open(teaching.code.lower())
     assert live.is_teacher(teaching.key)
     assert not live.is_teacher(teaching.key[:-1])
-    live.publish(View("explore?head=Head+1", "Explore", b"picture"))
+    live.publish("explore?head=Head+1", "Explore", b"picture")
     published = live.view()
     assert (published.link, live.picture(published.picture_id)) == ("explore?head=Head+1", b"picture")
     live.join(ADA)

@@ -9,7 +9,6 @@ import pytest
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.question import Question, cells_question, points_question, text_question
 from attnviz.classroom.report import answers_csv, class_lesson
-from attnviz.classroom.teacher_view import View
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import parse_lesson
 
@@ -61,15 +60,15 @@ def test_a_class_without_answers_is_a_table_without_rows(live: LiveClass) -> Non
 
 
 def test_the_questions_of_a_class_are_a_lesson(live: LiveClass) -> None:
-    live.publish(View("explore?head=Head+1&pinned=10+%C2%B7+it&biases=ALiBi&biases=Soft+cap", "Explore", b"1"))
+    live.publish("explore?head=Head+1&pinned=10+%C2%B7+it&biases=ALiBi&biases=Soft+cap", "Explore", b"1")
     live.ask(text_question('Which is "right"?', ["A", "B"], "B"))
-    live.publish(View("masks?mask-b=causal", "Masks", b"2"))
+    live.publish("masks?mask-b=causal", "Masks", b"2")
     live.ask(
         cells_question("Which cells does B lose?", ["a", "b"], ["a", "b"], np.array([[False, True], [False, False]]))
     )
-    live.publish(View("lessons", "Lessons", b"3"))
+    live.publish("lessons", "Lessons", b"3")
     live.ask(text_question("On a page without lessons?", ["A", "B"]))
-    live.publish(View("steps", "Steps", b"4"))
+    live.publish("steps", "Steps", b"4")
     live.ask(Question("What number?", numeric=True, right=0.125))
     live.ask(points_question("Where does “it” look?", ["cat", "hen", "pig", "cow"], np.array([0.5, 0.25, 0.15, 0.1])))
     lesson = parse_lesson("class", class_lesson(live))
@@ -88,7 +87,7 @@ def test_the_questions_of_a_class_are_a_lesson(live: LiveClass) -> None:
 
 
 def test_a_lesson_has_the_last_twelve_questions(live: LiveClass) -> None:
-    live.publish(View("explore", "Explore", b""))
+    live.publish("explore", "Explore", b"")
     for number in range(14):
         live.ask(text_question(f"Question {number}?", ["A", "B"]))
     assert [step.ask for step in parse_lesson("class", class_lesson(live)).steps] == [

@@ -12,8 +12,8 @@ import segno
 import streamlit as st
 
 from attnviz.classroom.live_class import LiveClass
+from attnviz.classroom.page_link import LONGEST_LINK
 from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
-from attnviz.classroom.teacher_view import View
 from attnviz.language import _, current_language
 from attnviz.link import page_address
 from attnviz.server import hosting, scripts
@@ -105,13 +105,12 @@ def _publish(live: LiveClass, drawn: _Drawn) -> None:
     contents = drawn.recorder.contents()
     if len(contents) > LARGEST_VALUE:
         contents = compressed([{"kind": "text", "text": _("This page is too large for phones: look at the screen.")}])
-    try:
-        view = View(_link(drawn.page), drawn.title, contents)
-    except ValueError:  # the link is too long for a class: of a lesson whose text it holds
-        view = View(drawn.page, drawn.title, contents)
+    link = _link(drawn.page)
+    if len(link) > LONGEST_LINK:  # of a lesson whose text it holds
+        link = drawn.page
     try:
         with suppress(UnknownClass):  # it was ended in another tab
-            live.publish(view)
+            live.publish(link, drawn.title, contents)
     except StoreError as problem:
         st.warning(plain(str(problem)))
 

@@ -11,7 +11,6 @@ from starlette.testclient import TestClient
 from attnviz.classroom.live_class import Classes
 from attnviz.classroom.question import text_question
 from attnviz.classroom.store_address import open_store
-from attnviz.classroom.teacher_view import View
 from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.routes import ClassRoutes
@@ -55,7 +54,7 @@ def test_pages_are_in_english_for_any_other_browser(live, phone) -> None:
 
 def test_what_phones_are_told_is_in_the_language_of_each(live, phone) -> None:
     phone.get(class_address(live.code))
-    live.publish(View("explore", "Explore", b"picture"))
+    live.publish("explore", "Explore", b"picture")
     poll = live.ask(text_question("Which?", ["A", "B"], "B"))
     answer = class_address(live.code, "answer")
     assert phone.post(answer, json={"poll": poll, "round": 1, "value": [1]}).status_code == 200

@@ -16,7 +16,6 @@ from starlette.testclient import TestClient
 from attnviz.classroom.live_class import Classes
 from attnviz.classroom.question import text_question
 from attnviz.classroom.store_address import open_store
-from attnviz.classroom.teacher_view import View
 from attnviz.lessons.lesson_files import parse_lesson
 from attnviz.server import housekeeping
 from attnviz.server.addresses import address
@@ -71,7 +70,7 @@ def vote(client: TestClient, live, poll: str, value: object, **options):
 
 
 def test_the_teacher_takes_the_answers_and_the_lesson_home(live, teaching) -> None:
-    live.publish(View("explore?head=Head+1", "Explore", b"1"))
+    live.publish("explore?head=Head+1", "Explore", b"1")
     poll = live.ask(text_question("Which?", ["A", "B"], "B"))
     assert vote(follower(live), live, poll, [1]).status_code == 200
     table = browser(teaching).get(class_address(live.code, "answers.csv"))
