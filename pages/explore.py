@@ -7,7 +7,6 @@ import streamlit as st
 
 from attnviz.language import _
 from attnviz.state.explore import ExploreState
-from attnviz.state.session_fields import FILE_NOT_LINKED
 from attnviz.ui import cache, head_charts, mechanism_controls, presentation, source_picker, viewport_sliders
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw
@@ -43,7 +42,7 @@ if drawn:
         presentation.show_title(drawn.selection.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure, not_linked=_(FILE_NOT_LINKED) if drawn.selection.source.private else "")
+        downloads(head_map, figure)
     if draw(ExploreState.table, widget=table.toggle):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(

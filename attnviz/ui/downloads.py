@@ -7,18 +7,17 @@ from attnviz.app_files import ASSETS
 from attnviz.language import _
 from attnviz.link import page_address
 from attnviz.sources.formats import READERS
-from attnviz.ui.link_state import link_parameters
+from attnviz.ui.link_state import link_parameters, unlinked
 from attnviz.views.map_files import as_csv, as_npz, figures_page
 from attnviz.views.selected_maps import HeadMap
 
 SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)
 
 
-def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linked: str = "") -> None:
+def downloads(head_map: HeadMap, figure: go.Figure, note: str = "") -> None:
     """Draws buttons for the weights as CSV and .npz and for the figure as HTML, and the link.
 
-    PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map;
-    `not_linked` says what is not in the link.
+    PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map.
     """
     columns = (head_map.weights, *head_map.labels)
     with st.popover(_("Download"), icon=":material/download:", width="stretch"):
@@ -42,8 +41,8 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", *, not_linke
             st.caption(note)
         st.caption(_("PNG and SVG: the buttons above the picture. Link to this state:"))
         st.code(link(), language=None, wrap_lines=True)
-        if not_linked:
-            st.caption(not_linked)
+        if reason := unlinked.get():
+            st.caption(reason)
 
 
 def samples() -> None:

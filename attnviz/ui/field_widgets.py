@@ -244,14 +244,16 @@ def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dic
         return field.rounded(number) if math.isfinite(number) else opening
     if isinstance(field, FileField):
         del options["bind"]
-        most = min(field.megabytes, upload_bytes() // MB)
-        uploaded = st.file_uploader(type=field.endings, max_upload_size=most, **options)
-        if uploaded:
-            unlinked.set(_(FILE_NOT_LINKED))
-        return File(uploaded.name, uploaded.getvalue()) if uploaded else None
+        return _upload(type=field.endings, max_upload_size=min(field.megabytes, upload_bytes() // MB), **options)
     if isinstance(field, RangeField):
         return tuple(sorted(st.slider(min_value=opening[0], max_value=opening[1], value=opening, **options)))
     raise TypeError(f"{field.name} has no widget here: {type(field).__name__}.")
+
+
+def _upload(**options: Any) -> File | None:
+    if uploaded := st.file_uploader(**options):
+        unlinked.set(_(FILE_NOT_LINKED))
+    return File(uploaded.name, uploaded.getvalue()) if uploaded else None
 
 
 def _choose(
@@ -379,9 +381,7 @@ def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked:
     if "max_bytes" in setting.metadata:
         # Files of every name: the source refuses an unknown format in a sentence of its own.
         label, key = _(setting.metadata["label"]), field_key(prefix, type(start), setting)
-        most = setting.metadata["max_bytes"]() >> 20
-        uploaded = st.file_uploader(label, key=key, help=about, max_upload_size=most)
-        return uploaded and File(uploaded.name, uploaded.getvalue())
+        return _upload(label=label, key=key, help=about, max_upload_size=setting.metadata["max_bytes"]() // MB)
     field = setting_field(setting, prefix, start)
     options: dict[str, Any] = {} if linked else {"bind": None}
     return draw(field, **options, **({"help": about} if type(field) is TextField else {}))

@@ -15,7 +15,6 @@ from attnviz.layer import head_name
 from attnviz.state.models import ModelSelection, ModelsState
 from attnviz.state.parts import help_text
 from attnviz.state.selection import mosaic_groups, similar_layers
-from attnviz.state.session_fields import FILE_NOT_LINKED, text_note
 from attnviz.state.viewport import WHOLE
 from attnviz.ui import cache, head_charts, head_grid
 from attnviz.ui.downloads import downloads
@@ -111,9 +110,7 @@ def _show_heads(
         figure = head_charts.show_map(view, row, products.pin_cell(selection))
     with below:
         with st.columns([0.8, 0.2])[1]:
-            source = selection.source
-            not_linked = f"{_(FILE_NOT_LINKED) if source.private else ''} {text_note(source.text, source.pair)}"
-            downloads(view.head_map, figure, "" if view.is_whole else _(DOWNSAMPLED), not_linked=not_linked.strip())
+            downloads(view.head_map, figure, "" if view.is_whole else _(DOWNSAMPLED))
         if hidden is None:
             weights = None if row is None else row_weights(selection, view.head_map, row)
             products.show(selection, row, weights)
