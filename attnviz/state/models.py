@@ -101,20 +101,9 @@ def layer_places(selection: Selection) -> dict[str, tuple[int, ...]]:
     return {name: layers for name, layers in places.items() if name != SAME_KIND or 0 < len(same_kind) < len(every)}
 
 
-def heads_by_name(layers: Sequence[Layer]) -> dict[str, LayerHead]:
-    """Returns the heads that can be ablated, by name."""
-    return {
-        head_option(layers[i].id, head): (i, head) for i in unlocked(layers) for head in range(layers[i].inputs.heads)
-    }
-
-
 def stack_work(layers: Sequence[Layer], stack: Sequence[int]) -> int:
     """Returns the number of weights of all heads of the layers in a stack."""
     return sum(layers[i].inputs.heads * layers[i].inputs.queries * layers[i].inputs.keys for i in stack)
-
-
-def parse_right_model(text: str) -> str:
-    return SAME if not text or option_with_name(text, [SAME]) else text
 
 
 def is_right_known(state: Any) -> bool:
@@ -193,7 +182,11 @@ class ModelsState(LongMapState):
     )
     if_off = ChoicesField(
         N_("Ablated heads"),
-        lambda state: heads_by_name(state.layers),
+        lambda state: {
+            head_option(state.layers[i].id, head): (i, head)
+            for i in unlocked(state.layers)
+            for head in range(state.layers[i].inputs.heads)
+        },
         option_name=layer_head_name,
         about=ABLATION_HELP,
     )
@@ -210,7 +203,7 @@ class ModelsState(LongMapState):
     # Side by side
     right_model = ParsedField(
         N_("Model on the right"),
-        parse_right_model,
+        lambda text: SAME if not text or option_with_name(text, [SAME]) else text,
         SAME,
         about=N_("One of those that are here, the path of a folder, or an id of the hub that was downloaded before."),
     )

@@ -34,7 +34,7 @@ def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]
     shown = [_show_step(draft, *one, number) for number, one in enumerate(zip(steps, places, keys, strict=True))]
     st.button(
         _("Add a step"), key=f"add-step-{draft.edition}", icon=":material/add:", disabled=len(steps) >= MOST_STEPS,
-        on_click=_change_steps, args=(draft, _add),
+        on_click=_change_steps, args=(draft, lambda steps: steps.append((dict(NEW_STEP), None, draft.new_step()))),
     )  # fmt: skip
     changed = [step for step, _place, _slot in shown], [place for _step, place, _slot in shown]
     edited = with_steps(fields.table, *changed) if changed != (steps, places) else fields.table
@@ -50,23 +50,30 @@ def _show_step(
     prefix = f"lesson-{draft.edition}-{key}"
     before = step_places(parse_table(draft.text))[:number]
     opened = next((one for one in reversed(before) if one), None)
+
+    def move(steps: list[StepEntry], by: int) -> None:
+        steps.insert(number + by, steps.pop(number))
+
+    def duplicate(steps: list[StepEntry]) -> None:
+        steps.insert(number + 1, (dict(steps[number][0]), steps[number][1], draft.new_step()))
+
     with st.expander(f"**{number + 1}** · {plain(name)}", expanded=not step.get("answer"), key=f"{prefix}-fold"):
         with st.container(horizontal=True, gap="xsmall", key=f"step-tools-{key}"):
             for icon, about, change, off in (
-                ("arrow_upward", N_("Move up"), _move_up, number == 0),
-                ("arrow_downward", N_("Move down"), _move_down, number + 1 == len(draft.steps)),
-                ("content_copy", N_("Duplicate"), _duplicate, len(draft.steps) >= MOST_STEPS),
-                ("delete", N_("Remove"), _remove, False),
+                ("arrow_upward", N_("Move up"), partial(move, by=-1), number == 0),
+                ("arrow_downward", N_("Move down"), partial(move, by=1), number + 1 == len(draft.steps)),
+                ("content_copy", N_("Duplicate"), duplicate, len(draft.steps) >= MOST_STEPS),
+                ("delete", N_("Remove"), lambda steps: steps.pop(number), False),
             ):
                 st.button(
                     _(about), key=f"{prefix}-{about}", icon=f":material/{icon}:", type="tertiary",
-                    disabled=off, on_click=_change_steps, args=(draft, partial(change, number=number)),
+                    disabled=off, on_click=_change_steps, args=(draft, change),
                 )  # fmt: skip
             slot = st.container(width="content")
         return *edit_step(prefix, step, place, opened), slot
 
 
-def _change_steps(draft: Draft, change: Callable[[list[StepEntry], Draft], None]) -> None:
+def _change_steps(draft: Draft, change: Callable[[list[StepEntry]], object]) -> None:
     """Changes the list of steps, in the text, if that can be read."""
     take_typed_text(draft)
     try:
@@ -75,30 +82,9 @@ def _change_steps(draft: Draft, change: Callable[[list[StepEntry], Draft], None]
         return
     steps = lesson_steps(table)
     every = [*zip(steps, step_places(table), draft.step_keys(len(steps)), strict=True)]
-    change(every, draft)
+    change(every)
     draft.steps = [key for _step, _place, key in every]
     draft.change_in_form(
         table_text(with_steps(table, [step for step, _place, _key in every], [place for _step, place, _key in every]))
     )
     write_widget(TEXT, draft.text)
-
-
-def _add(steps: list[StepEntry], draft: Draft) -> None:
-    steps.append((dict(NEW_STEP), None, draft.new_step()))
-
-
-def _duplicate(steps: list[StepEntry], draft: Draft, number: int) -> None:
-    step, place, _key = steps[number]
-    steps.insert(number + 1, (dict(step), place, draft.new_step()))
-
-
-def _remove(steps: list[StepEntry], draft: Draft, number: int) -> None:
-    del steps[number]
-
-
-def _move_up(steps: list[StepEntry], draft: Draft, number: int) -> None:
-    steps.insert(number - 1, steps.pop(number))
-
-
-def _move_down(steps: list[StepEntry], draft: Draft, number: int) -> None:
-    steps.insert(number + 1, steps.pop(number))
