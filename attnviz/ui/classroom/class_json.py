@@ -3,14 +3,13 @@
 from typing import Any
 
 from attnviz.classroom.live_class import LiveClass
-from attnviz.classroom.polls import CLOSED, OPEN, REVEALED, Poll
+from attnviz.classroom.polls import CLOSED, REVEALED, Poll
 from attnviz.classroom.question import Answer, Question
-from attnviz.classroom.results import Results, answer_distance, is_right
+from attnviz.classroom.results import answer_distance, is_right
 from attnviz.formatting import number
-from attnviz.language import _, current_language
+from attnviz.language import _
 from attnviz.server.addresses import address
-from attnviz.server.request_language import KEY
-from attnviz.ui.classroom.result_charts import result_charts
+from attnviz.ui.classroom.result_charts import packed_chart, result_charts
 
 Json = dict[str, Any]
 
@@ -81,27 +80,12 @@ def result_state(live: LiveClass, poll: Poll | None) -> Json | None:
     results = live.results() if poll and poll.phase in (CLOSED, REVEALED) else None
     if poll is None or results is None:
         return None
-    stamp = f"{poll.id}-{poll.round}-{poll.phase}"
+    is_revealed = poll.phase == REVEALED
+    charts = enumerate(result_charts(results, revealed=is_revealed))
     return {
-        "sentences": results.sentences(with_truth=poll.phase == REVEALED),
-        "charts": [
-            {
-                "title": title,
-                "address": f"{class_address(live.code, f'chart/{stamp}/{number}')}?{KEY}={current_language()}",
-            }
-            for number, (title, _chart) in enumerate(result_charts(results, revealed=poll.phase == REVEALED))
-        ],
+        "sentences": results.sentences(with_truth=is_revealed),
+        "charts": [{"title": title, "data": packed_chart(chart, number)} for number, (title, chart) in charts],
     }
-
-
-def closed_results(live: LiveClass, stamp: str) -> tuple[Results, bool] | None:
-    """Returns the results that a stamp of `result_state` names, and whether they are revealed; None of a vote that is
-    over."""
-    poll = live.poll()
-    if poll is None or poll.phase == OPEN or stamp != f"{poll.id}-{poll.round}-{poll.phase}":
-        return None
-    results = live.results()
-    return (results, poll.phase == REVEALED) if results else None
 
 
 def own_sentence(question: Question, answer: Answer) -> str:

@@ -1,4 +1,4 @@
-"""What browsers read of a class: its news, its state, pictures and charts, and what the teacher takes home."""
+"""What browsers read of a class: its news, its state and pictures, and what the teacher takes home."""
 
 from collections.abc import AsyncIterator
 
@@ -71,18 +71,6 @@ def picture(request: Request) -> Response:
     if content is None:
         raise Refusal(404, _("There is a newer picture."))
     return Response(content, media_type="application/json", headers={"content-encoding": "gzip", "cache-control": KEEP})
-
-
-def result_chart(request: Request) -> Response:
-    """A chart of the results of a vote."""
-    code, stamp, number = open_class(request).code, request.path_params["stamp"], request.path_params["number"]
-    try:
-        charts = server_classes.charts_for_all(code, stamp)
-    except LookupError:
-        raise Refusal(404, _("This vote is over.")) from None
-    if number >= len(charts):
-        raise Refusal(404, _("There is no such chart."))
-    return Response(charts[number], media_type="application/octet-stream", headers={"cache-control": KEEP})
 
 
 def _version(versions: Versions, part: str) -> str:

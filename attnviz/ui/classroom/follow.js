@@ -70,7 +70,7 @@ class Follower {
   /** @param {State} state */
   async #draw(state) {
     this.asked.textContent = state.poll?.question.ask ?? "";
-    await this.results.show(state.result && { ...state.result, sentences: [...state.result.sentences, ...(state.distance ? [state.distance] : [])] });
+    this.results.show(state.result && { ...state.result, sentences: [...state.result.sentences, ...(state.distance ? [state.distance] : [])] });
     const hides = state.poll?.question.hides && state.poll.phase !== "revealed";
     this.view.root.hidden = Boolean(hides);
     this.waiting.hidden = Boolean(hides || state.picture || state.poll);

@@ -93,7 +93,7 @@ export class PageView {
 
 /** The charts of a result, side by side where there is room. */
 export class ResultView {
-  /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} */
+  /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} by what they are drawn from */
   charts = new Map();
 
   html = ""; // of a chart
@@ -105,22 +105,19 @@ export class ResultView {
   }
 
   /** @param {import("./types").Result | null} result */
-  async show(result) {
+  show(result) {
+    const { charts: before } = this;
     const wanted = result?.charts ?? [];
-    const before = this.charts;
-    this.charts = new Map();
+    this.charts = new Map(wanted.map(({ data, title }) => [data, before.get(data) ?? this.#chart(title)]));
+    for (const [data, { chart }] of before) if (!this.charts.has(data)) chart.close();
     const sentences = (result?.sentences ?? []).map((text) => element("p", "class-sentence", text));
-    const places = wanted.map(({ address, title }) => {
-      const kept = before.get(address);
-      before.delete(address);
-      const place = kept ?? this.#chart(title);
-      this.charts.set(address, place);
-      return place;
-    });
-    for (const { chart } of before.values()) chart.close();
-    const holders = places.map(({ holder }) => holder);
+    const holders = [...this.charts.values()].map(({ holder }) => holder);
     this.root.replaceChildren(...sentences, ...(holders.length ? [element("div", "class-charts", ...holders)] : []));
-    await Promise.all(places.map(({ chart }, i) => load(chart, wanted[i].address, this.share * window.innerHeight)));
+    for (const [data, { chart }] of this.charts) {
+      if (chart.header) continue;
+      const header = unpack(fromBase64(data));
+      chart.show({ ...header, height: Math.max(header.height, this.share * window.innerHeight) });
+    }
   }
 
   /** @param {string} title */
@@ -133,19 +130,8 @@ export class ResultView {
   }
 
   close() {
-    for (const { chart } of this.charts.values()) chart.close();
-    this.charts.clear();
+    this.show(null);
   }
-}
-
-/** @param {Chart} chart @param {string} address @param {number} least height in pixels */
-async function load(chart, address, least) {
-  if (chart.header) return;
-  const response = await fetch(address);
-  if (response.status === 404) return; // there is a newer one
-  if (!response.ok) throw new Error(await response.text());
-  const header = unpack(new Uint8Array(await response.arrayBuffer()));
-  chart.show({ ...header, height: Math.max(header.height, least) });
 }
 
 /**

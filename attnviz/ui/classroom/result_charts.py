@@ -1,5 +1,6 @@
 """The charts of a poll: what the room has answered, and beside it the truth once it is revealed."""
 
+from base64 import b64encode
 from itertools import pairwise
 
 import numpy as np
@@ -52,7 +53,7 @@ def _bins(edges: np.ndarray) -> list[str]:
     return [_("{low} to {high}", low=f"{low:.3g}", high=f"{high:.3g}") for low, high in pairwise(edges)]
 
 
-def packed_chart(picture: Chart[ChartSpec], number: int) -> bytes:
-    """Returns what the browser draws a chart from."""
+def packed_chart(picture: Chart[ChartSpec], number: int) -> str:
+    """Returns what the browser draws a chart from, as base64."""
     sent = header(picture, f"result-{number}", height=HEIGHT, grows=False)
-    return pack(sent | {"plotly": scripts.plotly_address()})
+    return b64encode(pack(sent | {"plotly": scripts.plotly_address()})).decode()

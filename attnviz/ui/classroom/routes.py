@@ -21,7 +21,6 @@ READ = {
     "": class_pages.follower_page,
     "state": class_reads.state,
     "picture/{stamp}": class_reads.picture,
-    "chart/{stamp}/{number:int}": class_reads.result_chart,
     "panel": class_reads.panel,
     "answers.csv": class_reads.answers,
     "lesson.toml": class_reads.lesson,

@@ -7,8 +7,7 @@ from attnviz import settings
 from attnviz.classroom.live_class import Classes
 from attnviz.classroom.store_address import open_store
 from attnviz.result_cache import ResultCache
-from attnviz.ui.classroom.class_json import Json, closed_results, shared_state
-from attnviz.ui.classroom.result_charts import packed_chart, result_charts
+from attnviz.ui.classroom.class_json import Json, shared_state
 from attnviz.ui.classroom.watcher import Watcher
 
 _COMPUTING = Lock()  # a whole class asks at once for what is computed for the first
@@ -36,20 +35,6 @@ def state_for_all(code: str, version: str) -> Json:
     """Returns what everybody sees of a class at a version."""
     with _COMPUTING:
         return _RESULTS.once(lambda: shared_state(classes().open(code)), "state", code, version)
-
-
-def charts_for_all(code: str, stamp: str) -> tuple[bytes, ...]:
-    """Returns the charts of the results with a stamp. Raises LookupError if the class does not show them now."""
-
-    def compute() -> tuple[bytes, ...]:
-        results = closed_results(classes().open(code), stamp)
-        if results is None:
-            raise LookupError(stamp)
-        charts = result_charts(results[0], revealed=results[1])
-        return tuple(packed_chart(chart, number) for number, (_title, chart) in enumerate(charts))
-
-    with _COMPUTING:
-        return _RESULTS.once(compute, "charts", code, stamp)
 
 
 def delete_expired_classes() -> None:

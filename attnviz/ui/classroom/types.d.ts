@@ -19,7 +19,7 @@ export interface Poll {
 }
 export interface Result {
   sentences: string[];
-  charts: { address: string; title: string }[];
+  charts: { title: string; data: string }[];
 }
 export interface State {
   version: string;

@@ -6,6 +6,7 @@ import io
 import re
 import sqlite3
 import time
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -323,12 +324,15 @@ def kept(folder) -> list[int]:
         connection.close()
 
 
-def test_a_chart_that_is_asked_for_too_early_is_there_when_the_vote_has_ended(live) -> None:
+def test_a_vote_that_ends_has_charts_and_one_that_is_revealed_the_truth(live) -> None:
     live.ask(text_question("Which?", ["A", "B"], "B"))
-    phone, chart = follower(live), class_address(live.code, "chart/1-1-closed/0")
-    assert phone.get(chart).status_code == 404
-    live.close()
-    assert phone.get(chart).status_code == 200
-    assert phone.get(class_address(live.code, "chart/1-1-closed/9")).status_code == 404
-    live.dismiss()
-    assert phone.get(class_address(live.code, "chart/1-1-revealed/0")).status_code == 404
+    phone = follower(live)
+    drawn = []
+    for act in (lambda: None, live.close, live.reveal, live.dismiss):
+        act()
+        result = phone.get(class_address(live.code, "state")).json()["result"]
+        drawn.append([b64decode(chart["data"]) for chart in result["charts"]] if result else None)
+    before, [closed], [revealed], after = drawn
+    assert (before, after) == (None, None)
+    assert b"the truth" in revealed
+    assert b"the truth" not in closed
