@@ -6,7 +6,6 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup
 
 from attnviz.chart import pack
@@ -15,7 +14,7 @@ from attnviz.notebook.pictures import Pictures
 
 UNTRUSTED = "Attention of each head. Trust this notebook, or run its cells again, to see the picture."
 CELLS = 160  # of a map of a long text, along each side
-_UNCHANGED: Any = object()
+STREAM_CELLS = 1 << 16  # of the maps that are compressed together: small ones, which have much in common
 _PAGE = """<!doctype html>
 <html lang="en" data-attnviz-page="true">
 <meta charset="utf-8">
@@ -35,26 +34,22 @@ def fragment(pictures: Pictures, chosen: dict[str, int | None], limit: int, *, w
     Maps are rounded to half precision, three digits. Those of the chosen layer come first, and only as many as fit in
     `limit` bytes. A notebook with a kernel shows the widget instead, for which `wait` milliseconds are left.
     """
-    maps: dict[str, str] = {}
+    streams: list[dict[str, Any]] = []
     data: dict[str, Any] = {
         "layers": pictures.overview,
         "template": bundle.text("chart/chart.html"),
         "mosaics": [_encoded(pictures.mosaic(group)) for group in range(len(pictures.groups))],
-        "common": "",
-        "maps": maps,
+        "streams": streams,
         "chosen": chosen,
     }
-    common, size = None, 0
-    for layer, head in _order(pictures, chosen["layer"] or 0, chosen["head"] or 0):
-        charts = {"maps": [one | {"views": False} for one in pictures.maps(layer, head, cells=CELLS)]}
-        if common is None:
-            common = charts
-            data["common"] = _encoded(common)
-        text = _encoded(_patch(common, charts))
+    size = 0
+    for heads in _streams(pictures, chosen["layer"] or 0, chosen["head"] or 0):
+        charts = {f"{i} {j}": [one | {"views": False} for one in pictures.maps(i, j, cells=CELLS)] for i, j in heads}
+        text = _encoded(charts)
         size += len(text)
-        if size > limit and maps:
+        if size > limit and streams:
             break
-        maps[f"{layer} {head}"] = text
+        streams.append({"heads": [*charts], "charts": text})
     element = Markup('<div data-attnviz="{}" data-wait="{}">{}</div>\n').format(pictures.key, wait, UNTRUSTED)
     start = Markup("<script>\n{}</script>\n").format(Markup(bundle.text("notebook/boot.js")))  # noqa: S704 our own file
     return element + _json_script("data", pictures.key, data) + start
@@ -72,10 +67,12 @@ def whole_page(fragments: Iterable[Markup], title: str) -> str:
     return _PAGE.format(title=Markup.escape(title), body=Markup("\n").join([library(), *fragments]))
 
 
-def _order(pictures: Pictures, layer: int, head: int) -> Iterator[tuple[int, int]]:
-    """Yields all heads, the chosen one first, then those of its layer."""
-    places = [(i, j) for i, one in enumerate(pictures.overview) for j in range(one["heads"])]
-    yield from sorted(places, key=lambda place: (place != (layer, head), place[0] != layer))
+def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[int, int]]]:
+    """Yields the heads whose maps are compressed together: first those with the chosen one, then those of its layer."""
+    for i, one in sorted(enumerate(pictures.overview), key=lambda numbered: numbered[0] != layer):
+        heads = sorted(((i, j) for j in range(one["heads"])), key=lambda place: place != (layer, head))
+        count = max(1, STREAM_CELLS // (one["queries"] * one["keys"]))
+        yield from (heads[start : start + count] for start in range(0, len(heads), count))
 
 
 def _encoded(charts: dict[str, Any]) -> str:
@@ -85,23 +82,3 @@ def _encoded(charts: dict[str, Any]) -> str:
 def _json_script(name: str, value: str, content: dict[str, Any]) -> Markup:
     text = Markup(json.dumps(content).replace("<", "\\u003c"))  # noqa: S704 no tag can begin in it
     return Markup('<script type="application/json" data-attnviz-{}="{}">{}</script>\n').format(name, value, text)
-
-
-def _patch(base: Any, other: Any) -> Any:
-    """Returns what turns one chart into another: changed entries by key or index, and None for those that are gone."""
-    patch = _changes(base, other)
-    return {} if patch is _UNCHANGED else patch
-
-
-def _changes(base: Any, other: Any) -> Any:
-    if isinstance(base, list | tuple) and isinstance(other, list | tuple) and len(base) == len(other):
-        if not any(isinstance(one, dict | np.ndarray) for one in other):
-            return _UNCHANGED if base == other else other
-        base, other = ({str(i): one for i, one in enumerate(each)} for each in (base, other))
-    if not (isinstance(base, dict) and isinstance(other, dict)):
-        same = not isinstance(base, np.ndarray) and not isinstance(other, np.ndarray) and base == other
-        return _UNCHANGED if same else other
-    changes = {name: _changes(base.get(name), value) for name, value in other.items()}
-    changes = {name: value for name, value in changes.items() if value is not _UNCHANGED}
-    changes |= dict.fromkeys(base.keys() - other.keys())
-    return changes or _UNCHANGED

@@ -2,21 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { float16 } from "../../attnviz/chart/payload.js";
-import { merge } from "../../attnviz/notebook/page.js";
 import { within, zoomed } from "../../attnviz/notebook/viewer.js";
 
 test("numbers of half precision are read as IEEE 754 has them", () => {
   for (const [bits, value] of [[0x3c00, 1], [0xc000, -2], [0x0001, 2 ** -24], [0x03ff, 1023 * 2 ** -24], [0x3555, 0.333251953125], [0x7c00, Infinity]])
     assert.equal(float16(bits), value);
   assert.ok(Number.isNaN(float16(0x7e00)));
-});
-
-test("a patch replaces what it names and leaves the rest", () => {
-  const base = { maps: [{ a: 1, z: [Float32Array.of(1)] }, { a: 2 }], b: "c" };
-  const z = [Float32Array.of(3)];
-  assert.deepEqual(merge(base, { maps: { 0: { z } } }), { maps: [{ a: 1, z }, { a: 2 }], b: "c" });
-  assert.deepEqual(merge(base, { b: null }), { ...base, b: null });
-  assert.equal(base.maps[0].z?.[0][0], 1);
 });
 
 test("cells of a downsampled map are the queries and keys that they stand for", () => {
