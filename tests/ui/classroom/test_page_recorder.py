@@ -86,8 +86,8 @@ def test_a_page_is_recorded_with_its_charts(page: str, charts: set[str], monkeyp
     contents: list[bytes] = []
 
     class Live:
-        def publish(self, view: Any) -> None:
-            contents.append(view.picture)
+        def publish(self, link: str, title: str, picture: bytes) -> None:
+            contents.append(picture)
 
     monkeypatch.setattr(teacher, "taught_class", Live)
     monkeypatch.setattr(teacher, "_show_panel", lambda live: None)
