@@ -32,7 +32,7 @@ def chart(
     on_click: Callable[[int, int], None] | None = None,
     on_stroke: Callable[[np.ndarray, bool], None] | None = None,
     on_drag: Callable[[float, float], None] | None = None,
-    on_view: Callable[[Cells | None], None] | None = None,
+    on_zoom: Callable[[Cells | None], None] | None = None,
 ) -> None:
     """Shows a picture under `key`, `height` pixels high.
 
@@ -40,7 +40,7 @@ def chart(
     the label of a row. With `on_stroke` cells can be painted: it is called with the cells of one stroke, of shape
     (cells, 2), and whether they become allowed.
     With `on_drag` the point of the specification's `drag` follows the pointer and the arrow keys, and `on_drag(x, y)`
-    is called where it is dropped, in the units of the axes. With `on_view` a zoom asks for a picture of the viewport:
+    is called where it is dropped, in the units of the axes. With `on_zoom` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
     `pinned` marks a row of a heatmap, and with `grows` the picture is higher where the window has room, by default if
     its specification says so. In a container whose key is “stack”, a `lower` and an `upper` chart of the same size lie
@@ -55,7 +55,7 @@ def chart(
         grows=grows,
         title=title,
         clicks=on_click is not None,
-        views=on_view is not None,
+        views=on_zoom is not None,
     )
     figure, stamp = picture.figure, sent["stamp"]
     # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
@@ -82,8 +82,8 @@ def chart(
 
     def zoom() -> None:
         event = read_widget(key)["view"]
-        if on_view and event["stamp"] == stamp:
-            on_view(event["cells"] and tuple(map(int, event["cells"])))
+        if on_zoom and event["stamp"] == stamp:
+            on_zoom(event["cells"] and tuple(map(int, event["cells"])))
 
     scripts.mount("chart")(
         key=key,

@@ -79,7 +79,7 @@ def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], Non
             hint=_("Point at a cell to read it, click to pin its query."),
         ),
         "heatmap", height=HEIGHT, pinned=row if is_whole else None,
-        on_click=on_click if is_whole else click_cell, on_view=viewport_sliders.on_zoom(head_map),
+        on_click=on_click if is_whole else click_cell, on_zoom=viewport_sliders.on_zoom(head_map),
     )  # fmt: skip
     return picture.figure
 

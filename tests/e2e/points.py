@@ -56,6 +56,6 @@ with left:
     clicked("products")
 with right:
     clicked("grid")
-    clicked("long", on_view=look)
+    clicked("long", on_zoom=look)
 for key, figure in (("bars", bars), ("lines", lines)):
     chart(Chart(figure, PlainSpec(), About(label=key, description="")), key, height=300, grows=True)

@@ -60,7 +60,7 @@ def show(pair: MaskPair, arrangement: str = SIDE_BY_SIDE, pinned: int | None = N
         with stack or columns[i]:
             chart(
                 picture, CHARTS[i], title=side, height=HEIGHT, pinned=pinned, stack=STACK[i] if wipes else "",
-                on_click=None if painting else on_click, on_view=viewport_sliders.on_zoom(head_map),
+                on_click=None if painting else on_click, on_zoom=viewport_sliders.on_zoom(head_map),
                 on_stroke=partial(mask_editor.paint, side, allowed) if painting else None,
             )  # fmt: skip
         with columns[0 if wipes else i]:
@@ -69,5 +69,5 @@ def show(pair: MaskPair, arrangement: str = SIDE_BY_SIDE, pinned: int | None = N
         chart(
             head_difference(*pair.maps, charts=CHARTS, link=LINK_GROUP), "change",
             title="B − A", height=HEIGHT, pinned=pinned, stack=STACK[-1] if wipes else "",
-            on_click=on_click, on_view=viewport_sliders.on_zoom(pair.maps[0]),
+            on_click=on_click, on_zoom=viewport_sliders.on_zoom(pair.maps[0]),
         )  # fmt: skip

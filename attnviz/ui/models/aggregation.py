@@ -60,7 +60,7 @@ def show(selection: ModelSelection) -> None:
             label=_("{method} of attention", method=_(method)), hint=_("Click to choose a query.")
         )
         chart(
-            picture, "together-map", height=HEIGHT, on_click=click_cell, on_view=viewport_sliders.on_zoom(head_map)
+            picture, "together-map", height=HEIGHT, on_click=click_cell, on_zoom=viewport_sliders.on_zoom(head_map)
         )  # fmt: skip
     _show_sum(selection, head_map, method, queries, below)
 

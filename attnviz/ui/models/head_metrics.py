@@ -156,7 +156,7 @@ def _show_map(selection: ModelSelection, notes: DeltaGenerator) -> None:
         notes.error(plain(str(problem)), icon=":material/error:")
         return
     picture = head_map.chart(largest=selection.colors.end([head_map.weights]))
-    chart(picture, "opened-map", title=head_map.title, height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
+    chart(picture, "opened-map", title=head_map.title, height=HEIGHT, on_zoom=viewport_sliders.on_zoom(head_map))
 
 
 def _show_table(table: MetricsTable, selected: tuple[int, object], by: HeadMetric) -> None:

@@ -103,7 +103,7 @@ def _show_map(example: HaystackLayers, masses: PassageMass, selection: ModelSele
     add_bands(picture.figure, head_map.weights.shape, rows=rows, columns=[needle_columns])
     sentence = _sentence(masses, index, selection, head_map)
     picture = picture.with_about(description=sentence, hint=_("Marked: the fact, and the question’s rows."))
-    chart(picture, "needle-map", title=head_map.title, height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
+    chart(picture, "needle-map", title=head_map.title, height=HEIGHT, on_zoom=viewport_sliders.on_zoom(head_map))
     st.html(html.summary(sentence))
 
 

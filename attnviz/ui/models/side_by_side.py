@@ -73,7 +73,7 @@ def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: f
         name=f"{picture.about.name} {model}",
         hint=_("Point at a cell: it is marked on both sides.") if linked else picture.about.hint,
     )
-    chart(picture, key, height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
+    chart(picture, key, height=HEIGHT, on_zoom=viewport_sliders.on_zoom(head_map))
 
 
 def _show_difference(left: HeadMap, right: HeadMap) -> None:

@@ -191,7 +191,7 @@ def _show_maps(selection: ModelSelection, example: IntervenedExample, result: Ou
             label=_("{title}: attention weights", title=title), name=f"{picture.about.name} {title}",
             hint=_("Point at a cell: it is marked in both maps."),
         )  # fmt: skip
-        chart(picture, KEYS[side], height=HEIGHT, on_view=viewport_sliders.on_zoom(head_map))
+        chart(picture, KEYS[side], height=HEIGHT, on_zoom=viewport_sliders.on_zoom(head_map))
         if selection.layer.locked:
             return _("As the model itself has computed it.")
         intervention = example.intervention if side else Intervention()
