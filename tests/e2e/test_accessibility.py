@@ -1,10 +1,9 @@
 """What axe-core finds on every page and tab and in some states: on a laptop by all rules in the light theme and by that
 of contrast in the dark one, on a phone by all rules in one theme."""
 
-from urllib.parse import urlsplit
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page
 
 from attnviz.app_files import PAGES
 from attnviz.server.addresses import FIRST_PAGE
@@ -19,6 +18,10 @@ EXPECTED = [
 ]
 # Pages that show something else in these states.
 STATES = ("scores?lesson=10-other-scores", "lessons?write=06-one-head", "lessons?handout=06-one-head")
+TITLES = dict(zip(STATES, ("Scores", "Write a lesson", "What one head looks at"), strict=True))
+TITLES[FIRST_PAGE] = "Which words does each word look at?"
+THEMES = {1280: ["light", "dark"], 390: ["light"]}  # by the width of the window
+IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 # The links to other languages are the last element of every page.
 DRAWN = """theme => getComputedStyle(document.querySelector('.stApp')).colorScheme === theme
     && document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'
@@ -38,29 +41,30 @@ VIOLATIONS = """async ([expected, theme]) => {
 }"""
 
 
+@pytest.fixture(scope="module", params=[(1280, 800), (390, 844)], ids=["laptop", "phone"])
+def app(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iterator[AppPage]:
+    """The app in a window of a size, in which the tests open one page after the other."""
+    with opened(browser, address, *request.param, kind=AppPage) as app:
+        app.page.add_init_script(path=AXE)
+        yield app
+
+
 @pytest.mark.parametrize("name", [*sorted(page.stem for page in PAGES.glob("*.py")), *STATES])
-@pytest.mark.parametrize(
-    ("size", "themes"), [((1280, 800), ["light", "dark"]), ((390, 844), ["light"])], ids=["laptop", "phone"]
-)
-def test_axe_finds_no_barrier(
-    browser: Browser, address: str, name: str, size: tuple[int, int], themes: list[str]
-) -> None:
-    barriers = {}
-    with opened(browser, address, *size, kind=AppPage) as app:
-        page: Page = app.page
-        link = f"{address}/{'' if name == FIRST_PAGE else name}"
-        page.goto(link)
-        app.until(DRAWN, "light")  # a tab that is chosen while the page runs may stay empty
-        assert urlsplit(page.url).path == urlsplit(link).path  # the start page continues with the last one
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        tabs = page.get_by_test_id("stTabs").first.get_by_role("tablist").first.get_by_role("tab")
-        for tab in tabs.all() or [None]:
-            if tab:
-                tab.click()
-            for theme in themes:
-                page.emulate_media(color_scheme=theme)
-                app.until(DRAWN, theme)
-                found = page.evaluate(VIOLATIONS, [EXPECTED, theme])
-                barriers |= {f"{tab and tab.inner_text()}, {theme}": found} if found else {}
-            themes = themes[::-1]  # the next tab begins in the theme of this one: to change it draws the page again
+def test_axe_finds_no_barrier(app: AppPage, name: str) -> None:
+    barriers, page = {}, app.page
+    app.open_page("" if name == FIRST_PAGE else name, TITLES.get(name, name.capitalize()))
+    themes = THEMES[page.evaluate("innerWidth")]
+    if page.evaluate(IS_DARK):  # the theme of the test before; to change it draws the page again
+        themes = themes[::-1]
+    app.until(DRAWN, themes[0])  # a tab that is chosen while the page runs may stay empty
+    tabs = page.get_by_test_id("stTabs").first.get_by_role("tablist").first.get_by_role("tab")
+    for tab in tabs.all() or [None]:
+        if tab:
+            tab.click()
+        for theme in themes:
+            page.emulate_media(color_scheme=theme)
+            app.until(DRAWN, theme)
+            found = page.evaluate(VIOLATIONS, [EXPECTED, theme])
+            barriers |= {f"{tab and tab.inner_text()}, {theme}": found} if found else {}
+        themes = themes[::-1]  # the next tab begins in the theme of this one
     assert barriers == {}
