@@ -1,6 +1,7 @@
 """Lessons, predictions and presentation in a real browser."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import urlencode
 
 import numpy as np
@@ -109,22 +110,23 @@ def test_a_presentation_has_no_controls_and_the_same_state(
     browser: Browser, address: str, kind: type[AppPage], theme: str
 ) -> None:
     link = {Explore: "?head=Head+6&pinned=6+%C2%B7+cross", Masks: "?mask-b=band(2)&look=Cost"}[kind]
-    with opened(browser, address, 1920, 1080, theme, kind=kind) as usual:
-        usual.open(link)
-        weights, many = usual.weights(), controls(usual)
-        letters = usual.page.evaluate(FONT_SIZE)
-    with opened(browser, address, 1920, 1080, theme, kind=kind) as presented:
-        presented.open(f"{link}&present=1")
-        expect(presented.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
+    with opened(browser, address, 1920, 1080, theme, kind=kind) as page:
+        page.open(link)
+        weights, many = page.weights(), controls(page)
+        letters = page.page.evaluate(FONT_SIZE)
+        page.page.get_by_role("button", name="Present").click()
+        page.expect_in_link("present", "1")
         i = PAGES.index(kind.__name__)
         expected = [*PAGES[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
-        presented.until(IN_BAR, expected[:-1])
+        page.until(IN_BAR, expected[:-1])
+        page.painted()
+        expect(page.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
         expected += ["Text"] if kind is Explore else []  # what a class works with
-        assert re.findall("[A-Z][a-z]+", " ".join(controls(presented))) == expected
+        assert re.findall("[A-Z][a-z]+", " ".join(controls(page))) == expected
         assert len(many) > 10
-        assert presented.weights() == weights
-        assert presented.page.evaluate(FONT_SIZE) > 1.2 * letters
-        assert presented.page.evaluate("document.documentElement.scrollWidth") <= 1920
+        assert page.weights() == weights
+        assert page.page.evaluate(FONT_SIZE) > 1.2 * letters
+        assert page.page.evaluate("document.documentElement.scrollWidth") <= 1920
 
 
 def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore: Explore) -> None:
@@ -194,54 +196,56 @@ DRAWN = """() => document.querySelector("[data-testid=stApp]")?.dataset.testScri
         .every((chart) => !chart.checkVisibility() || chart.dataset.ready === "true")"""
 
 
-def presented_links() -> list[str]:
-    """The link of every page, and of every tab that a lesson opens."""
-    links = ["" if page.stem == FIRST_PAGE else page.stem for page in sorted(PAGE_FILES.glob("*.py"))]
+def presented_links() -> dict[str, str]:
+    """The link of every page, and of every tab that a lesson opens, by name."""
+    pages = sorted(page.stem for page in PAGE_FILES.glob("*.py"))
     tabs = {}
     for step in (step for lesson in read_lessons(FOLDER)[0] for step in lesson.steps):
-        if opens := [pair for pair in step.state or () if pair[0] in TABS]:
-            tabs[step.page, *opens] = f"{step.page}?{urlencode(step.state or ())}"
-    return [*links, *tabs.values()]
+        if opened_tabs := [value for parameter, value in step.state or () if parameter in TABS]:
+            tabs[", ".join([step.page, *opened_tabs])] = f"{step.page}?{urlencode(step.state or ())}"
+    return dict(zip(pages, pages, strict=True)) | tabs
 
 
-@pytest.mark.parametrize("link", presented_links())
-def test_no_letter_of_a_presentation_is_small(browser: Browser, address: str, link: str) -> None:
-    with opened(browser, address, 1920, 1080, kind=AppPage) as presented:
-        page = presented.page
-        first = link or "explore"  # Start is entered from another page: its address with parameters is that of Explore
-        page.goto(f"{address}/{first}{'&' if '?' in first else '?'}present=1")
-        presented.until(DRAWN)
-        if not link:
-            page.get_by_role("link", name="Start").click()
-            expect(page.locator(".st-key-start")).to_be_visible()
-            presented.until(DRAWN)
-        assert page.evaluate(SMALL, 20) == []
-
-
+PRESENTED = presented_links()
 FIRST_SCREEN = {
     "explore": [".st-key-heads", ".st-key-heatmap", ".attnviz-strongest"],
     "lookup": [".st-key-plane"],
-    "steps?part=Why+scale&d=512": [".stTabs"],
+    "steps, Why scale": [".stTabs"],
     "path": [".st-key-path"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
-    "scores?look=Normalizers": [".st-key-card-softmax", ".st-key-card-top-k-softmax", ".st-key-card-differential"],
+    "scores, Normalizers": [".st-key-card-softmax", ".st-key-card-top-k-softmax", ".st-key-card-differential"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
-    "transformer?tab=Before+attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
-    "transformer?tab=Several+heads": [".attnviz-ablations"],
+    "transformer, Before attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
+    "transformer, Several heads": [".attnviz-ablations"],
     "models": [".st-key-heads", ".st-key-heatmap"],
 }
 
 
-@pytest.mark.parametrize("link", FIRST_SCREEN)
-def test_pictures_of_a_presentation_are_on_its_first_screen(browser: Browser, address: str, link: str) -> None:
+@pytest.fixture(scope="module")
+def presented(browser: Browser, address: str) -> Iterator[AppPage]:
+    """The app on a projector, on which the tests present one page after the other."""
     with opened(browser, address, 1920, 1080, kind=AppPage) as presented:
-        presented.page.goto(f"{address}/{link}{'&' if '?' in link else '?'}present=1")
-        expect(presented.page.locator(FIRST_SCREEN[link][0]).first).to_be_visible()
-        presented.until(DRAWN)
-        for picture in FIRST_SCREEN[link]:
-            bottom = presented.page.locator(picture).first.evaluate("e => e.getBoundingClientRect().bottom")
-            assert bottom <= 1080, picture
+        yield presented
+
+
+@pytest.mark.parametrize("name", dict.fromkeys((*PRESENTED, *FIRST_SCREEN)))
+def test_a_presentation_has_no_small_letters_and_its_pictures_on_one_screen(presented: AppPage, name: str) -> None:
+    page, pictures = presented.page, FIRST_SCREEN.get(name, [])
+    # Start is entered from another page: its address with parameters is that of Explore
+    link = PRESENTED["explore" if name == FIRST_PAGE else name]
+    title = link.partition("?")[0].capitalize()
+    presented.open_page(f"{link}{'&' if '?' in link else '?'}present=1", title)
+    if name == FIRST_PAGE:
+        page.get_by_role("link", name="Start").click()
+        expect(page.locator(".st-key-start")).to_be_visible()
+    for picture in pictures[:1]:
+        expect(page.locator(picture).first).to_be_visible()
+    presented.until(DRAWN)
+    assert page.evaluate(SMALL, 20) == []
+    for picture in pictures:
+        bottom = page.locator(picture).first.evaluate("e => e.getBoundingClientRect().bottom")
+        assert bottom <= 1080, picture
 
 
 def test_in_a_presentation_keys_move_a_slider_that_stays(browser: Browser, address: str) -> None:
