@@ -15,7 +15,7 @@ from pathlib import Path
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # as app.py does; both sides of a ratio have it
 
 import torch
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal
@@ -62,11 +62,12 @@ def main() -> None:
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             first_paint(browser, bare, ours)
-            enter_to_painted(browser, bare, ours)
-            all_heads(browser, ours)
-            parameter_to_painted(browser, ours)
-            models(browser, ours)
-            viewers(browser)
+            visited = browser.new_context(viewport={"width": 1280, "height": 800})  # keeps what it has loaded
+            enter_to_painted(visited, bare, ours)
+            all_heads(visited, ours)
+            parameter_to_painted(visited, ours)
+            models(visited, ours)
+            viewers(visited)
             browser.close()
 
 
@@ -141,7 +142,7 @@ def ablation() -> None:
         row(tokens, *in_turn(hooked, lambda b=batch: run(model.model, b, Intervention(ablated=((3, 1),))), runs=15))
 
 
-def enter_to_painted(browser: Browser, bare: str, ours: str) -> None:
+def enter_to_painted(browser: BrowserContext, bare: str, ours: str) -> None:
     """A new text typed, until its heatmap is painted: a bare Streamlit page with st.plotly_chart, and Explore."""
     table("Enter → painted, MiniLM, one layer", ("tokens", "bare ms", "Explore ms", "ratio"))
     with visit(browser, bare) as bare_page, visit(browser, f"{ours}/explore") as explore:
@@ -156,7 +157,7 @@ def enter_to_painted(browser: Browser, bare: str, ours: str) -> None:
             row(tokens, *medians(repeated(lambda: (type_into(bare_page, DRAWN_BARE), type_into(explore, DRAWN)), 5)))
 
 
-def all_heads(browser: Browser, ours: str) -> None:
+def all_heads(browser: BrowserContext, ours: str) -> None:
     """The mosaic of all 72 heads with the heatmap of one: what is sent to the browser, and when it is painted."""
     table("All 72 heads", ("tokens", "sent MB", "painted ms"))
     with visit(browser, f"{ours}/explore?mosaic=All+layers") as page:
@@ -172,7 +173,7 @@ def all_heads(browser: Browser, ours: str) -> None:
             row(tokens, *(statistics.median(side) for side in zip(*repeated(type_into, 3), strict=True)))
 
 
-def parameter_to_painted(browser: Browser, ours: str) -> None:
+def parameter_to_painted(browser: BrowserContext, ours: str) -> None:
     """The size of a sliding window changed, until what it changes is painted: one map and the mosaic of Explore, and
     two maps of Masks, where it is a part of a text."""
     table("Mask parameter → painted, MiniLM", ("tokens", "Explore ms", "Masks ms", "ratio"))

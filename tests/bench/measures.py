@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import BrowserContext, Page
 
 from tests.support.browser import CHROMIUM
 
@@ -91,9 +91,9 @@ def text_of(tokens: int, seed: int) -> str:
 
 
 @contextmanager
-def visit(browser: Browser, address: str) -> Iterator[Page]:
+def visit(browser: BrowserContext, address: str) -> Iterator[Page]:
     """A page whose map is drawn; it counts the bytes that it is sent."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page = browser.new_page()
     page.sent = [0]  # type: ignore[attr-defined]
 
     def count(frame: str | bytes) -> None:

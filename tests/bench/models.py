@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import BrowserContext, Page
 from transformers.utils.logging import disable_progress_bar
 
 from attnviz.analysis.downsampling import downsample
@@ -24,14 +24,14 @@ from attnviz.tracing import capture
 from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
 
-LONG = 1536 if is_short() else 4096
+LONG = 1056 if is_short() else 4096  # of more than 1,024 tokens a map is drawn in fewer cells
 ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
 CHARTS = ("heatmap", "heads")
 disable_progress_bar()
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def models(browser: Browser, ours: str) -> None:
+def models(browser: BrowserContext, ours: str) -> None:
     """All tables."""
     with tempfile.TemporaryDirectory() as folder:
         lengthened(folder)
@@ -49,7 +49,7 @@ def lengthened(folder: str) -> None:
     name = next(name for name in states if name.endswith("position_embeddings.weight"))
     config = type(kept.model.config)(**kept.model.config.to_diff_dict() | {"max_position_embeddings": LONG})
     longer = type(kept.model)(config)
-    longer.load_state_dict({**states, name: states[name].repeat(LONG // len(states[name]), 1)})
+    longer.load_state_dict({**states, name: states[name][torch.arange(LONG) % len(states[name])]})
     longer.save_pretrained(folder)
     tokenizer = type(kept.tokenizer).from_pretrained(kept.tokenizer.name_or_path, model_max_length=LONG)
     tokenizer.save_pretrained(folder)
@@ -97,7 +97,7 @@ def opened(folder: str) -> None:
         row(f"{layer.id.number}.{head}", *(statistics.median(side) for side in zip(*times, strict=True)))
 
 
-def typed_to_painted(browser: Browser, ours: str) -> None:
+def typed_to_painted(browser: BrowserContext, ours: str) -> None:
     """A new text typed, until the mosaic of all 72 heads and the map of one are painted, against the plain forward."""
     table(
         "Text → overview of 72 heads painted, MiniLM",
@@ -122,7 +122,7 @@ def typed_to_painted(browser: Browser, ours: str) -> None:
             row(tokens, plain, painted, ratio, 3 * plain + 1000)
 
 
-def opened_to_painted(browser: Browser, ours: str, folder: str) -> None:
+def opened_to_painted(browser: BrowserContext, ours: str, folder: str) -> None:
     """A long text typed, until one layer's heads are painted; then another head clicked, until its map is."""
     from tests.support.browser import AppPage
 

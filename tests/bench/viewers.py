@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import BrowserContext
 
 import attnviz
 from attnviz.sources import Model
@@ -28,7 +28,7 @@ DRAWN = {
 }
 
 
-def viewers(browser: Browser) -> None:
+def viewers(browser: BrowserContext) -> None:
     """72 heads of MiniLM at 128 tokens, opened as a file from the same disk, in turn. A viewer that is not installed is
     left out, and that is said."""
     layers = Model(" ".join(["the animal was too tired to cross"] * (2 if is_short() else 18))).layers()
@@ -54,9 +54,9 @@ def viewers(browser: Browser) -> None:
         row(name, len(page.encode()) / 1e6, median, median / ours)
 
 
-def _opened(browser: Browser, file: Path, drawn: str) -> float:
+def _opened(browser: BrowserContext, file: Path, drawn: str) -> float:
     """Milliseconds from the address until the picture is drawn and painted."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page = browser.new_page()
     try:
         start = time.perf_counter()
         page.goto(file.as_uri(), wait_until="commit")
