@@ -7,6 +7,7 @@ elsewhere.
 import io
 import tempfile
 from argparse import ArgumentParser
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -153,12 +154,14 @@ def main() -> None:
     parser = ArgumentParser("python -m docs.tools.pictures", description="Takes the pictures of the documentation.")
     parser.add_argument("names", nargs="*", default=NAMES, help=f"of {', '.join(NAMES)}; all if none is given")
     parser.add_argument("--into", type=Path, default=FOLDER, help="the folder that they are written to")
+    parser.add_argument("--app", help="the address of the app; one is started if none is given")
     chosen = parser.parse_args()
     names, into = chosen.names, chosen.into
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log") as address, sync_playwright() as tools:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as tools:
         browser = tools.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        for one in (one for one in PICTURES if one.name in names):
-            write(take(browser, address, one), into, one.name)
+        with nullcontext(chosen.app) if chosen.app else serving(Path(folder) / "log") as address:
+            for one in (one for one in PICTURES if one.name in names):
+                write(take(browser, address, one), into, one.name)
         if VIEWER in names:
             write(take_viewer(browser, Path(folder)), into, VIEWER)
         if {CLASS, PHONE} & {*names}:

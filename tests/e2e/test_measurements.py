@@ -45,6 +45,6 @@ def test_mutants_are_killed() -> None:
     assert re.search(r"2 of +2 killed", printed("tests.mutate", "--sample", "2", "analysis/peaks.py"))
 
 
-def test_a_picture_of_the_documentation_is_taken(tmp_path: Path) -> None:
-    printed("docs.tools.pictures", "--into", str(tmp_path), "start")
+def test_a_picture_of_the_documentation_is_taken(address: str, tmp_path: Path) -> None:
+    printed("docs.tools.pictures", "--app", address, "--into", str(tmp_path), "start")
     assert (tmp_path / "start.webp").stat().st_size > 10_000
