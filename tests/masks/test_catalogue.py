@@ -51,6 +51,7 @@ from attnviz.masks import (
     VerticalSlash,
 )
 from attnviz.masks.mask import rule
+from tests.support.mask_strategies import masks_of_kind
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -566,69 +567,14 @@ def test_big_bird_draws_in_very_long_sequences(block):
 # What holds for all masks.
 
 
-NUMBER, SIZE = st.integers(0, 6), st.integers(1, 6)
-SOME = st.lists(SIZE, max_size=4).map(tuple)
-PARENTS_DRAWN = st.lists(st.integers(-1, 5), max_size=6).map(
-    lambda parents: tuple(min(parent, node - 1) for node, parent in enumerate(parents))
-)
-SIMPLE = st.one_of(
-    st.just(Full()),
-    st.builds(Causal, st.sampled_from(["top left", "bottom right"])),
-    st.builds(PrefixLM, NUMBER),
-    st.builds(SlidingWindow, NUMBER, st.sampled_from(["keys seen", "steps back"])),
-    st.builds(Band, NUMBER),
-    st.builds(DilatedWindow, NUMBER, SIZE),
-    st.builds(Longformer, st.sampled_from([0, 2, 4]), SOME),
-    st.builds(Strided, SIZE),
-    st.builds(Fixed, st.integers(3, 6), st.integers(0, 3)),
-    st.builds(BigBird, st.integers(1, 3), st.integers(0, 2), NUMBER),
-    st.just(Logarithmic()),
-    st.builds(Padding, st.integers(0, 9)),
-    st.builds(Documents, SOME, st.sampled_from([Causal(), Full(), Band(1) | Sinks(1)])),
-    st.builds(lambda length, count: SharedPrefix((length,) * count, (0,) * count), SIZE, st.integers(0, 4)),
-    st.builds(Chunked, SIZE),
-    st.builds(BlockCausal, SIZE, st.integers(-1, 2)),
-    st.builds(Axial, SIZE),
-    st.builds(Neighborhood2D, SIZE, st.sampled_from([1, 3, 5]), st.sampled_from([1, 3])),
-    st.builds(ShiftedWindow2D, SIZE, st.integers(3, 4), st.integers(0, 2)),
-    st.builds(ImageAndText, SOME),
-    st.builds(CrossToImage, SOME.map(lambda steps: tuple(accumulate(steps))), SIZE),
-    st.builds(Sinks, NUMBER),
-    st.builds(SinksAndWindow, NUMBER, NUMBER),
-    st.builds(Tree, NUMBER, PARENTS_DRAWN),
-)
 ANY = st.recursive(
-    SIMPLE,
+    st.one_of(*map(masks_of_kind, MASKS)),
     lambda inner: (
         st.builds(operator.and_, inner, inner) | st.builds(operator.or_, inner, inner) | st.builds(operator.inv, inner)
     ),
     max_leaves=6,
 )
 LENGTH = st.integers(1, 9)
-
-
-@given(ANY, ANY, LENGTH, LENGTH)
-def test_and_only_removes_and_or_only_adds(a, b, queries, keys):
-    left, right = grid(a, queries, keys), grid(b, queries, keys)
-    both, either = grid(a & b, queries, keys), grid(a | b, queries, keys)
-    assert not (both & ~left).any()
-    assert not (both & ~right).any()
-    assert not (left & ~either).any()
-    assert not (right & ~either).any()
-    assert both.sum() + either.sum() == left.sum() + right.sum()
-
-
-@given(ANY, ANY, LENGTH, LENGTH)
-def test_de_morgan_and_double_negation(a, b, queries, keys):
-    assert torch.equal(grid(~(a & b), queries, keys), grid(~a | ~b, queries, keys))
-    assert torch.equal(grid(~(a | b), queries, keys), grid(~a & ~b, queries, keys))
-    assert torch.equal(grid(~~a, queries, keys), grid(a, queries, keys))
-    assert not (grid(a, queries, keys) & grid(~a, queries, keys)).any()
-
-
-@given(ANY, LENGTH, LENGTH)
-def test_what_is_written_down_says_the_same(mask, queries, keys):
-    assert torch.equal(grid(rule(mask, queries, keys), queries, keys), grid(mask, queries, keys))
 
 
 @given(ANY, LENGTH, LENGTH)

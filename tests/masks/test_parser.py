@@ -19,6 +19,7 @@ from attnviz.masks.mask_parameters import names
 from attnviz.masks.parser import DEEPEST, LONGEST_TEXT, POSITIONS, MaskError, parse
 from attnviz.masks.synonyms import SYNONYMS
 from attnviz.masks.terms import Arithmetic, Function, Lookup, Number, Variable
+from tests.support.mask_strategies import masks_of_kind
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -42,30 +43,14 @@ def attempt(text):
 # What a text means, against a text with all its parentheses.
 PRECEDENCE = [
     ("causal & q - k < 4 | k < 2", "((causal) & ((q - k) < 4)) | (k < 2)"),
-    ("causal & (q - k < 4) | k < 2", "(causal & ((q - k) < 4)) | (k < 2)"),
-    ("k < 2 | causal & q - k < 4", "(k < 2) | (causal & ((q - k) < 4))"),
-    ("causal | full | band(1)", "(causal | full) | band(1)"),
-    ("causal & full & band(1)", "(causal & full) & band(1)"),
-    ("causal & full | band(1) & full", "(causal & full) | (band(1) & full)"),
-    ("~causal & full", "(~causal) & full"),
-    ("~causal | full", "(~causal) | full"),
-    ("~k < 2", "~(k < 2)"),
     ("~k < 2 & full", "(~(k < 2)) & full"),
-    ("~~causal", "~(~causal)"),
     ("not k < 2 and full or causal", "((~(k < 2)) & full) | causal"),
     ("not not causal", "~(~causal)"),
     ("causal and q - k < 4 or k < 2", "(causal & ((q - k) < 4)) | (k < 2)"),
-    ("q + k * 2 < 9", "(q + (k * 2)) < 9"),
-    ("q - k - 1 < 0", "((q - k) - 1) < 0"),
     ("q - k + 1 < 0", "((q - k) + 1) < 0"),
-    ("q // 2 * 3 == k", "((q // 2) * 3) == k"),
     ("q * 2 // 3 % 4 == k", "(((q * 2) // 3) % 4) == k"),
     ("q % 2 + k % 3 == 1", "((q % 2) + (k % 3)) == 1"),
-    ("-q * k < 0", "((-q) * k) < 0"),
     ("-q // 2 < 0", "((-q) // 2) < 0"),
-    ("q - -k < 3", "(q - (-k)) < 3"),
-    ("--q < 3", "(-(-q)) < 3"),
-    ("2 * -3 < q", "(2 * (-3)) < q"),
     ("q - k<4&k<=q", "((q - k) < 4) & (k <= q)"),
     ("k ≤ q ∧ q − k < 4", "(k <= q) & ((q - k) < 4)"),
     ("¬k ≥ 2 ∨ q ≠ k", "(~(k >= 2)) | (q != k)"),
@@ -159,78 +144,6 @@ def test_a_text_is_a_mask_and_the_mask_writes_it(text, mask):
     assert str(mask) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "causal | full | band(2)",
-            "causal | (full | band(2))",
-            "causal & full & band(2)",
-            "causal & (full & band(2))",
-        ),
-        *(
-            "causal & full | band(2)",
-            "causal & (full | band(2))",
-            "(causal | full) & band(2)",
-            "causal | full & band(2)",
-        ),
-        *("~causal & full", "~(causal & full)", "~(causal | full) | full", "~~causal", "~(k < 2)", "~(k < 2 & full)"),
-        *("q - k - 1 < 0", "q - (k - 1) < 0", "q + (k + 1) < 0", "q - k + 1 < 0", "q - (k + 1) < 0", "1 < q - 2 * k"),
-        *(
-            "q * 2 // 3 < 1",
-            "q * (2 // 3) < 1",
-            "q * (k * 2) < 1",
-            "(q + k) * 2 < 1",
-            "q * (k - 1) < 1",
-            "q % 3 % 2 < 1",
-        ),
-        *("-q < 1", "-(q + k) < 1", "-q + k < 1", "-(q * k) < 1", "-q * k < 1", "q * -k < 1", "q - -k < 1", "--q < 1"),
-        *("0 - 5 < q", "-(0 - 5) < q", "q - -5 < 1", "-5 * q < 1", "min(q, k, 3) < 1", "min(q, min(k, 3)) < 1"),
-        *("max(min(q, k), 3) < 1", "abs(abs(q) - k) < 1", "0 <= q - k < 4 != h", "documents([3], full | ~causal)"),
-        *("shifted(shifted(causal & full, 1), -2)", "shifted(causal, 1) | causal", "sliding_window(0, steps_back)"),
-    ],
-)
-def test_a_mask_is_written_with_the_parentheses_that_it_needs_and_no_others(text):
-    assert str(parse(text)) == text
-
-
-def test_the_two_ways_to_write_the_example_agree_with_a_loop():
-    expected = torch.tensor([[(k <= q and q - k < 4) or k < 2 for k in range(KEYS)] for q in range(QUERIES)])
-    for text in ("causal & q - k < 4 | k < 2", "causal & (q - k < 4) | k < 2"):
-        assert torch.equal(cells(parse(text)), expected)
-
-
-# Masks of every kind, with parameters from their fields' limits.
-
-
-def of_kind(kind):
-    """Masks of a class of the catalogue; what it refuses itself is left out."""
-    values = {}
-    for one in fields(kind):
-        at, about = str(one.type), one.metadata
-        small = st.integers(about.get("min", -4), min(about.get("max", 4), about.get("min", -4) + 8))
-        if one.default is None:
-            continue
-        if isinstance(one.default, str):
-            values[one.name] = st.sampled_from(one.type.__args__)
-        elif isinstance(one.default, Mask):
-            values[one.name] = st.sampled_from([Causal(), SlidingWindow(2), parse("q - k < 2 | k < 1")])
-        elif "bool" in at:
-            values[one.name] = small | st.lists(st.booleans(), min_size=KEYS, max_size=KEYS).map(tuple)
-        elif isinstance(one.default, tuple):
-            values[one.name] = st.lists(small, max_size=5).map(tuple) | st.just(one.default)
-        else:
-            values[one.name] = small
-
-    def made(given):
-        try:
-            return kind(**given)
-        except ValueError:
-            return kind()
-
-    return st.fixed_dictionaries(values).map(made)
-
-
 TERMS = st.recursive(
     st.builds(Number, st.integers(-9, 9)) | st.builds(Variable, st.sampled_from(["q", "k", "h", "n_q", "n_k"])),
     lambda inner: (
@@ -249,7 +162,7 @@ COMPARED = st.lists(st.tuples(TERMS, SIGNS), min_size=1, max_size=3).flatmap(
 )
 GRIDS = st.lists(st.lists(st.booleans(), min_size=KEYS, max_size=KEYS), min_size=QUERIES, max_size=QUERIES)
 ANY = st.recursive(
-    st.one_of(COMPARED, GRIDS.map(Grid.from_array), *map(of_kind, MASKS)),
+    st.one_of(COMPARED, GRIDS.map(Grid.from_array), *(masks_of_kind(kind, KEYS) for kind in MASKS)),
     lambda inner: (
         st.builds(operator.and_, inner, inner)
         | st.builds(operator.or_, inner, inner)
@@ -262,7 +175,7 @@ ANY = st.recursive(
 
 @pytest.mark.parametrize("kind", MASKS, ids=lambda kind: kind.__name__)
 def test_every_mask_of_the_catalogue_is_said_and_read_with_all_its_parameters(kind):
-    @given(of_kind(kind))
+    @given(masks_of_kind(kind, KEYS))
     def round_trip(mask):
         read = parse(str(mask))
         assert read == mask
@@ -480,31 +393,22 @@ def test_a_parsed_mask_runs_in_flex_attention(text):
 REFUSED = [
     ("", 0, "nothing here yet"),
     ("   ", 3, "nothing here yet"),
-    ("\n\n", 2, "nothing here yet"),
     ("slidng_window(4)", 0, "There is no mask called “slidng_window”; did you mean sliding_window?"),
     ("causal & Bandd", 9, "There is no mask called “Bandd”; did you mean band?"),
     ("q.__class__ < 2", 1, "Unexpected “.”"),
     ("causal.fit", 6, "Unexpected “.”"),
-    ("().__class__", 1, "Unexpected “)”: a mask"),
     ("q(3) < 2", 1, "q is a number and takes nothing in parentheses"),
-    ("print(q)", 0, "no mask called “print”"),
-    ("open('/etc/passwd')", 0, "no mask called “open”"),
     ("exec(q)", 0, "no mask called “exec”"),
-    ("getattr(q, k)", 0, "no mask called “getattr”"),
     ("__import__('os')", 0, "no mask called “__import__”"),
     ("causal(3)(4)", 7, "Unexpected “3”: top_left or bottom_right for align of causal is expected"),
-    ("full()()", 6, "Unexpected “(”: an operator"),
     ("full(1)", 5, "full takes no parameters"),
     ("q[0] < 1", 1, "Unexpected “[”: an operator"),
-    ("causal[0]", 6, "Unexpected “[”: an operator"),
     ("[1, 2][q] < 1", 0, "Unexpected “[”: a mask"),
     ("[q for q in k]", 0, "Unexpected “[”"),
     ("{q: k}", 0, "Lists stand in [ and ]."),
     ("'causal'", 0, "Unexpected “'”"),
-    ('"causal"', 0, 'Unexpected “"”'),
     ("f'{q}'", 0, "no mask called “f”"),
     ("lambda: causal", 6, "A mask_mod has four parameters"),
-    ("lambda q: q < 3", 6, "A mask_mod has four parameters"),
     ("causal if q else full", 7, "Unexpected “if”: an operator"),
     ("q ** 2 < 9", 2, "The language has no “**” here. Multiply instead"),
     ("q << 2 < 9", 2, "The language has no “<<” here. Multiply by 2"),
@@ -526,19 +430,15 @@ REFUSED = [
     ("2q < k", 0, "To multiply, write 2 * q."),
     ("2 q < k", 2, "Unexpected “q”: an operator"),
     ("0x10 < q", 0, "“0x10” is not a whole number"),
-    ("1_000 < q", 0, "“1_000” is not a whole number"),
     ("q < 1000000001", 4, "Numbers go up to 1,000,000,000 here."),
     ("q < " + "9" * 5000, 4, "Numbers go up to 1,000,000,000 here."),
     ("q", 0, "“q” is a number, but a condition is needed here. Compare it with another"),
     ("4", 0, "“4” is a number"),
-    ("q & k < 2", 0, "“q” is a number, but & combines conditions"),
     ("k < 2 | q + 1", 8, "“q + 1” is a number, but | combines conditions"),
     ("~q", 1, "“q” is a number"),
-    ("causal + 1 < 2", 0, "“causal” is a condition, but + takes numbers"),
     ("1 + (q < 2) < 2", 4, "“q < 2” is a condition, but + takes numbers"),
     ("causal < 2", 0, "“causal” is a condition, but < compares numbers"),
     ("q < causal", 4, "“causal” is a condition, but < compares numbers"),
-    ("-causal", 1, "“causal” is a condition, but - takes numbers"),
     ("abs(causal) < 1", 4, "“causal” is a condition, but abs takes numbers"),
     ("(q < 2) == (k < 2)", 0, "“q < 2” is a condition, but == compares numbers"),
     ("abs < 2", 0, "abs takes numbers in parentheses, as in abs(q - k)."),
@@ -566,7 +466,6 @@ REFUSED = [
     ("sliding_window(3, steps)", 18, "counts of sliding_window is keys_seen or steps_back, not “steps”"),
     ("sliding_window(3, step_back)", 18, "did you mean steps_back?"),
     ("sliding_window(q)", 15, "Unexpected “q”: a whole number for size of sliding_window is expected"),
-    ("sliding_window([3])", 15, "Unexpected “[”: a whole number for size of sliding_window"),
     ("sliding_window(-1)", 15, "size goes from 0 to 131,072; this is -1."),
     ("sliding_window(200000)", 15, "size goes from 0 to 131,072; this is 200,000."),
     ("sliding_window(4,)", 17, "Unexpected “)”: keys_seen or steps_back"),
@@ -582,7 +481,6 @@ REFUSED = [
     ("documents([3], q // (k + 1) < 2)", 0, "The divisor k + 1 may be 0."),
     ("padding([1, 2])", 12, "1 for yes or 0 for no; this is 2."),
     ("padding([" + "1," * 5000 + "1])", 8201, "keys has at most 4,096 numbers"),
-    ("padding([1, -1])", 12, "Unexpected “-”: a whole number"),
     ("full & neighborhood_2d(4, 2)", 7, "needs an odd kernel_height"),
     ("big_bird(lengths=[3, 4])", 9, "big_bird takes block, random and seed, but no “lengths”"),
     ("shifted(causal)", 0, "shifted takes mask and by; by must be given."),
@@ -593,7 +491,6 @@ REFUSED = [
     ("grid(2, 2, 0xff)", 0, "A grid of 2 × 2 has 4 cells; the number gives more."),
     ("grid(2, 2, 0x)", 11, "After 0x come only the digits"),
     ("grid(2, 2, 15)", 11, "Unexpected “15”: a number such as 0x80c0"),
-    ("grid(600, 2, 0x1)", 0, "A grid has 1 to 512 rows"),
     ("grid(2, 2)", 0, "cells must be given"),
     ("q % k < 2", 2, "The divisor k may be 0. Write max(k, 1) instead."),
     ("q // (k - 1) < 2", 2, "The divisor k - 1 may be 0. Write max(k - 1, 1) instead."),
@@ -606,8 +503,6 @@ REFUSED = [
     ("padding(3, (4))", 11, "padding takes one parameter, its keys. It got 3 and more: write padding(3)."),
     ("tril", 0, "There is no mask called “tril”. Here it is called causal."),
     ("causal & Local(3)", 9, "Here it is called sliding_window for what is before the query, or band for both sides."),
-    ("document_mask", 0, "Here it is called documents."),
-    ("lookahead_mask", 0, "Here it is called causal."),
     ("q_idx >= kv_idx", 0, "Here it is called q."),
     ("alibi", 0, "It is a bias: it changes scores, and hides no key. Choose it under “Biases”"),
     ("torch.where(q < k)", 0, "Functions of libraries are not read."),
@@ -639,10 +534,8 @@ REFUSED = [
     ("lambda b, h, q, k: (q - k).abs() < 3", 26, "Unexpected “.”. Methods are not read. Write abs(x)"),
     ("lambda b, h, q, k: ~(q - 1) < k", 19, "In Python, ~ binds more tightly than a comparison."),
     ("def f(b, h, q, k):\n x = q\n" + " x = x + x\n" * 40 + " return x < k", 112, "has more than 500 parts"),
-    ("lambda b, h, q: q >= k", 6, "A mask_mod has four parameters, for batch, head, query and key"),
     ("lambda b, h, q, q: q >= k", 6, "A mask_mod has four parameters"),
     ("lambda b, h, q, *k: q >= k", 6, "A mask_mod has four parameters"),
-    ("lambda b, h, q, k, q: q >= k", 6, "A mask_mod has four parameters"),
     ("lambda b, h, q, k: b < 1", 19, "b is the position in the batch."),
     ("lambda b, h, q, k: ", 19, "There is nothing here yet."),
     ("lambda b, h, q, k: (q >= k) and (k < 2)", 28, "“and” fails on tensors. Write &, as in (q >= kv) & (q - kv < 4)."),
@@ -657,21 +550,16 @@ REFUSED = [
     ("q*q*q*q < k", 5, "q * q * q * q can be too large to compute with."),
     ("k < 1000000000 * 1000000000 * 10", 28, "can be too large to compute with."),
     ("\0", 0, "Here is a character that cannot be seen, u+0000"),
-    ("causal\0", 6, "Here is a character that cannot be seen, u+0000"),
     ("саusal", 0, "“с” is cyrillic small letter es, which the language does not have."),
     ("caus\u0430l", 4, "“а” is cyrillic small letter a"),
-    ("ｑ < 3", 0, "“ｑ” is fullwidth latin small letter q"),
     ("q < ３", 4, "“３” is fullwidth digit three"),
-    ("q < ٣", 4, "“٣” is arabic-indic digit three"),
     ("q \u202e< k", 2, "cannot be seen, right-to-left override"),
     ("q\u200b < k", 1, "cannot be seen, zero width space"),
     ("q \ud800 < k", 2, "cannot be seen, u+d800"),
     ("q ⩽ k", 2, "“⩽” is less-than or slanted equal to"),
     ("😀", 0, "“😀” is grinning face"),
     ("~" * 60 + "causal", 50, "More than 50 parts stand inside each other here."),
-    ("(" * 60 + "causal" + ")" * 60, 50, "More than 50 parts stand inside each other here."),
     ("-" * 79_000 + "q < 1", 50, "More than 50 parts stand inside each other here."),
-    ("min(" * 60 + "q", 200, "More than 50 parts"),
     ("shifted(" * 60 + "causal", 400, "More than 50 parts"),
     ("|".join(["k<1"] * 20_000), 0, "more than 50 parts one after the other"),
     ("+".join(["q"] * 20_000), 99, "more than 50 parts one after the other"),
