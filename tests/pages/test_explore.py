@@ -1,7 +1,6 @@
 """The Explore page without a browser: every control, and every bad input that a person or a link can bring."""
 
 import io
-import json
 from functools import partial
 from pathlib import Path
 
@@ -83,8 +82,10 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
             assert (kind.__doc__ or "").split()[0] in widget(app, label).help
 
 
-@pytest.mark.parametrize("head", ["Head 3", "Mean of heads", "Maximum of heads"])
-@pytest.mark.parametrize("special", ["Shown", "Hidden", "Hidden, rows rescaled"])
+@pytest.mark.parametrize(
+    ("head", "special"),
+    [("Head 3", "Hidden, rows rescaled"), ("Mean of heads", "Hidden"), ("Maximum of heads", "Shown")],
+)
 def test_heads_and_special_tokens(head: str, special: str) -> None:
     app = with_charts(page(head=head, **{"special-tokens": special}))
     assert widget(app, "Head").value == head
@@ -105,15 +106,13 @@ def test_a_mask_that_leaves_nothing_to_look_at_is_said() -> None:
     assert "16 of 16 queries may look at no key shown" in " ".join(one.body for one in app.get("html"))
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\t \n"])
-def test_no_text(text: str) -> None:
+def test_no_text() -> None:
     app = page()
-    with_charts(widget(app, "Text").set_value(text).run())
+    with_charts(widget(app, "Text").set_value("\t \n").run())
     assert "There is no text yet" in errors(app)
     assert "The picture below is the last one" in errors(app)
 
 
-@pytest.mark.parametrize("source", ["Model", "Toy"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -131,10 +130,9 @@ def test_no_text(text: str) -> None:
         "x" * 3000,
     ],
 )
-def test_strange_text_is_only_text(source: str, text: str) -> None:
-    app = page(source=source)
-    with_charts(widget(app, "Text").set_value(text).run())
-    assert not app.error
+def test_strange_text_is_only_text(text: str) -> None:
+    for source in ("Model", "Toy"):
+        assert not with_charts(page(source=source, text=text)).error
 
 
 @pytest.mark.parametrize(("source", "tokens"), [("Model", "10,002"), ("Toy", "10,000")])
@@ -166,29 +164,11 @@ def test_finished_weights_put_the_controls_away_and_say_why() -> None:
     assert "only weights" in app.info[0].value
 
 
-class Evil:
-    def __reduce__(self) -> tuple:
-        return (exec, ("raise SystemExit('code was run')",))
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("ragged.csv", b"1,2,3\n4,5\n", "Row 2 has 2 numbers, but row 1 has 3"),
-        ("text.csv", b"1,2\n3,abc\n", "abc"),
-        ("nan.csv", b"1,nan\n2,3\n", "nan"),
-        ("nan.npy", npy(np.array([[1, np.nan]])), "nan"),
-        ("infinity.npy", npy(np.array([[1, np.inf]])), "inf"),
-        ("rows.npy", npy(np.zeros((0, 4))), "empty"),
-        ("scalar.npy", npy(np.array(3.0)), "2 axes"),
-        ("five.npy", npy(np.zeros((1, 1, 1, 2, 2))), "2 axes"),
-        ("object.npy", npy(np.array([[1, None]], dtype=object)), "object array"),
-        ("evil.npy", npy(np.array([[Evil()]], dtype=object)), "object array"),
-        ("empty.npz", b"", "empty"),
         ("cut.npz", npz(query=np.zeros((2, 2)))[:40], "damaged"),
-        ("pickle.pkl", b"\x80\x04.", "Upload .npz, .npy"),
-        ("really.npy", b"1,2\n3,4\n", "does not begin as such a file"),
-        ("ragged.json", json.dumps([[1, 2], [3]]).encode(), "length"),
         ("half.npz", npz(query=np.zeros((2, 2))), "Give query and key"),
     ],
 )
@@ -224,11 +204,10 @@ def test_queries_and_keys_of_different_width() -> None:
     assert not app.error
 
 
-JUNK = ["", "NaN", "-1", "1e999", "0x10", "<script>alert(1)</script>", "' OR 1=1", "Ω" * 500, "None", "[]", "../../etc"]
 PARENTS = {"source": "Toy", "mask": "Sliding window", "score": "Additive", "biases": "Soft cap"}
 
 
-@pytest.mark.parametrize("junk", JUNK)
+@pytest.mark.parametrize("junk", ["", "NaN", "<script>alert(1)</script>"])
 def test_junk_in_every_parameter_of_the_link(junk: str) -> None:
     known = page(**PARENTS)
     names = {one.key for kind in WIDGETS for one in getattr(known, kind)} | {"file", "nonsense"}
@@ -348,9 +327,3 @@ def test_a_text_of_one_page_is_not_captured_again_on_another() -> None:
     finally:
         hook.remove()
     assert len(passes) == 1
-
-
-@pytest.mark.parametrize("name", ["Pretrained", "Vortrainiert", "Modell"])
-def test_a_link_to_a_model_has_its_earlier_names_too(name: str) -> None:
-    app = with_charts(page(source=name, text="a cat"))
-    assert (widget(app, "Source").value, widget(app, "Text").value) == ("Model", "a cat")

@@ -96,13 +96,7 @@ def test_asking_for_a_key_puts_the_query_on_it() -> None:
     assert "The query is the key of ant" in " ".join(said(with_charts(app)).split())
 
 
-BROKEN = (
-    "", "nonsense", "1,0,2,a", "1,0,2,a;0,1,nan,b", "9,0,2,a;0,1,3,b", "1,0,2,a;0,1,3,", ";".join(["1,0,2,a"] * 9),
-    "1,0,2,a;0,1,1e400,b", "<script>alert(1)</script>", "x" * 5000,
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("text", BROKEN)
+@pytest.mark.parametrize("text", ["", "x" * 5000])
 def test_a_bad_table_in_the_link_falls_back_to_the_example_with_a_sentence(text: str) -> None:
     app = with_charts(page(table=text))
     if text:  # an empty parameter is none
@@ -110,7 +104,7 @@ def test_a_bad_table_in_the_link_falls_back_to_the_example_with_a_sentence(text:
     assert "The query is the key of cat" in " ".join(said(app).split())
 
 
-@pytest.mark.parametrize("text", BROKEN)
+@pytest.mark.parametrize("text", ["", "<script>alert(1)</script>"])
 def test_a_bad_table_written_in_the_field_keeps_the_last_good_one(text: str) -> None:
     good = "1.5,0.5,7,left;0,1,5,up"
     app = with_charts(page(table=good))
@@ -130,10 +124,9 @@ def test_words_are_shown_as_text() -> None:
     assert "&amp;lt<" in html
 
 
-@pytest.mark.parametrize("x", ["nan", "inf", "-inf", "99", "x", ""])
-def test_a_query_in_the_link_that_is_none_becomes_one(x: str) -> None:
-    with_charts(page(query_x=x, softness="T = 1"))
-    with_charts(page(w11=x, similarity="General", softness="none", color="red", seed=x))
+def test_a_query_in_the_link_that_is_none_becomes_one() -> None:
+    with_charts(page(query_x="nan", softness="T = 1"))
+    with_charts(page(w11="inf", similarity="General", softness="none", color="red", seed="1e999"))
 
 
 def test_a_key_in_the_middle_and_a_query_there_are_no_trouble() -> None:
@@ -196,13 +189,6 @@ def test_a_query_is_only_put_where_one_may_be(along: float, monkeypatch) -> None
     controls.move_query(along, 0.0)
     assert -2 <= state["query-x"] <= 2
     assert state["query-y"] == 0
-
-
-def test_a_seed_of_infinity_in_the_link_is_the_usual_seed() -> None:
-    app = AppTest.from_file(str(ROOT / "attnviz" / "ui" / "router.py"), default_timeout=60)
-    app.switch_page("../../pages/lookup.py")
-    app.query_params["similarity"], app.query_params["seed"] = "Additive", "1e999"
-    assert not app.run().exception
 
 
 def test_similarities_and_weights_stand_side_by_side_with_their_ratio() -> None:

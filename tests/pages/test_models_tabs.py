@@ -27,31 +27,16 @@ from attnviz.server import jobs
 from attnviz.state.aggregation_methods import METHODS, head_choices, layer_head_names
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
-from attnviz.ui.models import aggregation, head_metrics, metrics_table, side_by_side
+from attnviz.ui.models import head_metrics, metrics_table
 from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
 TABS = ("What heads do", "Together", "Side by side")
 WIDE = EXAMPLE.replace("tired", "wide")
-PARTS = (head_charts, head_metrics, aggregation, side_by_side)
 
 
 def page(tab: str, **link: object) -> AppTest:
     return open_page("models", inspect=tab, **link)
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """The charts that are drawn, by the keys of their charts."""
-    charts = {}
-    for part in PARTS:
-
-        def chart(picture, key, _chart=part.chart, **how):
-            charts[key] = picture
-            return _chart(picture, key, **how)
-
-        monkeypatch.setattr(part, "chart", chart)
-    return charts
 
 
 @functools.cache
@@ -84,12 +69,11 @@ def test_every_tab_opens_for_one_head_and_for_several(part: str, head: str, spec
     ok(page(part, head=head, special_tokens=special))
 
 
-@pytest.mark.parametrize("value", ["", "<b>", "1e999"])
 @pytest.mark.parametrize("part", TABS)
-def test_a_link_with_nonsense_opens(part: str, value: str) -> None:
+def test_a_link_with_nonsense_opens(part: str) -> None:
     names = ["across", "up", "leave-out", "together", "heads-together", "tokens-together"]
     names += [f"right-{what}" for what in ("model", "text", "layer", "head")]
-    healthy(page(part, **dict.fromkeys(names, value)))
+    healthy(page(part, **dict.fromkeys(names, "<b>")))
 
 
 # What heads do
@@ -243,25 +227,24 @@ def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
 # Together
 
 
-@pytest.mark.parametrize(("name", "how"), [("Mean", np.mean), ("Maximum", np.max), ("Minimum", np.min)])
-def test_all_heads_and_chosen_ones_together(drawn, name: str, how) -> None:
+def test_all_heads_and_chosen_ones_together(drawn) -> None:
     weights = ran()[0]
-    app = ok(page("Together", together=name))
-    near(cells(drawn["together-map"]), how(weights, (0, 1)))
-    assert f"{name} of all 72 heads" in contents(app)
+    app = ok(page("Together", together="Maximum"))
+    near(cells(drawn["together-map"]), weights.max((0, 1)))
+    assert "Maximum of all 72 heads" in contents(app)
     app.multiselect(key="heads-together").set_value(["encoder 3", "encoder 1, head 4"]).run()
     some = np.concatenate([weights[3], weights[1, 4:5]])
-    near(cells(drawn["together-map"]), how(some, 0))
-    assert f"{name} of encoder 1, head 4 and encoder 3" in contents(ok(app))
+    near(cells(drawn["together-map"]), some.max(0))
+    assert "Maximum of encoder 1, head 4 and encoder 3" in contents(ok(app))
     # A frame around the head, and one around all of the layer.
     one, layer = drawn["together-heads"].figure.layout.shapes
     assert layer.y1 - layer.y0 == one.y1 - one.y0
     assert layer.x1 - layer.x0 > 12 * (one.x1 - one.x0)
     app.selectbox(key="special-tokens").select("Hidden").run()
-    near(cells(drawn["together-map"]), how(some, 0)[1:-1, 1:-1])
+    near(cells(drawn["together-map"]), some.max(0)[1:-1, 1:-1])
 
 
-@pytest.mark.parametrize("layer", [0, 3, 5])
+@pytest.mark.parametrize("layer", [0, 5])
 def test_rollout_goes_through_all_layers_or_up_to_the_chosen_one(drawn, layer: int) -> None:
     weights, _, tokens = ran()
     rolled = np.eye(len(tokens))
@@ -284,18 +267,6 @@ def test_the_last_layer_of_a_rollout_is_chosen_and_kept_in_the_link() -> None:
     app = ok(page("Together", together="Rollout", rollout_to="layer 7"))  # of another model
     assert "Rollout, encoder 0 to encoder 5" in contents(app)
     assert linked(app, "rollout-to") == []
-
-
-def test_value_weighted_attention_is_the_weight_times_the_length_of_the_value(drawn) -> None:
-    weights, lengths, _ = ran()
-    expected = weights * lengths[:, :, None]
-    app = ok(page("Together", together="Value-weighted", layer="encoder 2", head="Head 7"))
-    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2, 7], rtol=1e-4, atol=1e-6)
-    app.selectbox(key="head").select("Mean of heads").run()
-    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].mean(0), rtol=1e-4, atol=1e-6)
-    app.selectbox(key="head").select("Maximum of heads").run()
-    np.testing.assert_allclose(cells(drawn["together-map"]), expected[2].max(0), rtol=1e-4, atol=1e-6)
-    assert "Value-weighted, encoder 2" in contents(ok(app))
 
 
 def test_several_tokens_are_summed_over_their_keys(drawn) -> None:
@@ -405,20 +376,11 @@ def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
     assert not ok(app).toggle
 
 
-def test_another_layer_and_head_on_the_right(drawn) -> None:
-    ok(page("Side by side", right_layer="encoder 5", right_head="Mean of heads", right_text=EXAMPLE))
-    near(cells(drawn["right-map"]), ran()[0][5].mean(0))
-    near(cells(drawn["left-map"]), ran()[0][3, 1])
-
-
-@pytest.mark.parametrize(
-    ("model", "why"), [("/nowhere", "nowhere"), ("openai-community/gpt2", "not on this computer"), ("?", "?")]
-)
-def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch, model: str, why: str) -> None:
-    monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, model])
+def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch) -> None:
+    monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, "/nowhere"])
     app = ok(page("Side by side"))
-    app.selectbox(key="right-model").select(model).run()
-    assert why in app.error[0].value.replace("\\", "")
+    app.selectbox(key="right-model").select("/nowhere").run()
+    assert "nowhere" in app.error[0].value.replace("\\", "")
     near(cells(drawn["left-map"]), ran()[0][3, 1])
     near(cells(drawn["right-map"]), ran(WIDE)[0][3, 1])
 

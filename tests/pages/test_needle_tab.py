@@ -12,20 +12,6 @@ from tests.support.app import contents, healthy, ok, open_page
 TOKENS = len(FACT.replace(".", " .").split())  # of the fact: MiniLM has a token for each of its words
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """The charts that are drawn, by the keys of their charts."""
-    charts = {}
-    chart = needle.chart
-
-    def watched(picture, key, **how):
-        charts[key] = picture
-        return chart(picture, key, **how)
-
-    monkeypatch.setattr(needle, "chart", watched)
-    return charts
-
-
 def whole_weights(text: str) -> tuple[np.ndarray, list[str]]:
     """The weights of all layers and heads, as the model itself computes them, and the tokens."""
     kept = minilm()

@@ -9,16 +9,14 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.biases import BIASES, ALiBi
+from attnviz.biases import ALiBi
 from attnviz.formatting import number
 from attnviz.masks import Causal
-from attnviz.state.parts import title
 from attnviz.state.steps import SECOND
 from attnviz.steps.all_steps import Steps, compute_steps
 from attnviz.steps.scaling import WIDTHS, measure_scaling
 from attnviz.steps.sentence_example import SentenceExample
 from attnviz.steps.translator_example import TranslatorExample
-from attnviz.translator import load
 from attnviz.translator.encoder_decoder import USES
 from tests.support.app import contents, errors, healthy, open_page
 
@@ -101,13 +99,6 @@ def test_each_stage_says_what_is_true_of_its_numbers() -> None:
         assert " = " in found[name].formula(row, column)
 
 
-@pytest.mark.parametrize("bias", BIASES, ids=lambda bias: bias.__name__)
-def test_every_bias_can_be_followed(bias: type) -> None:
-    app = page(biases=title(bias))
-    assert shows(app, compute_steps(SentenceExample(biases=(bias(),))))
-    assert not errors(app)
-
-
 def test_too_many_words_are_refused_and_the_last_good_stays() -> None:
     app = page(sentence="to be or not", edits="X.0.0_1.0")
     good = compute_steps(SentenceExample("to be or not"), {"X": {(0, 0): 1.0}})
@@ -140,9 +131,6 @@ def test_fewer_heads_than_the_one_shown_begin_with_the_first() -> None:
     [
         ("X.0.0_1.0~Y.0.0_1.0~K0.0.9_1.0", "2 numbers written by hand had a place that is not here"),
         ("nonsense", "“nonsense” is not a number of a matrix"),
-        ("X.0.0_5e9", "A number between −1000 and 1000 is expected"),
-        ("X.0.0_1..2", "Write one such as 0.5"),
-        ("sum0.0.0_0.0", "A row would add up to 0"),
     ],
 )
 def test_edits_of_a_link_that_cannot_be_are_said(edits: str, why: str) -> None:
@@ -152,7 +140,7 @@ def test_edits_of_a_link_that_cannot_be_are_said(edits: str, why: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "link", [{"stage": "nowhere"}, {"d_k": "99"}, {"heads": "-1"}, {"masked": "?"}, {"query": "9 · x"}]
+    "link", [{"stage": "nowhere"}, {"d_k": "1e999"}, {"heads": "-1"}, {"masked": "?"}, {"query": "9 · x"}]
 )
 def test_a_link_with_nonsense_begins_as_if_it_were_not_there(link: dict[str, str]) -> None:
     app = page(**link)
@@ -192,12 +180,6 @@ def test_the_weights_are_predicted_from_the_scores_before_they_are_shown() -> No
     assert "The most important key is the, with 0.55: as you predicted." in told
 
 
-@pytest.mark.parametrize("name", ["d-k", "heads"])
-def test_a_link_that_says_infinity_opens_with_the_usual_number(name: str) -> None:
-    app = page(**{name: "1e999"})
-    assert not app.exception
-
-
 def test_a_link_opens_a_head_of_the_translator() -> None:
     english = "I like my new school ."
     link = {
@@ -214,18 +196,6 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
     assert shows(app, expected)
     assert shown(app)["stage"] == "softmax"
     assert not errors(app)
-
-
-def test_the_numbers_shown_are_those_that_ran() -> None:
-    english = "some good apples are always red ."
-    link = {"translator-use": USES["decoder"], "translator-layer": "0", "translator-head": "3"}
-    app = page(attention="Translator", english=english, **link)
-    layer = load().translate(english).layers()[2]
-    weights = layer.mechanism(layer.inputs).weights[3]
-    [drawn] = [one for one in shown(app)["matrices"] if one["name"] == "weights0"]
-    exact = [[float(cell) for cell in row] for row in drawn["exact"]]
-    assert exact == pytest.approx(weights.numpy(), abs=1e-5)
-    assert (drawn["rows"], drawn["columns"]) == (list(layer.inputs.query_tokens), list(layer.inputs.key_tokens))
 
 
 def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_stays() -> None:

@@ -239,9 +239,8 @@ def test_the_link_brings_bookmarks_back_as_many_as_it_holds(root: Path) -> None:
     assert not app.toast
 
 
-@pytest.mark.parametrize("junk", ["nonsense", "5-2.0-1..x", "0-1.0-1..", "0-1.0-1..a~0-1.0-1..a", "0-1.0-1..a~" * 9])
-def test_a_link_with_other_bookmarks_is_refused_in_a_sentence(junk: str, root: Path) -> None:
-    app = healthy(open_page("explore", source="Trace", trace="long", bookmarks=junk), charts=3)
+def test_a_link_with_other_bookmarks_is_refused_in_a_sentence(root: Path) -> None:
+    app = healthy(open_page("explore", source="Trace", trace="long", bookmarks="nonsense"), charts=3)
     [toast] = app.toast
     assert "The link asks for bookmarks" in toast.value
     assert not [one for one in app.button if one.key == "bookmark-0"]

@@ -12,9 +12,8 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from attnviz.formatting import percent
-from attnviz.masks import Band, Causal, Full
+from attnviz.masks import Band, Full
 from attnviz.models.interventions import Intervention
-from attnviz.normalizers import NORMALIZERS, Softmax
 from attnviz.scores import Additive, Cosine, General
 from attnviz.state.parts import title
 from attnviz.state.transformer import SHORT, WHAT_IF, TransformerState
@@ -59,9 +58,8 @@ def expected(interventions: Sequence[Intervention], text: str = EXAMPLES[0], var
 
 
 @pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize("variant", ["scaled dot", "additive"])
-def test_every_tab_opens(tab: str, variant: str) -> None:
-    app = healthy(page(tab=tab, similarity=variant.capitalize()))
+def test_every_tab_opens(tab: str) -> None:
+    app = healthy(page(tab=tab, similarity="Additive"))
     assert not app.error
     assert app.get("bidi_component")
 
@@ -265,24 +263,6 @@ def test_words_that_differ_are_marked() -> None:
     assert "The translation changes where words are marked." in contents(app)
 
 
-def test_all_three_uses_can_be_changed_together() -> None:
-    link = {
-        "encoder-normalizer": "Hard", "decoder-mask": "Full", "decoder-off-1": ["0", "3"],
-        "cross-normalizer.temperature": "3", "cross-score": "Cosine", "cross-score.tau": "0.1",
-        "english": EXAMPLES[4],
-    }  # fmt: skip
-    app = healthy(what_if_page(**link))
-    hard = next(kind for kind in NORMALIZERS if title(kind) == "Hard")()
-    interventions = [
-        Intervention(normalizer=hard, layers=USE_LAYERS["encoder"]),
-        Intervention(Full(), ablated=((4, 0), (4, 3)), layers=USE_LAYERS["decoder"]),
-        Intervention(score=Cosine(0.1), normalizer=Softmax(3.0), layers=USE_LAYERS["cross"]),
-    ]
-    assert [word for word, _ in words(app)[1]] == expected(interventions, EXAMPLES[4])
-    assert app.pills(key="try").value is None
-    assert len(app.get("bidi_component")) == 5  # the lines, and two charts on either side
-
-
 def test_menus_of_masks_and_normalizers_change_the_translator() -> None:
     app = what_if_page()
     for part, name in (("mask", "Prefix LM"), ("mask", "Causal"), ("normalizer", "Sink"), ("normalizer", "Softmax")):
@@ -376,24 +356,18 @@ def test_a_refused_change_in_a_link_leaves_what_was_trained() -> None:
 
 
 @pytest.mark.parametrize("tab", TABS)
-@pytest.mark.parametrize("value", ["nonsense", "-1", "1e999"])
-def test_a_link_with_nonsense_opens_every_tab(tab: str, value: str) -> None:
+def test_a_link_with_nonsense_opens_every_tab(tab: str) -> None:
     names = ("step", "trained-step", "training", "map", "train-seed", "train-similarity", "symbols-of", "encoder-row")
-    healthy(page(**dict.fromkeys(names, value) | {"tab": tab}))
+    healthy(page(**dict.fromkeys(names, "1e999") | {"tab": tab}))
 
 
-@pytest.mark.parametrize("value", ["", "nonsense", "-1", "1e999", "nan", "<b>", "9" * 400])
+@pytest.mark.parametrize("value", ["", "<b>"])
 def test_a_link_with_nonsense_opens(value: str) -> None:
     names = ["change", "try", "similarity", "word", "english", "tab"]
     for use in ("encoder", "decoder", "cross"):
         names += [f"{use}-{part}" for part in (*CONTROLS, "off-0", "off-1", "head")]
         names += [f"{use}-normalizer.temperature", f"{use}-score.scale", f"{use}-mask.align"]
     assert words(healthy(page(**dict.fromkeys(names, value) | {"tab": "What if"})))
-
-
-def test_a_masks_number_out_of_range_falls_back() -> None:
-    app = healthy(what_if_page(**{"encoder-mask": "Band", "encoder-mask.width": "1e999"}))
-    assert [word for word, _ in words(app)[1]] == expected([Intervention(Band(), layers=USE_LAYERS["encoder"])])
 
 
 def test_the_chosen_head_carries_over_between_tabs() -> None:
@@ -445,9 +419,3 @@ def test_what_a_head_does_is_said_under_its_map() -> None:
     assert "This head is ablated" not in contents(app)
     app.number_input(key="cross-normalizer.temperature").set_value(3.0).run()
     assert "Softmax with temperature 3." in contents(app)
-
-
-def test_the_trained_masks_are_those_of_the_paper() -> None:
-    translation = load().translate(EXAMPLES[0])
-    masks = {use: translation.layers(use=use)[0].mechanism.mask for use in USES}
-    assert masks == {"encoder": Full(), "decoder": Causal(), "cross": Full()}

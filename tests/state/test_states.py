@@ -205,6 +205,17 @@ def test_other_parts_are_refused(texts: list[str], monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["nonsense", "5-2.0-1..x", "0-1.0-1..", "0-1.0-1..a~0-1.0-1..a", "~".join(f"0-1.0-1..{i}" for i in range(9))],
+)
+def test_other_bookmarks_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 4)
+    state = ExploreState.read([("source", "Toy"), ("text", "a b c d"), ("bookmarks", text)])
+    assert not state.bookmarks
+    assert state.refused[0].startswith("bookmarks = ")
+
+
+@pytest.mark.parametrize(
     ("field", "value"),
     [("w11", 2.123456), ("query_x", -1.25), ("seed", 9999), ("w22", -0.000001), ("query_y", 1.0)],
 )

@@ -1,6 +1,8 @@
 """Fixtures and settings of all tests, loaded by conftest.py where tests run."""
 
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 
 import beartype  # noqa: F401 (before attnviz: what its checked modules import first is compiled anew)
 import entmax  # noqa: F401
@@ -67,3 +69,21 @@ def random_inputs():
         )
 
     return make
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The charts that Models draws, by their keys."""
+    from attnviz.ui import chart, head_charts, head_grid, models
+
+    charts, show = {}, chart.chart
+
+    def kept(picture, key, **how):
+        charts[key] = picture
+        return show(picture, key, **how)
+
+    tabs = [import_module(f"{models.__name__}.{module.name}") for module in iter_modules(models.__path__)]
+    for part in (head_charts, head_grid, *tabs):
+        if getattr(part, "chart", None) is show:
+            monkeypatch.setattr(part, "chart", kept)
+    return charts

@@ -28,7 +28,6 @@ from attnviz.normalizers import Sink, Softmax
 from attnviz.scores import Cosine
 from attnviz.server import jobs
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_grid
 from attnviz.ui.intervention_widgets import SIDES
 from attnviz.ui.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
@@ -54,20 +53,6 @@ page = partial(open_page, "models", inspect="What if")
 def gemma2():
     config = hf.Gemma2Config(**GROUPED | {"attn_implementation": "eager"}, attn_logit_softcapping=20.0)
     return hf.Gemma2ForCausalLM(config)
-
-
-@pytest.fixture
-def drawn(monkeypatch):
-    """The charts that are drawn, by the keys of their charts."""
-    charts, chart = {}, what_if.chart
-
-    def kept(picture, key, **how):
-        charts[key] = picture
-        return chart(picture, key, **how)
-
-    for part in (what_if, head_grid):
-        monkeypatch.setattr(part, "chart", kept)
-    return charts
 
 
 @pytest.fixture

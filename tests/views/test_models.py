@@ -66,6 +66,9 @@ def test_layers_are_rolled_out_and_values_weighted() -> None:
     near(shown("inspect=Together&together=Rollout&rollout-to=encoder+2"), expected.numpy())
     lengths = LAYERS[3].inputs.value_of(1).norm(dim=-1).numpy()
     near(shown("inspect=Together&together=Value-weighted"), weights(LAYERS[3], 1) * lengths)
+    each = [weights(LAYERS[3], head) * LAYERS[3].inputs.value_of(head).norm(dim=-1).numpy() for head in range(12)]
+    for name, together in (("Mean", np.mean), ("Maximum", np.max)):
+        near(shown(f"inspect=Together&together=Value-weighted&head={name}+of+heads"), together(each, 0))
 
 
 def test_both_sides_have_a_head_each() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attnviz
-from attnviz.masks import Band, Full
+from attnviz.masks import Band, Causal, Full
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Cosine
@@ -74,6 +74,7 @@ def test_what_is_changed_on_what_if_is_run(variant: str) -> None:
 
 
 def test_the_masks_of_the_fields_are_those_of_the_trained_model() -> None:
+    assert {"encoder": Full(), "decoder": Causal(), "cross": Full()} == MASKS  # as in the paper
     for layer in load().translate(EXAMPLES[0]).layers():
         use = "cross" if layer.id.cross else layer.id.stack
         assert layer.mechanism.mask == MASKS[use]
