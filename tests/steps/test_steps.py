@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attnviz.biases import ALiBi, SoftCap, SSMax
+from attnviz.biases import BIASES, ALiBi, SoftCap
 from attnviz.masks import Causal, Documents, Full, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Cosine, ScaledDot, Score
@@ -32,7 +32,7 @@ examples = st.fixed_dictionaries(
         "d_k": st.integers(2, 8),
         "heads": st.integers(1, 4),
         "mask": st.sampled_from([Full(), Causal(), SlidingWindow(2), Documents()]),
-        "biases": st.sampled_from([(), (ALiBi(),), (SoftCap(2.0), ALiBi("symmetric")), (SSMax(),)]),
+        "biases": st.sampled_from([(), *((bias(),) for bias in BIASES), (SoftCap(2.0), ALiBi("symmetric"))]),
     }
 )
 values = st.floats(-LARGEST, LARGEST, allow_subnormal=False)

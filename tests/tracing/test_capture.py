@@ -94,17 +94,6 @@ def recomputed(layers):
     return [layer.mechanism(layer.inputs).weights for layer in layers]
 
 
-@pytest.mark.parametrize("make", MODELS)
-@pytest.mark.parametrize("real", [N, N - 3], ids=["whole", "padded"])
-def test_every_head_has_the_models_own_weights(make, real):
-    model = sharpened(make)
-    expected, ours = eager(model, batch(real)), recomputed(capture(model, batch(real)))
-    assert len(ours) == len(expected) == 2
-    for weights, own in zip(ours, expected, strict=True):
-        assert own[:, :real].amax(-1).mean() > 0.4, "rows near uniform would prove little"
-        torch.testing.assert_close(weights[:, :real], own[:, :real], atol=1e-5, rtol=0)
-
-
 def test_padding_on_the_left_agrees_on_real_rows():
     model, given = sharpened(llama), batch()
     given["attention_mask"] = given["attention_mask"].clone()
@@ -127,15 +116,6 @@ def test_grouped_heads_are_not_repeated(make):
     for layer in capture(model, batch()):
         assert layer.inputs.query.shape == (4, N, 8)
         assert layer.inputs.key.shape == layer.inputs.value.shape == (kv_heads, N, 8)
-
-
-def test_an_encoder_and_decoder_have_the_models_own_weights():
-    model, given = sharpened(bart), batch() | {"decoder_input_ids": torch.arange(20, 25)[None]}
-    with torch.no_grad():
-        own = model(**given, output_attentions=True)
-    expected = [own.encoder_attentions[0][0], own.decoder_attentions[0][0], own.cross_attentions[0][0]]
-    for weights, theirs in zip(recomputed(capture(model, given)), expected, strict=True):
-        torch.testing.assert_close(weights, theirs, atol=1e-5, rtol=0)
 
 
 def test_values_are_the_models_own_too():

@@ -1,7 +1,6 @@
 import copy
 import math
 from itertools import islice
-from random import Random
 
 import pytest
 import torch
@@ -27,9 +26,7 @@ from attnviz.translator.encoder_decoder import (
     USE_LAYERS,
     ForwardPass,
     KeyValueCache,
-    Transformer,
 )
-from attnviz.translator.grammar import random_sentence
 from attnviz.translator.train import CHECKPOINTS, DECAY, LOG_EVERY, SAMPLES, SEED, STEPS, TIMELINE, sample, train
 from attnviz.translator.translation import detokenize, source_ids, target_ids
 
@@ -209,33 +206,6 @@ def test_each_variant_attends_to_the_english_by_its_score(variant):
         torch.testing.assert_close(layer.mechanism(layer.inputs).output.double(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_padding_changes_nothing(some):
-    model = translator.load().model
-    lengths = torch.tensor([len(one.english) for one in some])
-    forward_pass = ForwardPass(lengths=lengths)
-    together = model.decode(
-        target_ids([one.french for one in some]),
-        model.encode(source_ids([one.english for one in some]), forward_pass),
-        forward_pass,
-    )
-    for i, one in enumerate(some):
-        alone = model.decode(
-            target_ids([one.french]), model.encode(source_ids([one.english]), ForwardPass()), ForwardPass()
-        )
-        torch.testing.assert_close(together[i, : alone.shape[1]], alone[0], atol=1e-4, rtol=1e-4)
-
-
-def test_a_word_is_not_told_what_comes_after():
-    model, forward_pass = translator.load().model, ForwardPass()
-    memory = model.encode(source_ids([translator.tokenize(TEXT)]), forward_pass)
-    words = torch.tensor([[START, 20, 30, 40, 50]])
-    changed = words.clone()
-    changed[0, 3] = 60
-    before, after = model.decode(words, memory, forward_pass)[0], model.decode(changed, memory, forward_pass)[0]
-    assert torch.equal(before[:3], after[:3])
-    assert not torch.isclose(before[3:], after[3:]).all(-1).any()
-
-
 # Translating.
 
 
@@ -312,18 +282,6 @@ def test_searches_find_what_a_slow_loop_finds(beams, step, as_installed):
         interventions = [Intervention(normalizer=Softmax(1.5), layers=USE_LAYERS["cross"])]
         made = shown.translate(text, interventions, beams=beams)
         assert tuple(one.word for one in made.steps) == slow_beam_search(shown, text, beams, interventions)
-
-
-def test_greedy_takes_the_likeliest_word_each_time():
-    shown = translator.load(step=200)
-    for seed in range(5):
-        english = random_sentence(Random(seed)).english
-        words = [START]
-        while words[-1] != END and len(words) <= MAX_POSITIONS:
-            words.append(int(last_row(shown, words, english=" ".join(english)).argmax()))
-        assert tuple(one.word for one in shown.translate(" ".join(english)).steps) == tuple(
-            TARGET_VOCABULARY[word] for word in words[1:]
-        )
 
 
 @pytest.mark.parametrize("variant", ["scaled dot", "additive"])
@@ -457,10 +415,9 @@ def test_training_again_gives_what_the_log_says(as_installed):
     assert losses == pytest.approx(translator.training_log().losses[:5], rel=0.02)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_a_training_can_be_repeated_and_learns(variant, as_installed):
+def test_a_training_can_be_repeated_and_learns(as_installed):
     runs = ((1, 31), (1, 11), (2, 11))
-    first, again, other = ([one.loss for one in islice(train(seed, variant, 30), count)] for seed, count in runs)
+    first, again, other = ([one.loss for one in islice(train(seed, TIMELINE, 30), count)] for seed, count in runs)
     assert first[:11] == pytest.approx(again, rel=1e-4)
     assert first[:11] != pytest.approx(other, rel=1e-2)
     assert len(first) == 31
@@ -525,9 +482,3 @@ def test_what_is_trained_on_are_sentences_for_training(as_installed):
             parse_sentence(words).french for words in known[number]
         ]
     assert len(set(known[0]) & set(known[SAMPLES - 1])) < len(known[0]) / 10
-
-
-def test_a_new_model_is_that_of_its_variant():
-    for kind in VARIANTS.values():
-        scores = [layer.cross.similarity() for layer in Transformer(kind).decoder]
-        assert [type(score) for score in scores] == [kind] * LAYERS
