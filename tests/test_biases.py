@@ -301,7 +301,7 @@ def test_kerple_with_a_power_of_1_is_the_symmetric_alibi_of_one_head():
     torch.testing.assert_close(line, alibi(1, 6, "symmetric"))
 
 
-def test_the_last_head_of_a_sandwich_is_an_eighth_of_the_sinusoids_dot_product():
+def test_sandwich_is_a_share_of_the_dot_product_of_sinusoids():
     heads, width, tokens = 4, 128, 50
     angle = torch.arange(tokens)[:, None] / 10000 ** (torch.arange(2, width + 1, 2).double() / width)
     encoding = torch.cat([angle.sin(), angle.cos()], -1)
@@ -335,7 +335,7 @@ def test_soft_cap_as_gemma_2_applies_it(random_inputs):
 
 
 @pytest.mark.parametrize("mask", [Full(), Causal(), SlidingWindow(3), Causal("bottom right"), ~Causal()], ids=repr)
-def test_scalable_softmax_is_softmax_to_the_base_of_how_many_keys_there_are(random_inputs, mask):
+def test_scalable_softmax_has_the_number_of_keys_as_its_base(random_inputs, mask):
     inputs = random_inputs(queries=6, keys=8, d_k=4)
     ours = Mechanism(biases=(SSMax(0.7),), mask=mask)(inputs)
     raw, seen = ours.raw.double(), ours.allowed.sum(-1, keepdim=True).double()

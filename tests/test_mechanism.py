@@ -405,7 +405,7 @@ def test_one_position_is_a_list_of_one(random_inputs):
     ],
 )
 @pytest.mark.usefixtures("as_installed")
-def test_a_part_that_is_a_text_or_a_class_is_refused_where_the_mechanism_is_made(parts, sentence):
+def test_a_part_that_is_a_text_or_a_class_is_refused_at_construction(parts, sentence):
     with pytest.raises(ValueError, match=sentence):
         Mechanism(**parts)
 

@@ -216,7 +216,7 @@ def test_what_it_says_of_its_rows_is_not_said_in_vain(normalizer):
 
 
 @pytest.mark.parametrize("normalizer", ALL, ids=repr)
-def test_keys_that_are_not_allowed_change_nothing_and_only_sticks_see_an_order(normalizer):
+def test_masked_keys_change_nothing_and_only_sticks_see_an_order(normalizer):
     scores = random_rows(300)[1:]
     second, every = second_map(scores), ~scores.isneginf()
     weights = called(normalizer, scores, second)
@@ -306,7 +306,7 @@ def test_stick_breaking_over_the_keys_before_each_query(random_inputs):
 # Limits
 
 
-def test_hard_is_the_limit_of_a_small_temperature_and_uniform_of_a_large_one():
+def test_hard_and_uniform_are_limits_of_the_temperature():
     scores = random_rows(1000).float().round()  # whole numbers: what differs, differs by 1 or more
     torch.testing.assert_close(Softmax(0.01)(scores), Hard()(scores))
     torch.testing.assert_close(Softmax(1e7)(scores), Uniform()(scores), atol=1e-4, rtol=0)
@@ -352,7 +352,7 @@ def test_softpick_keeps_its_digits_near_0():
     assert Softpick()(torch.zeros(3)).tolist() == [0, 0, 0]
 
 
-def test_a_stick_is_broken_from_the_last_key_and_a_large_score_hides_no_other():
+def test_a_stick_is_broken_from_the_last_key_whatever_the_scores():
     assert StickBreaking()(torch.zeros(4)).tolist() == [1 / 16, 1 / 8, 1 / 4, 1 / 2]
     scores = torch.tensor([1e12, -torch.inf, 0.0, 0.0])
     assert StickBreaking()(scores).tolist() == [1 / 4, 0, 1 / 4, 1 / 2]

@@ -62,7 +62,7 @@ def test_plotly_carries_its_script() -> None:
     assert f"plotly.js v{get_plotlyjs_version()}" in get_plotlyjs()[:200]
 
 
-def test_transformers_hands_queries_to_a_registered_function_and_masks_to_another() -> None:
+def test_transformers_calls_registered_functions_of_queries_and_masks() -> None:
     seen: list[str] = []
 
     def attention(module, query, key, value, mask, **more):

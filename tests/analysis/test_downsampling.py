@@ -99,7 +99,7 @@ def stands(small, weights):
     st.sampled_from([0.0, 0.5, 0.95, 1.0]),
     st.integers(0, 99),
 )
-def test_a_cell_has_the_maximum_of_what_it_stands_for_and_says_where_that_is(shape, size, masked, seed):
+def test_a_cell_has_the_maximum_of_its_pairs_and_says_where_it_is(shape, size, masked, seed):
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(shape, generator=generator)
     weights[torch.rand(shape, generator=generator) < masked] = NAN
@@ -119,7 +119,7 @@ def test_a_cell_has_the_maximum_of_what_it_stands_for_and_says_where_that_is(sha
 
 @pytest.mark.parametrize("size", [(100, 120), (64, 64), (7, 999), (BLOCK + 300, 3), (1, 1)], ids=str)
 @pytest.mark.parametrize("mask", [Full(), Causal()], ids=repr)
-def test_a_map_of_several_blocks_of_rows_is_downsampled_as_the_whole_would_be(random_inputs, monkeypatch, size, mask):
+def test_a_map_of_several_blocks_is_downsampled_as_the_whole_would_be(random_inputs, monkeypatch, size, mask):
     count, held, call = 2 * BLOCK + 77, [], Mechanism.__call__
     inputs, mechanism = random_inputs(heads=1, queries=count, keys=300), Mechanism(mask=mask)
     whole = head_map(inputs, mechanism, 0)

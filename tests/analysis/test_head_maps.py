@@ -116,7 +116,7 @@ def test_maps_are_taken_together_one_after_the_other():
     same(aggregate_maps(iter(maps[:1]), Aggregate.MEAN), maps[0])
 
 
-def test_the_maximum_of_heads_is_one_heads_weight_and_the_mean_adds_up_to_1(inputs):
+def test_the_maximum_of_heads_is_a_weight_and_the_mean_adds_up_to_1(inputs):
     same(head_map(inputs, Mechanism(), Aggregate.MAXIMUM), Mechanism()(inputs).weights.amax(0))
     same(head_map(inputs, Mechanism(), Aggregate.MEAN).sum(-1), [1] * inputs.queries)
 
@@ -163,7 +163,7 @@ def test_empty_rows_of_a_mask(random_inputs, mask, expected):
     assert empty_rows(head_map(random_inputs(queries=5, keys=5), Mechanism(mask=mask), 0)) == expected
 
 
-def test_rescaling_a_row_that_lies_almost_wholly_on_special_tokens_stays_finite():
+def test_rescaling_a_row_that_is_almost_all_on_special_tokens_is_finite():
     """At a low temperature what remains is less than float32 can divide by."""
     query, key = torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[0.0], [-0.95]]])
     inputs = Inputs(query, key, torch.ones(1, 2, 1), ("a", "b"), ("[CLS]", "b"), (), (0,))
@@ -190,7 +190,7 @@ def test_the_spread_of_a_row_is_shannons_entropy_of_its_shares(weights):
     assert one.total == pytest.approx(float(total))
 
 
-def test_negative_weights_have_no_entropy_and_what_is_masked_counts_nothing():
+def test_negative_weights_have_no_entropy_and_masked_ones_do_not_count():
     one = row_summary(torch.tensor([0.5, -0.25, math.nan, 0.0]))
     assert one == RowSummary(total=0.25, nonzero=2, allowed=3, entropy=None, negative=True)
     assert one.keys is None

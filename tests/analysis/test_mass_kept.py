@@ -52,7 +52,7 @@ def same(ours, expected):
 
 @pytest.mark.parametrize("sparse", MASKS, ids=str)
 @pytest.mark.parametrize("own", [Full(), Causal(), Padding(30), Padding(0)], ids=str)
-def test_a_softmax_keeps_the_sum_of_its_weights_on_the_keys_that_both_masks_allow(own, sparse):
+def test_a_softmax_keeps_its_weights_on_keys_that_both_masks_allow(own, sparse):
     for queries, keys in [(40, 40), (33, 50), (700, 600)]:
         inputs = inputs_of(queries, keys)
         for head in range(2):
@@ -112,7 +112,7 @@ def test_more_keys_keep_more_mass_and_all_keys_keep_all(queries, keys, seed):
     same((small + rest)[has_mass], whole[has_mass])
 
 
-def test_the_queries_that_lose_most_come_first_and_those_that_lose_nothing_are_left_out():
+def test_queries_that_lose_most_come_first_without_those_that_lose_none():
     inputs = inputs_of(30, 30)
     kept = mass_kept(inputs, Mechanism(mask=Causal()), SlidingWindow(3))
     lost = kept.lowest(100)
@@ -123,7 +123,7 @@ def test_the_queries_that_lose_most_come_first_and_those_that_lose_nothing_are_l
     assert mass_kept(inputs, Mechanism(mask=Padding(0)), Full()).lowest(3) == []
 
 
-def test_heads_of_several_layers_are_means_over_queries_with_their_progress():
+def test_heads_of_several_layers_are_means_over_queries():
     layers = [
         Layer(LayerId("encoder", i), Kind.SELF, inputs_of(20, 20, heads, seed=i), Mechanism(mask=Causal()))
         for i, heads in enumerate((2, 3))

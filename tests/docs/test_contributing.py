@@ -21,7 +21,7 @@ def test_every_file_and_folder_that_it_names_is_there() -> None:
     ] == []
 
 
-def test_every_constant_that_a_row_names_is_in_a_file_or_a_folder_that_it_names() -> None:
+def test_every_constant_of_a_row_is_in_a_file_that_the_row_names() -> None:
     rows = [line for line in TEXT.splitlines() if line.startswith("| ")]
     named = [(row, name) for row in rows for name in re.findall(r"`([A-Z_]{4,})`", row)]
     assert len(named) > 10

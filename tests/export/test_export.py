@@ -333,7 +333,7 @@ def test_a_long_script_compares_some_of_its_weights_or_none(ran, kind):
     assert agreement in printed(ran(kind), kind, "long_quick")
 
 
-def test_scores_that_do_not_fit_in_memory_are_computed_by_a_compiled_kernel():
+def test_scores_that_do_not_fit_in_memory_take_a_compiled_kernel():
     for kind, write in EXPORTS.items():
         for mask, names in ((Full(), ["flex_attention"]), (Causal(), ["flex_attention", "create_block_mask"])):
             text = write(Mechanism(mask=mask), 131_072, 131_072, heads=12, width=64)

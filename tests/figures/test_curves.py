@@ -10,7 +10,7 @@ VALUES = np.array([[0.1, 0.2, 0.7, 0.8], [0.2, 0.1, 0.8, 1.0], [0, 0, 0.1, 0.2]]
 
 
 @pytest.mark.parametrize("line", range(3))
-def test_lines_stand_at_the_roots_of_their_steps_and_the_one_that_is_meant_is_on_top(line: int) -> None:
+def test_lines_stand_at_the_roots_of_steps_and_the_chosen_one_is_on_top(line: int) -> None:
     chart = curves(STEPS, VALUES, last=900, line=line)
     assert len(chart.figure.data) == 3
     for one in chart.figure.data:
@@ -28,7 +28,7 @@ def test_the_axis_goes_to_the_last_step_before_it_is_reached() -> None:
     np.testing.assert_allclose(np.square(axis.tickvals), [0, 50, 200, 500])
 
 
-def test_shares_are_percent_from_0_to_1_and_other_values_from_0_to_the_largest() -> None:
+def test_shares_go_from_0_to_1_and_other_values_from_0_to_the_largest() -> None:
     shares = curves(STEPS, VALUES * 0.1, last=400, share=True).figure.layout.yaxis
     assert shares.range[0] < 0 < 1 < shares.range[1] < 1.1
     assert shares.tickformat == ".0%"

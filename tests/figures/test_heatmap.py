@@ -47,7 +47,7 @@ def test_negative_weights_take_the_scale_that_is_centered_at_zero() -> None:
     assert chart.figure.data[0].coloraxis != heatmap(weights(1, 2), ("q",), ("k0", "k1")).figure.data[0].coloraxis
 
 
-def test_marked_cells_are_outlined_in_a_light_and_a_dark_line_within_the_cell() -> None:
+def test_marked_cells_have_a_light_and_a_dark_outline_within_them() -> None:
     chart = heatmap(weights(3, 4), "abc", "wxyz", marked=[(0, 3), (2, 1)])
     assert len({one.line.color for one in chart.figure.layout.shapes}) == 2
     for row, column in ((0, 3), (2, 1)):

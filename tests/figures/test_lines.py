@@ -29,7 +29,7 @@ def rings(chart, color: str) -> list[int]:
     return list(trace.y)
 
 
-def test_the_word_has_a_line_to_every_key_that_it_looks_at_and_the_thicker_has_more_weight() -> None:
+def test_a_word_has_a_line_to_each_key_and_a_thicker_one_for_more_weight() -> None:
     for row in range(3):
         found = strokes(drawn(row), QUERY)
         assert set(found) == {(row, key) for key in range(4) if WEIGHTS[row, key] >= LEAST_WEIGHT}

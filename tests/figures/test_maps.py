@@ -14,7 +14,7 @@ ATTENTION = Mechanism(mask=Causal())(INPUTS)
 FUTURE = ~np.tri(3, dtype=bool)
 
 
-def test_attention_of_one_head_has_its_tokens_and_no_number_where_the_mask_forbids() -> None:
+def test_attention_of_one_head_has_tokens_and_no_number_where_masked() -> None:
     chart = figures.heatmap(Mechanism(mask=Causal())(INPUTS, heads=1))
     np.testing.assert_array_equal(np.isnan(chart.figure.data[0].z), FUTURE)
     assert chart.spec.query_tokens == chart.spec.key_tokens == TOKENS

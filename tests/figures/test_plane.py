@@ -88,7 +88,7 @@ def test_what_is_drawn_of_the_query_is_named_for_the_browser() -> None:
     assert numbers(arrow.path)[0].tolist() == [0, 0]
 
 
-def test_a_projected_query_is_where_its_matrix_maps_it_and_is_hidden_while_it_is_dragged() -> None:
+def test_a_projected_query_is_where_its_matrix_maps_it() -> None:
     matrix = np.array([[0.5, -1.0], [1.0, 0.5]])
     chart = drawn(projection=matrix)
     x, y = QUERY_AT[0] * 0.5 + QUERY_AT[1] * 1.0, QUERY_AT[0] * -1.0 + QUERY_AT[1] * 0.5

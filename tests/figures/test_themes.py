@@ -124,7 +124,7 @@ def test_themed_leaves_the_figure_as_it_is() -> None:
     assert figure.layout.paper_bgcolor is None
 
 
-def test_a_light_figure_has_the_template_and_refuses_what_plotly_does_not_know() -> None:
+def test_a_light_figure_has_the_template_and_refuses_unknown_options() -> None:
     figure = light_figure()
     assert figure.layout.template == THEMES["light"]
     with pytest.raises(ValueError, match="nonsense"):

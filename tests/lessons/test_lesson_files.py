@@ -490,7 +490,7 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
 
 
 @pytest.mark.parametrize("path", [path for path in SHIPPED if path.stem.startswith("de-")], ids=lambda path: path.stem)
-def test_a_lesson_in_another_language_opens_the_same_states_and_checks_the_same(path):
+def test_a_translated_lesson_opens_the_same_states_and_checks_the_same(path):
     number = path.stem.split("-")[1]
     english = read_lesson(next(one for one in SHIPPED if one.stem.startswith(number)))
     translated = read_lesson(path)

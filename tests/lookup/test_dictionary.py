@@ -90,7 +90,7 @@ def test_similarity_as_written_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
-def test_hard_is_the_limit_of_a_small_temperature_and_uniform_of_a_large_one(score) -> None:
+def test_hard_and_uniform_are_limits_of_the_temperature(score) -> None:
     hard, uniform = (look_up(ANIMALS, BETWEEN, lookup_mechanism(softness, score)) for softness in ("hard", "uniform"))
     for temperature, limit in ((1e-3, hard), (1e6, uniform)):
         near = look_up(ANIMALS, BETWEEN, Mechanism(score=score, normalizer=Softmax(temperature)))
@@ -110,7 +110,7 @@ def test_hard_is_the_limit_of_a_small_temperature_and_uniform_of_a_large_one(sco
 
 
 @given(rows=ROWS)
-def test_under_the_cosine_hard_is_the_dictionary_for_keys_of_different_directions(rows: list[Entry]) -> None:
+def test_hard_cosine_is_the_dictionary_for_keys_of_different_directions(rows: list[Entry]) -> None:
     directions = {round(math.atan2(entry.y, entry.x), 6): entry for entry in rows if entry.x or entry.y}
     origin = Entry("origin", 0.0, 0.0, 1.0)  # of cosine 0 with every query
     table = Dictionary((origin, origin, *directions.values())[-8:])

@@ -545,7 +545,7 @@ def test_big_bird_draws_for_each_head_of_a_mechanism(random_inputs):
         assert torch.equal(allowed[head], slowly(big_bird(2, 1, 0, head), 16, 20))
 
 
-def test_big_bird_has_as_many_random_blocks_as_it_says_wherever_there_are_enough():
+def test_big_bird_has_its_random_blocks_wherever_there_are_enough():
     plain, drawn = (grid(BigBird(2, random, seed=3), 64, 64) for random in (0, 4))
     assert (drawn.sum(1) - plain.sum(1)).unique().tolist() == [0, 8]  # the first and the last row see all anyway
     assert not torch.equal(drawn, grid(BigBird(2, 4, seed=4), 64, 64))

@@ -174,7 +174,7 @@ ANY = st.recursive(
 
 
 @pytest.mark.parametrize("kind", MASKS, ids=lambda kind: kind.__name__)
-def test_every_mask_of_the_catalogue_is_said_and_read_with_all_its_parameters(kind):
+def test_every_mask_is_written_and_read_with_all_its_parameters(kind):
     @given(masks_of_kind(kind, KEYS))
     def round_trip(mask):
         read = parse(str(mask))

@@ -79,7 +79,7 @@ def test_a_picture_stands_upright(loaded):
     assert (pixels[:, :16] < -0.9).all()
 
 
-def test_tokens_of_a_detector_that_stand_behind_the_patches_have_names_of_their_own(tmp_path):
+def test_tokens_of_a_detector_behind_the_patches_have_names(tmp_path):
     config = hf.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
     hf.YolosModel(config).save_pretrained(tmp_path)
     (layer, *_) = inspect_folder(tmp_path).load().layers()

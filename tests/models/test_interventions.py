@@ -124,7 +124,7 @@ def test_unchanged_is_the_plain_forward(make):
         assert (layer.name, layer.inputs.query_tokens) == (before.name, before.inputs.query_tokens)
 
 
-def test_a_mask_that_hides_nothing_new_changes_nothing_though_it_is_computed_here():
+def test_a_mask_that_hides_nothing_new_changes_nothing():
     model = encoder()
     everywhere = run_with_interventions(model, [Intervention(SlidingWindow(500) | ~Causal())], TEXT)
     same(everywhere, own(model))
@@ -293,7 +293,7 @@ def test_the_model_is_left_as_it_was():
     assert [layer.mechanism.mask for layer in model.layers(TEXT)] == [Causal()] * 3
 
 
-def test_attention_whose_queries_and_keys_are_not_known_is_refused_in_words():
+def test_attention_without_known_queries_and_keys_is_refused_in_words():
     model = reads(bloom)
     torch.testing.assert_close(
         run_with_interventions(model, [], TEXT).output, model.output(model.encode(TEXT)), atol=1e-5, rtol=0

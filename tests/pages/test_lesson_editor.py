@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.lessons.checks import Choice, NumberCheck, Tap
-from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, Lesson, parse_lesson, read_lesson, read_lessons
+from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, Lesson, parse_lesson, read_lesson
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, name_in_link
 from attnviz.ui import lesson_draft
 from attnviz.ui.lesson_draft import IN_SESSION, TEXT
@@ -90,10 +90,10 @@ def test_what_is_typed_before_the_browser_has_the_new_link_is_kept() -> None:
     assert [text in written(app) for text in ("One", "A sentence.", "Where?")] == [True, True, True]
 
 
-@pytest.mark.parametrize("each", read_lessons(FOLDER)[0], ids=lambda each: each.name)
-def test_a_copy_of_a_shipped_lesson_is_the_same_lesson_and_has_no_mistakes(each: Lesson) -> None:
-    app = editor(each.name)
-    assert parse_lesson(each.name, written(app)) == each
+@pytest.mark.parametrize("name", ["02-soft", "11-three-uses", "de-01-woerterbuch"])
+def test_a_copy_of_a_shipped_lesson_is_the_same_lesson_and_has_no_mistakes(name: str) -> None:
+    app = editor(name)
+    assert parse_lesson(name, written(app)) == read_lesson(FOLDER / f"{name}.toml")
     assert not app.warning
     assert not app.error
 
@@ -133,7 +133,7 @@ def test_the_text_of_the_file_is_changed_and_the_form_follows() -> None:
     assert lesson(app).title == "Another title"
 
 
-def test_an_earlier_text_is_taken_if_it_was_typed_again_not_if_the_browser_is_late() -> None:
+def test_an_earlier_text_counts_if_typed_again_not_if_the_browser_is_late() -> None:
     app = editor(LESSON.name)
     first = written(app)
     field(app, "Title", kind="text_input").input("One").run()
@@ -262,7 +262,7 @@ def test_a_lesson_that_is_too_long_for_a_link_stays_in_the_session() -> None:
     assert LESSON.steps[0].ask in contents(app)
 
 
-def test_a_lesson_that_no_link_has_can_be_continued_when_another_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lesson_too_long_for_a_link_can_be_continued_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     app = editor()
     long = lesson_text(LESSON).replace(LESSON.about, f"{random.Random(1).randbytes(20_000).hex()}")
     app.text_area(key=TEXT).input(long).run()

@@ -79,9 +79,7 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_lesson_from_its_first_step_to_its_result_and_what_its_answers_rely_on_holds(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lesson, right = read_lesson(path), []
     published: list[Callable[[], Quantities]] = []
     publish = quantities.publish
@@ -178,7 +176,7 @@ def test_a_right_answer_is_in_the_link_and_shows_why() -> None:
     assert "lesson-step=2&right=1" in html(healthy(app))
 
 
-def test_words_are_tapped_in_any_order_and_the_right_ones_are_those_with_the_largest_weights() -> None:
+def test_words_with_the_largest_weights_are_tapped_in_any_order() -> None:
     app = opened("soft", 1)
     words = app.pills(key="tap-02-soft-1")
     assert words.options == ["cat", "hen", "snake", "ant", "spider"]
@@ -223,7 +221,7 @@ def test_a_handout_has_the_questions_and_the_answers_after_them() -> None:
         assert step.answer in answers
 
 
-def test_the_step_before_opens_in_its_own_state_also_if_it_has_that_of_an_earlier_step() -> None:
+def test_the_step_before_opens_in_its_own_state() -> None:
     lesson = read_lesson(next(path for path in SHIPPED if "other-scores" in path.stem))
     before = re.search(r"<a href='([^']*)'[^>]*rel='prev'", html(opened("other-scores", 3)))
     assert before
@@ -285,7 +283,7 @@ def test_a_presentation_is_the_same_page_and_there_is_a_way_back(name: str) -> N
     assert html(app) == html(usual)
 
 
-def test_a_presentation_lasts_when_something_else_changes_and_on_other_pages() -> None:
+def test_a_presentation_lasts_on_other_pages_and_after_changes() -> None:
     app = page("explore", [("present", "1"), ("head", "Head 3")])
     app.selectbox(key="layer").select("encoder 5").run()
     assert linked(app, "present") == "1"

@@ -49,7 +49,7 @@ def test_a_weight_of_nearly_one_is_not_a_bit_of_every_value() -> None:
     assert "Nearly all the weight is on the most similar key, cat : 5.00 comes back." in " ".join(said(app).split())
 
 
-def test_a_query_that_no_key_equals_gets_nothing_from_the_dictionary_and_something_from_attention() -> None:
+def test_a_query_that_no_key_equals_gets_a_value_from_attention_alone() -> None:
     app = with_charts(page(query_x="1.2", query_y="0.9"))
     assert "No key equals the query (1.2, 0.9): nothing comes back." in " ".join(said(app).split())
     app.select_slider(key="softness").set_value("T = 1").run()
@@ -158,7 +158,7 @@ def test_numbers_are_written_with_their_sign() -> None:
     assert written == ["0", "0", "2", "−1.25", "0.00", "0.00", "1000.00"]
 
 
-def test_a_drop_is_taken_while_an_answer_is_on_its_way_but_not_for_other_axes(monkeypatch) -> None:
+def test_a_drop_is_taken_during_an_answer_but_not_for_other_axes(monkeypatch) -> None:
     sent: dict = {}
     state: dict = {}
     dropped: list[tuple[float, float]] = []

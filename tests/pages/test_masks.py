@@ -53,7 +53,7 @@ def test_equal_masks_change_nothing() -> None:
     assert "Nothing changes for <b>it</b>" in contents(app)
 
 
-def test_maps_of_a_long_text_have_fewer_cells_and_the_tabs_that_need_no_map(monkeypatch) -> None:
+def test_maps_of_a_long_text_have_fewer_cells_and_fewer_tabs(monkeypatch) -> None:
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
     app = with_charts(page(mask_b="sliding_window(3)"))
     assert "kept as they were" not in contents(app)
@@ -154,7 +154,7 @@ def test_biases_of_one_side_leave_the_other_alone() -> None:
     assert "another normalizer, or other scores" not in contents(app)
 
 
-def test_other_numbers_of_queries_than_keys_can_be_compared_but_not_stacked() -> None:
+def test_masks_of_more_keys_than_queries_are_compared_but_not_stacked() -> None:
     app = page(source="Upload")
     query, key = np.random.default_rng(0).normal(size=(2, 5, 8)), np.random.default_rng(1).normal(size=(2, 9, 8))
     file = io.BytesIO()
@@ -277,7 +277,7 @@ def test_a_pasted_mask_mod_is_a_mask() -> None:
     assert parse("q >= k & q - k < 4").describe() in contents(app)
 
 
-def test_mass_kept_names_the_queries_that_lose_most_and_takes_a_pattern_at_equal_cost() -> None:
+def test_mass_kept_names_what_is_lost_and_takes_a_pattern_at_equal_cost() -> None:
     app = page(look="Mass kept", mask_a="causal", mask_b="sliding_window(2)", budget="30%")
     text = contents(healthy(app, charts=4))
     assert "of its attention under B, on average over its queries" in text

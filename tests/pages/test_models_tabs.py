@@ -192,7 +192,7 @@ def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch) ->
     near(table["Itself"], [np.trace(one) / one.sum() for one in inner])
 
 
-def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
+def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn(drawn, monkeypatch) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)

@@ -1,15 +1,11 @@
-"""Copy as Python: the lines show what the page shows."""
-
-from collections.abc import Callable
+"""Copy as Python: the lines show the view of the link, which has the numbers of the page."""
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.lessons.checks import Quantities
-from attnviz.ui import quantities
 from attnviz.ui.python_code import python_code
 from attnviz.views.page_view import PageView
-from attnviz.views.pages import PAGES
+from attnviz.views.pages import PAGES, read_state, view_of
 from tests.support.app import open_page
 
 LINKS: dict[str, dict[str, str]] = {
@@ -25,18 +21,14 @@ LINKS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_lines_show_what_the_page_shows(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    published: list[Callable[[], Quantities]] = []
-    monkeypatch.setattr(quantities, "publish", lambda compute, _query="": published.append(compute))
-    app = open_page(page, **LINKS[page], present="0")
-    assert not app.exception
-    code = python_code(page, tuple(LINKS[page].items()))
-    program, _, last = code.rpartition("\n")
+def test_the_lines_give_the_view_of_the_link(page: str) -> None:
+    link = tuple(LINKS[page].items())
+    program, _, last = python_code(page, link).rpartition("\n")
     names: dict[str, object] = {}
     exec(program, names)
     view = eval(last, names)
     assert isinstance(view, PageView)
-    assert view.quantities == pytest.approx(dict(published[-1]()) if published else {}, abs=1e-6)
+    assert view.quantities == view_of(page, read_state(page, link)).quantities
 
 
 def test_the_lines_are_behind_a_button_on_these_pages_alone() -> None:

@@ -198,7 +198,7 @@ def test_a_link_opens_a_head_of_the_translator() -> None:
     assert not errors(app)
 
 
-def test_what_the_translator_cannot_read_or_show_is_refused_and_the_last_good_stays() -> None:
+def test_what_the_translator_cannot_read_or_show_is_refused() -> None:
     app = page(attention="Translator")
     good = compute_steps(TranslatorExample("the cat sleeps ."))
     app.text_input(key="english").set_value("the cat sleeps .").run()

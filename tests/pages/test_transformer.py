@@ -70,7 +70,7 @@ def test_an_unknown_word_is_named_and_the_example_stays() -> None:
     assert "la petite voiture rouge" in re.sub("<[^>]*>", "", french(app))
 
 
-def test_an_earlier_translation_says_whose_it_is_while_the_typed_sentence_cannot_be_read() -> None:
+def test_an_earlier_translation_says_which_sentence_it_is_of() -> None:
     app = page()
     assert "This is the translation of" not in contents(app)
     app.text_input(key="english").set_value("the zebra sees the gnu .").run()
@@ -80,14 +80,14 @@ def test_an_earlier_translation_says_whose_it_is_while_the_typed_sentence_cannot
     assert "attnviz-old" not in french(healthy(app))
 
 
-def test_the_caption_of_each_use_says_where_queries_keys_and_values_come_from() -> None:
+def test_the_caption_of_each_use_says_where_its_vectors_come_from() -> None:
     said = contents(page())
     assert "Queries come from the decoder, keys and values from the encoder." in said
     assert "Queries, keys and values come from the encoder." in said
     assert "In the framed row “petite” goes in, and “voiture” comes out." in said
 
 
-def test_both_translations_are_compared_with_the_right_one_before_attention() -> None:
+def test_both_translations_are_compared_with_the_right_one() -> None:
     app = healthy(page(tab="Before attention"), charts=3)
     found = [load(variant).translate(EXAMPLES[0]) for variant in COMPARED]
     assert [[word for word, _ in one] for one in words(app)] == [[step.word for step in one.steps] for one in found]
@@ -140,7 +140,7 @@ def test_a_sentence_opens_where_the_order_of_words_differs() -> None:
     assert "word" not in app.query_params
 
 
-def test_the_word_that_is_chosen_stays_with_another_translator_and_not_with_another_sentence() -> None:
+def test_the_chosen_word_stays_until_another_sentence_is_typed() -> None:
     app = page(word="6")
     assert "<mark>belle</mark>" in french(healthy(app))
     app.selectbox(key="similarity").select("Additive").run()
@@ -297,7 +297,7 @@ def test_another_translator_is_as_it_was_trained_too() -> None:
     )
 
 
-def test_a_refused_sentence_leaves_the_last_good_one_to_the_translator_that_is_chosen() -> None:
+def test_a_refused_sentence_leaves_the_last_good_one_to_each_translator() -> None:
     app = page(tab="In symbols", **{"symbols-of": "Encoder–decoder attention"})
     app.text_input(key="english").set_value("the zebra sleeps .").run()
     app.selectbox(key="similarity").select("Additive").run()

@@ -191,7 +191,7 @@ def test_hosts_must_be_named(options: dict[str, object]) -> None:
 
 
 @pytest.mark.usefixtures("isolated")
-def test_a_hosted_instance_has_names_smaller_uploads_and_only_listed_models(
+def test_a_hosted_instance_has_smaller_uploads_and_only_listed_models(
     options: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (settings.upload_bytes(), allowed_models()) == (64 << 20, None)

@@ -34,7 +34,7 @@ def test_every_import_of_a_module_is_served(client: TestClient) -> None:
             assert f"{path.rpartition('/')[0]}/{name}" in modules
 
 
-def test_the_head_loads_the_script_of_charts_and_preloads_modules_of_streamlit() -> None:
+def test_the_head_loads_the_charts_and_preloads_modules_of_streamlit() -> None:
     elements = scripts.early_elements()
     navigation, plotly = re.findall(r'src="(.*?)"', elements)
     assert navigation in scripts.files()

@@ -103,7 +103,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("data", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_may_be_names_or_numbers_is_refused_with_both_ways_to_write_it(data: bytes, sentence: str) -> None:
+def test_what_may_be_names_or_numbers_is_refused_with_both_ways(data: bytes, sentence: str) -> None:
     for name, content in (("a.csv", data), ("a.tsv", data.replace(b",", b"\t"))):
         with pytest.raises(ValueError, match=sentence):
             read_file(name, content)

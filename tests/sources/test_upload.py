@@ -85,7 +85,7 @@ def test_matrices_are_cut_into_the_heads_asked_for():
 
 
 @pytest.mark.parametrize("rotary", ["half split", "interleaved"])
-def test_rotary_positions_turn_queries_and_keys_of_each_head_and_not_values(rotary):
+def test_rotary_positions_turn_queries_and_keys_and_not_values(rotary):
     query, key = normal(3, 8), normal(5, 8)
     for arrays in ({"q": query, "k": key}, key):
         [plain] = from_arrays(arrays, heads=2)
@@ -232,7 +232,7 @@ def test_torch_tensors_are_as_welcome_as_numpy_arrays():
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "float16", ">f2", "bool"])
 @pytest.mark.parametrize("role", ["vectors", "weights"])
-def test_numbers_of_at_most_two_bytes_are_held_as_they_came_until_a_head_is_computed(kind, role):
+def test_numbers_of_two_bytes_are_held_as_they_are(kind, role):
     array = RANDOM.integers(0, 2, (3, 2, 5, 5)).astype(kind)
     held = from_arrays({role: array}, heads=1)
     wide = from_arrays({role: array.astype(np.float32)}, heads=1)

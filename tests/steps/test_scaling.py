@@ -24,7 +24,7 @@ def test_the_variance_of_dot_products_is_d_and_of_scaled_ones_1(found: Scaling) 
         assert 4 * error / d < 0.25
 
 
-def test_without_scaling_the_softmax_peaks_and_its_gradient_vanishes_and_with_it_neither(found: Scaling) -> None:
+def test_scaling_keeps_the_softmax_from_peaks_and_lost_gradients(found: Scaling) -> None:
     greatest, gradient = found.greatest.tolist(), found.gradient.tolist()
     assert greatest[0] == sorted(greatest[0])
     assert greatest[0][-1] > 0.9

@@ -124,7 +124,7 @@ def test_a_head_of_the_translator_is_written_out_as_it_ran(similarity: str, use:
             agrees_with_mechanism(found)
 
 
-def test_the_rows_of_the_decoder_are_named_by_what_goes_in_and_what_comes_out() -> None:
+def test_rows_of_the_decoder_are_named_by_the_words_in_and_out() -> None:
     translation = load().translate(EXAMPLES[0])
     for use in ("decoder", "cross"):
         rows = compute_steps(TranslatorExample(use=use)).inputs.query_tokens
@@ -177,7 +177,7 @@ def test_one_word_is_enough_for_the_translator() -> None:
         ({"head": -1}, "The translator has 4 heads, counted from 0; head -1 was asked for"),
     ],
 )
-def test_a_head_that_is_not_there_or_cannot_be_written_out_is_refused_in_words(example: dict, said: str) -> None:
+def test_a_head_that_cannot_be_written_out_is_refused_in_words(example: dict, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         compute_steps(TranslatorExample(**example))
 
@@ -187,7 +187,7 @@ def test_a_self_attention_of_the_additive_translator_is_written_out() -> None:
 
 
 @pytest.mark.parametrize("score", [Cosine(), ScaledDot(scale=0.5)], ids=repr)
-def test_another_kind_of_example_is_a_class_and_a_score_that_has_no_steps_is_refused(score: Score) -> None:
+def test_another_kind_of_example_is_a_class_with_a_score_that_has_steps(score: Score) -> None:
     class Two(StepsExample):
         def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
             one = computation.add_input("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
@@ -332,7 +332,7 @@ def test_what_each_head_adds_comes_to_the_product_with_the_output_matrix(asked: 
     torch.testing.assert_close(found["total"].values, found["multihead"].values)
 
 
-def test_a_part_of_a_head_is_made_from_its_output_and_its_own_rows_of_the_output_matrix() -> None:
+def test_the_part_of_a_head_has_its_own_rows_of_the_output_matrix() -> None:
     found = compute_steps(SentenceExample(heads=2, d_k=3)).matrices
     assert [(one.matrix, one.rows, one.columns) for one in found["part1"].operands(2, 1)] == [
         ("output1", range(2, 3), range(3)),
@@ -351,7 +351,7 @@ def test_what_is_invented_says_so_beside_its_numbers() -> None:
         assert "means nothing" in given_numbers[0].about
 
 
-def test_what_is_shown_of_a_head_holds_every_source_but_those_of_the_other_heads() -> None:
+def test_a_head_is_shown_with_all_sources_but_those_of_other_heads() -> None:
     found = compute_steps(SentenceExample(heads=3))
     for head in range(3):
         shown = found.for_head(head)

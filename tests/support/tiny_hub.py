@@ -3,6 +3,14 @@
 import hashlib
 import http.server
 import json
+import threading
+from contextlib import contextmanager
+
+import huggingface_hub
+import pytest
+from huggingface_hub import constants
+
+from attnviz.models.hub import Hub
 
 
 class Played(http.server.BaseHTTPRequestHandler):
@@ -60,3 +68,20 @@ class Played(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+
+@contextmanager
+def played_hub(repos, folder):
+    """A hub on this computer with these repositories, each its files by name; what it has is kept in a folder."""
+    Played.repos, Played.refused, Played.asked = repos, {}, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", False)
+        for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            patch.delenv(name, raising=False)
+        huggingface_hub.utils.close_session()
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Played)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield Hub(f"http://127.0.0.1:{server.server_port}", folder)
+        server.shutdown()
+        server.server_close()
+        huggingface_hub.utils.close_session()

@@ -171,7 +171,7 @@ def test_without_names_numbers_are_positions_in_the_text(llama, run, queries, ke
     assert not missing
 
 
-def test_a_cache_that_was_filled_outside_has_numbers_and_is_known_from_then_on(llama):
+def test_a_cache_filled_outside_has_numbers_and_is_known_from_then_on(llama):
     cache = hf.DynamicCache()
     llama(ids(3, 4, 5), past_key_values=cache)
     layer, missing = last_layer(llama, lambda model: model(ids(6), past_key_values=cache))
@@ -213,7 +213,7 @@ def test_keys_that_are_equal_though_their_tokens_are_not_have_numbers():
     assert missing == (f"3 of the 4 keys of layer 0 {SENTENCE}",)
 
 
-def test_tokens_that_are_equal_in_a_model_without_positions_keep_their_places():
+def test_equal_tokens_in_a_model_without_positions_keep_their_places():
     model = made(hf.T5ForConditionalGeneration, hf.T5Config(**T5 | {"num_layers": 1}))
 
     def run(model):

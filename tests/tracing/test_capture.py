@@ -390,7 +390,7 @@ def test_half_precision_is_shown_in_full():
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_rule_that_nothing_tells_of_is_found_also_where_every_weight_is_small(kind, monkeypatch):
+def test_a_hidden_rule_is_found_also_where_every_weight_is_small(kind, monkeypatch):
     def eager_with_more(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **more):
         scores = query @ key.mT * query.shape[-1] ** -0.5 + attention_mask
         weights = (scores + 2.0 * (torch.arange(key.shape[2]) % 2 == 0)).to(value.dtype).softmax(-1)
@@ -464,7 +464,7 @@ def test_a_model_of_which_a_part_is_frozen_is_left_as_it_was_found():
     assert not model.encoder.layer[0].training
 
 
-def test_a_model_whose_parts_attend_each_in_its_own_way_is_left_as_it_was_found():
+def test_a_model_of_parts_that_attend_otherwise_is_left_as_it_was():
     small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
     text = small | {"vocab_size": 60, "bos_token_id": 0, "eos_token_id": 0}
     model = hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=small | {"image_size": 32, "patch_size": 16}))

@@ -47,7 +47,7 @@ def odd(monkeypatch):
 
 
 @pytest.mark.parametrize("example", [0, 1])
-def test_attention_that_is_not_understood_is_shown_by_the_models_own_weights(odd, example):
+def test_attention_that_is_not_understood_has_the_models_own_weights(odd, example):
     model = BERT.model()
     ends = []
     model.encoder.register_forward_hook(lambda module, given, result: ends.append(result[0]))
@@ -74,7 +74,7 @@ def test_attention_that_cannot_be_checked_says_so(monkeypatch):
     assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.UNVERIFIED}
 
 
-def test_what_the_model_scales_by_a_number_of_its_own_is_caught_by_the_check(monkeypatch):
+def test_a_scale_that_no_argument_tells_is_caught_by_the_check(monkeypatch):
     """The argument says one thing, the model's function does another."""
     usual = modeling_bert.eager_attention_forward
 
@@ -153,7 +153,7 @@ def test_a_model_without_attention_is_refused_in_words(config, sizes):
         ("BigBirdConfig", {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks": 1}),
     ],
 )
-def test_weights_for_pieces_of_the_text_are_not_shown_as_if_they_were_for_all_of_it(config, more):
+def test_weights_for_pieces_of_the_text_are_not_shown_as_for_all_of_it(config, more):
     given = {name: torch.cat([tensor] * 2, dim=1) for name, tensor in text().items()}
     layers = capture(Architecture("", config, SMALL | more).model(), given)
     assert not layers

@@ -86,7 +86,7 @@ def test_a_bias_of_attnviz_comes_back_as_itself(bias):
     assert layer.fidelity is Fidelity.VERIFIED
 
 
-def test_a_function_of_ones_own_is_recognized_or_computed_where_it_is_needed():
+def test_a_mask_function_is_recognized_or_computed_where_it_is_needed():
     assert captured(block_mask=block_mask(lambda b, h, q, k: q >= k)).mechanism.mask == Causal()
     parts = torch.tensor([0, 0, 1, 1, 2, 0, 2, 1, 1])
     layer = captured(block_mask=block_mask(lambda b, h, q, k: parts[q] == parts[k]))

@@ -105,7 +105,7 @@ def test_attention_of_a_model_is_its_own_again_afterwards():
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
-def test_generate_with_a_cache_has_the_tokens_and_positions_of_the_whole_text(implementation, cache):
+def test_generate_with_a_cache_has_the_positions_of_the_whole_text(implementation, cache):
     model, ids = llama(attn_implementation=implementation).eval(), text()["input_ids"][:1, :6]
     options = {"do_sample": False, "max_new_tokens": 5, "cache_implementation": cache, "eos_token_id": -1}
     if cache == "dynamic":

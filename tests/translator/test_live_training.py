@@ -188,7 +188,7 @@ def test_the_shipped_history_is_the_log() -> None:
 # Teacher forcing.
 
 
-def test_teacher_forcing_with_the_right_words_gives_what_a_right_translation_gives() -> None:
+def test_teacher_forcing_with_the_right_words_is_the_right_translation() -> None:
     shown = translator.load()
     made = shown.translate(TEXT)
     forced = shown.teacher_forced(made.english, made.french)

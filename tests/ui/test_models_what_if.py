@@ -58,15 +58,16 @@ def gemma2():
 @pytest.fixture
 def folder(tmp_path):
     """A function that gives the folder of a tiny model."""
-    model_cache.shared_cache.cache_clear()
 
     def saved(make):
+        model_cache.shared_cache.cache_clear()
         model = reads(make)
         model.model.save_pretrained(tmp_path)
         model.tokenizer.save_pretrained(tmp_path)
         return str(tmp_path)
 
-    return saved
+    yield saved
+    model_cache.shared_cache.cache_clear()
 
 
 def cells(chart):
@@ -190,7 +191,6 @@ def test_the_caption_names_biases_in_the_order_in_which_they_act(folder):
     capped += "A query sees a key if the key is not after it."
     assert f"{capped} Weights: Softmax." in captions
     assert f"{capped} Weights: Softmax with temperature 2." in captions
-    model_cache.shared_cache.cache_clear()
 
 
 def test_what_is_changed_is_said_beside_what_comes_of_it():
@@ -253,7 +253,6 @@ def test_the_next_token_with_and_without(drawn, folder):
     bits = float((p * (p / q).log2()).sum())
     assert bits > 1e-3
     assert f"KL(as trained ‖ changed) is {number(bits)} bits." in contents(app)
-    model_cache.shared_cache.cache_clear()
 
 
 def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
@@ -262,7 +261,6 @@ def test_a_model_that_hands_over_no_queries_is_told_in_a_sentence(folder):
     assert re.search(
         r"Nothing can be changed in .*the score, the mask and the normalizer cannot be changed", contents(app)
     )
-    model_cache.shared_cache.cache_clear()
 
 
 def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
@@ -270,7 +268,6 @@ def test_a_model_without_an_output_shows_maps_alone(drawn, folder):
     assert "gives neither a next token, nor labels, nor a vector of a sentence" in contents(app)
     assert "if-next" not in drawn
     assert np.isnan(cells(drawn["if-after"])[0, 1:]).all()
-    model_cache.shared_cache.cache_clear()
 
 
 def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
@@ -312,7 +309,6 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(drawn, folder
     assert f"{written[-20:]}” by itself, without the change. What may come next?" in contents(ok(app))
     names = list(drawn["if-moved"].figure.layout.yaxis.ticktext)
     assert names == ["encoder 0", "encoder 1", "decoder 0", "decoder 0 cross", "decoder 1", "decoder 1 cross"]
-    model_cache.shared_cache.cache_clear()
 
 
 def classifier(kind="BertForSequenceClassification", labels=("<b>good</b>", "bad"), **more):
@@ -336,27 +332,22 @@ def test_a_classifiers_labels_are_compared(drawn, folder):
         np.testing.assert_allclose(bars.y, logits.softmax(-1)[order], atol=1e-5)
     assert "The likeliest label" in contents(app)
     assert "**The likeliest labels**" in contents(app)
-    model_cache.shared_cache.cache_clear()
 
 
 def test_a_score_and_labels_of_tokens_are_compared_in_a_sentence(drawn, folder):
     app = ok(page(model=folder(partial(classifier, labels=("score",))), text=TEXT, **{"if-mask": "Causal"}))
     assert re.search(r"The model’s score is −?\d+\.\d{3}; with the change it is −?\d+\.\d{3}\.", contents(app))
-    model_cache.shared_cache.cache_clear()
     app = ok(page(model=folder(partial(classifier, "BertForTokenClassification")), text=TEXT, **{"if-mask": "Causal"}))
     assert re.search(r"get other likeliest labels|gets another likeliest label|Each token keeps its", contents(app))
     assert "if-next" not in drawn
-    model_cache.shared_cache.cache_clear()
 
 
-def test_a_model_that_sees_says_nothing_of_sentences(tmp_path):
-    model_cache.shared_cache.cache_clear()
+def test_a_model_that_sees_says_nothing_of_sentences(isolated, tmp_path):
     config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
     hf.ViTModel(config).save_pretrained(tmp_path)
     app = ok(page(model=str(tmp_path), **{"if-mask": "Causal"}))
     assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in contents(app)
     assert "of a sentence" not in contents(app)
-    model_cache.shared_cache.cache_clear()
 
 
 def test_the_result_stands_above_the_widgets_of_ones_own(drawn):
@@ -391,7 +382,6 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
     app.text_input(key="another").input(folder(llama)).run()
     ok(app)
     assert "Nothing is changed." in contents(app)
-    model_cache.shared_cache.cache_clear()
 
 
 # The sentences

@@ -62,7 +62,7 @@ def test_rows_are_named_by_what_goes_in_and_comes_out() -> None:
     assert use_maps(translation, "cross").keys == ("I", "dance", ".")
 
 
-def test_a_decoder_that_sees_the_future_waits_for_words_and_an_ablated_head_for_nothing() -> None:
+def test_words_to_come_with_a_full_mask_and_with_an_ablated_head() -> None:
     seeing = load().translate(NEGATED, [Intervention(mask=Full(), ablated=((4, 2),), layers=USE_LAYERS["decoder"])])
     shown = use_maps(seeing, "decoder", 3)
     assert not np.isnan(shown.weights[0, :4, :4]).any()
@@ -213,7 +213,7 @@ def script() -> None:
     st.text(str(controls.choose_heads(st.session_state.get("variant", "scaled dot"))["cross_head"]))
 
 
-def test_a_head_that_nobody_chose_follows_the_translator_and_one_that_was_chosen_stays() -> None:
+def test_a_head_follows_the_translator_until_one_is_chosen() -> None:
     app = AppTest.from_function(script).run()
     best = {variant: str(first_head("cross", load(variant))) for variant in VARIANTS}
     assert app.text[0].value == best["scaled dot"]

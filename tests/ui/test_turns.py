@@ -26,7 +26,7 @@ def free(monkeypatch) -> list[int]:
     assert scheduling._heavy.is_unused
 
 
-def test_a_model_that_was_dropped_from_memory_is_loaded_again_as_heavy_work(saved, free) -> None:
+def test_a_model_dropped_from_memory_is_loaded_again_as_heavy_work(saved, free) -> None:
     source = Model(TEXT, str(saved / "bert"))
     for _ in range(2):
         model_cache.shared_cache.cache_clear()

@@ -95,7 +95,7 @@ def test_only_the_teacher_of_this_class_reads_what_is_hers(live, classes, path) 
         assert (answer.status_code, answer.text) == (403, "Only who has started the class may do this.")
 
 
-def test_a_second_teacher_does_not_command_the_first_class_but_a_second_tab_does(live, classes, teaching) -> None:
+def test_a_second_tab_commands_the_class_and_a_second_teacher_does_not(live, classes, teaching) -> None:
     second = browser(classes.start())
     for path in OF_TEACHER:
         assert second.post(class_address(live.code, path), json={}).status_code == 403

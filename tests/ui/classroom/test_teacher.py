@@ -54,7 +54,7 @@ def test_a_page_is_shown_when_the_class_cannot_be_written(problem: Exception, te
     assert "What does each token look at" in contents(healthy(open_page("explore")))
 
 
-def test_a_run_that_the_browser_has_ended_publishes_nothing_and_a_page_that_ends_early_does(
+def test_a_page_that_ends_early_is_published_and_an_ended_run_is_not(
     monkeypatch: pytest.MonkeyPatch, teach: Callable[[Live], Live]
 ) -> None:
     for ending, published in ((page_runs.StopException, 0), (page_runs.PageEnd, 1)):
