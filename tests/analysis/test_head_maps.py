@@ -116,11 +116,6 @@ def test_maps_are_taken_together_one_after_the_other():
     same(aggregate_maps(iter(maps[:1]), Aggregate.MEAN), maps[0])
 
 
-def test_the_maximum_of_heads_is_a_weight_and_the_mean_adds_up_to_1(inputs):
-    same(head_map(inputs, Mechanism(), Aggregate.MAXIMUM), Mechanism()(inputs).weights.amax(0))
-    same(head_map(inputs, Mechanism(), Aggregate.MEAN).sum(-1), [1] * inputs.queries)
-
-
 def test_strongest_are_the_greatest_first_and_of_equal_ones_the_earlier():
     weights = torch.tensor([0.1, NAN, 0.3, 0.0, 0.3, 0.2, NAN, 0.1])
     assert [key for key, _ in strongest_keys(weights)] == [2, 4, 5, 0, 7]

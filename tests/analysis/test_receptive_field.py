@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.analysis.receptive_field import field_sizes, layers_needed
-from attnviz.masks import MASKS, Band, Causal, Chunked, Full, Padding, SlidingWindow
+from attnviz.masks import MASKS, Causal, Full, Padding, SlidingWindow
 
 
 def grid(mask, n):
@@ -87,12 +87,6 @@ def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layer
         assert each[layer - 1].tolist() == [min(query + 1, field) for query in range(n)]
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_a_band_grows_on_both_sides(width):
-    each = field_sizes(layers_needed(grid(Band(width), 31), 4), 4).each
-    assert each[:, 15].tolist() == [min(2 * width * layer + 1, 31) for layer in range(1, 5)]
-
-
 def test_what_two_layers_reach_is_what_attention_twice_depends_on():
     """The inputs that the output of two layers with a residual stream has a gradient for."""
     allowed = grid(SlidingWindow(3) & ~Padding(1), 7)
@@ -104,26 +98,6 @@ def test_what_two_layers_reach_is_what_attention_twice_depends_on():
 
     depends = torch.autograd.functional.jacobian(lambda x: layer(layer(x)), x) != 0
     assert torch.equal(depends, layers_needed(allowed, 2) > 0)
-
-
-def test_a_position_keeps_itself_where_the_mask_does_not_allow_it():
-    assert layers_needed(torch.zeros(3, 3, dtype=torch.bool), 9).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
-
-
-def test_chunks_never_see_each_other_however_deep():
-    assert torch.equal(layers_needed(grid(Chunked(3), 9), 50) > 0, grid(Chunked(3), 9))
-
-
-def test_a_full_or_causal_mask_reaches_all_in_one_layer():
-    assert torch.equal(layers_needed(grid(Full(), 6), 3), torch.ones(6, 6, dtype=torch.int32))
-    assert torch.equal(layers_needed(grid(Causal(), 6), 3), torch.ones(6, 6, dtype=torch.int32).tril())
-
-
-def test_fewer_layers_are_the_same_cut_short():
-    allowed = grid(SlidingWindow(2), 20)
-    deep = layers_needed(allowed, 12)
-    for layers in (1, 2, 7):
-        assert torch.equal(layers_needed(allowed, layers), torch.where(deep <= layers, deep, 0))
 
 
 def test_seen_says_who_sees_most_the_middle_and_least():

@@ -18,8 +18,6 @@ from attnviz.lookup.dictionary import (
     lookup_gradient,
     lookup_mechanism,
 )
-from attnviz.mechanism import Mechanism
-from attnviz.normalizers import Softmax
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
@@ -73,40 +71,6 @@ def test_the_answer_is_the_output_of_the_mechanism_number_by_number(softness: st
     slowly = sum(weight * entry.value for weight, entry in zip(answer.weights, ANIMALS.entries, strict=True))
     assert answer.result == attention.output.item() == pytest.approx(slowly) == pytest.approx(sum(answer.products))
     assert sum(answer.weights) == pytest.approx(1)
-
-
-def test_similarity_as_written_on_the_page() -> None:
-    (x, y), entries = BETWEEN, ANIMALS.entries
-    dots = [x * entry.x + y * entry.y for entry in entries]
-    lengths = [math.hypot(x, y) * math.hypot(entry.x, entry.y) for entry in entries]
-    expected = {
-        Dot(): dots,
-        ScaledDot(): [dot / math.sqrt(2) for dot in dots],
-        Cosine(): [dot / length for dot, length in zip(dots, lengths, strict=True)],
-        General(W): [x * (0.2 * entry.x - 1.0 * entry.y) + y * (1.0 * entry.x + 0.2 * entry.y) for entry in entries],
-    }
-    for score, similarity in expected.items():
-        assert look_up(ANIMALS, BETWEEN, lookup_mechanism("T = 1", score)).similarities == pytest.approx(similarity)
-
-
-@pytest.mark.parametrize("score", SCORES, ids=lambda score: type(score).__name__)
-def test_hard_and_uniform_are_limits_of_the_temperature(score) -> None:
-    hard, uniform = (look_up(ANIMALS, BETWEEN, lookup_mechanism(softness, score)) for softness in ("hard", "uniform"))
-    for temperature, limit in ((1e-3, hard), (1e6, uniform)):
-        near = look_up(ANIMALS, BETWEEN, Mechanism(score=score, normalizer=Softmax(temperature)))
-        assert near.weights == pytest.approx(limit.weights, abs=1e-5)
-        assert near.result == pytest.approx(limit.result, abs=1e-4)
-    distances = [
-        max(
-            abs(one - other)
-            for one, other in zip(
-                look_up(ANIMALS, BETWEEN, lookup_mechanism(softness, score)).weights, hard.weights, strict=True
-            )
-        )
-        for softness in reversed(SOFTNESS)
-        if softness.startswith("T")
-    ]
-    assert distances == sorted(distances, reverse=True)  # softer and softer
 
 
 @given(rows=ROWS)

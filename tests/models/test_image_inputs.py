@@ -24,13 +24,6 @@ def test_patches_of_a_picture_are_named_by_row_and_column(loaded):
     torch.testing.assert_close(pixels[0], drawing(32, 32) * 2 - 1)
 
 
-def test_patches_in_windows_have_no_names_of_their_own(tmp_path):
-    small = {"embed_dim": 16, "depths": [1], "num_heads": [2], "window_size": 4}
-    hf.SwinModel(hf.SwinConfig(image_size=32, patch_size=2, **small)).save_pretrained(tmp_path)
-    (layer, *_) = inspect_folder(tmp_path).load().layers()
-    assert layer.inputs.query_tokens == tuple(map(str, range(256)))
-
-
 def test_a_model_that_would_see_a_picture_without_end(tmp_path):
     small = {"embed_dim": 16, "depths": [1], "num_heads": [2], "window_size": 4}
     hf.SwinModel(hf.SwinConfig(image_size=8_192, patch_size=64, **small)).save_pretrained(tmp_path)
@@ -77,13 +70,6 @@ def test_a_picture_stands_upright(loaded):
     pixels = loaded["vit"].encode(image=file.getvalue()).batch["pixel_values"][0, 0]
     assert (pixels[:, -4:] > 0.9).all()
     assert (pixels[:, :16] < -0.9).all()
-
-
-def test_tokens_of_a_detector_behind_the_patches_have_names(tmp_path):
-    config = hf.YolosConfig(image_size=[32, 32], patch_size=8, num_detection_tokens=5, **SMALL)
-    hf.YolosModel(config).save_pretrained(tmp_path)
-    (layer, *_) = inspect_folder(tmp_path).load().layers()
-    assert layer.inputs.query_tokens[16:] == ("3·3", *(f"[DETECTION {i}]" for i in range(5)))
 
 
 def long_text():

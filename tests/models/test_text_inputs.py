@@ -127,15 +127,6 @@ def test_what_cannot_be_read_is_refused_in_words(loaded, name, given, words):
         loaded[name].layers(**given)
 
 
-def test_a_model_without_attention(tmp_path):
-    config = hf.MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
-    hf.MambaForCausalLM(config).save_pretrained(tmp_path)
-    byte_level().save_pretrained(tmp_path)
-    given = inspect_folder(tmp_path, "mamba").load()
-    with pytest.raises((ValueError, NotImplementedError), match=r"mamba|Mamba"):
-        given.layers(TEXT)
-
-
 def test_a_forward_that_fails_is_said_in_words_and_not_kept(loaded, monkeypatch):
     given = loaded["bert"]
     with monkeypatch.context() as failing:

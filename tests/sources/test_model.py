@@ -1,6 +1,5 @@
 import importlib.util
 import os
-import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -107,24 +106,6 @@ def test_the_opening_shows_what_it_says():
     assert Model("Hi").opening.query is None
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", "There is no text yet. Type a word or a sentence."),
-        (" \n\t ", "There is no text yet. Type a word or a sentence."),
-        ("half \ud83d", "half a character (a lone surrogate)"),
-        ("\x01\x02\x7f", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
-        ("\u200b", "all-MiniLM-L6-v2 finds no token in this text. Type a word or a sentence."),
-        ("word " * 511, "This text has 513 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
-        ("word " * 5000, "This text has 5,002 tokens, and all-MiniLM-L6-v2 reads at most 512. Shorten the text."),
-    ],
-    ids=["empty", "blank", "half", "control", "zero width", "long", "longer"],
-)
-def test_what_cannot_be_read_is_refused_in_words(text, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-        Model(text).layers()
-
-
 # The weights
 
 
@@ -166,16 +147,6 @@ def test_the_text_not_asked_for_longest_is_forgotten_first(counted, monkeypatch)
     assert len(read) == 3
     model.layers("b")
     assert len(read) == 4
-
-
-def test_a_text_that_failed_is_not_kept(counted, monkeypatch):
-    model, read = counted
-    with monkeypatch.context() as failing:
-        failing.setattr(model.model.embeddings, "forward", lambda *_, **__: 1 / 0)
-        with pytest.raises(ValueError, match="“division by zero”"):
-            model.layers("a")
-    assert len(model.layers("a")) == 6
-    assert len(read) == 2
 
 
 def test_an_example_that_was_read_before_waits_for_no_forward_pass(counted):

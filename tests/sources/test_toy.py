@@ -67,13 +67,6 @@ def test_numbers_change_only_when_a_setting_changes():
         assert torch.equal(side_by_side(getattr(wide, name)), side_by_side(getattr(narrow, name)))
 
 
-def test_query_key_and_value_are_projected_each_in_its_own_way():
-    query, key, value = (inputs(TEXT).query, inputs(TEXT).key, inputs(TEXT).value)
-    assert not torch.equal(query, key)
-    assert not torch.equal(key, value)
-    assert not torch.equal(query, value)
-
-
 def test_order_changes_positions_alone():
     a, b, ab, ba = (side_by_side(inputs(text).value) for text in ("a a", "b b", "a b", "b a"))
     torch.testing.assert_close(ab, torch.stack([a[0], b[1]]))

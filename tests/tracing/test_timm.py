@@ -8,7 +8,6 @@ from attnviz.tracing import capture, capturing
 from tests.support.timm_models import import_timm
 
 SMALL = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "num_classes": 3}
-POOLED = {"class_token": False, "global_pool": "avg"}
 
 
 @pytest.fixture(scope="module")
@@ -59,22 +58,6 @@ def test_every_head_has_the_models_own_weights(make, example, options):
         assert (layer.kind, layer.fidelity) == ("self", Fidelity.VERIFIED)
         torch.testing.assert_close(layer.mechanism(layer.inputs).weights, weights[example], atol=1e-5, rtol=0)
         assert weights.amax(-1).mean() > 0.2
-
-
-def test_patches_are_named_by_their_places(make):
-    inputs = capture(make(), pictures())[0].inputs
-    assert inputs.query_tokens == ("[CLS]", *(f"{row}·{column}" for row in range(4) for column in range(4)))
-    assert inputs.special_keys == (0,)
-    inputs = capture(make(**POOLED), pictures())[0].inputs
-    assert inputs.key_tokens[:5] == ("0·0", "0·1", "0·2", "0·3", "1·0")
-
-
-def test_windows_are_not_named_by_places(timm):
-    sizes = {"img_size": 32, "patch_size": 2, "embed_dim": 16, "depths": (2, 2), "num_heads": (2, 4), "window_size": 4}
-    model = timm.create_model("swin_tiny_patch4_window7_224", **sizes).eval()
-    layers = capture(model, pictures())
-    assert len(layers) == 4
-    assert layers[0].inputs.query_tokens == tuple(map(str, range(256)))
 
 
 def test_an_unfused_model_is_shown(make):

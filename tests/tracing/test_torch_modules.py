@@ -245,12 +245,6 @@ def test_a_model_that_takes_a_mapping():
     assert len(capture(Taker(), batch={"x": states(B, L, E)}, example=2)) == 1
 
 
-def test_an_example_that_is_not_there():
-    module, x = attention(), states(L, B, E)
-    with pytest.raises(ValueError, match="There is no example 3: the batch holds 3, counted from 0"):
-        capture(module, x, x, x, example=3)
-
-
 @pytest.mark.parametrize("given", [("a text",), ([1, 2],), (), (None, 3)])
 def test_arguments_without_tensors_are_refused(given):
     with pytest.raises(ValueError, match=r"as tensors, and this is|holds no tensor"):
