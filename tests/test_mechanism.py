@@ -287,14 +287,6 @@ def test_gradients_of_query_key_and_value(as_installed, score, mask):
     assert torch.autograd.gradcheck(combine, doubles((4, 3, 4), (2, 3, 4), (2, 3, 2)))
 
 
-@pytest.mark.parametrize("bias", BIASES)
-def test_gradients_go_through_every_bias(as_installed, bias):
-    def combine(query, key, value):
-        return Mechanism(biases=(bias(),), mask=Causal())(example(query, key, value)).output
-
-    assert torch.autograd.gradcheck(combine, doubles((4, 3, 4), (2, 3, 4), (2, 3, 2)))
-
-
 def test_gradients_of_a_given_table_of_a_bias(as_installed):
     inputs = example(*(array.detach() for array in doubles((2, 5, 4), (2, 5, 4), (2, 5, 2))))
 

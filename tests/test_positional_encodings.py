@@ -60,20 +60,6 @@ def test_scores_depend_only_on_how_far_apart_they_are(convention, q, k, shift, p
     torch.testing.assert_close(scores[q, k], scores[q + shift, k + shift])
 
 
-@given(conventions, st.integers(1, 50), st.integers(1, 16))
-def test_lengths_are_kept_and_the_first_token_stays(convention, tokens, pairs):
-    vectors = torch.randn(3, tokens, 2 * pairs)
-    turned = rotated(vectors, convention)
-    torch.testing.assert_close(turned.norm(dim=-1), vectors.norm(dim=-1))
-    assert torch.equal(turned[:, 0], vectors[:, 0])
-    assert tokens == 1 or not torch.isclose(turned[:, 1:], vectors[:, 1:]).all()
-
-
-def test_one_convention_is_the_other_with_its_numbers_in_another_order():
-    vectors, order = torch.randn(2, 7, 8), [0, 4, 1, 5, 2, 6, 3, 7]
-    torch.testing.assert_close(rotated(vectors, "half split")[..., order], rotated(vectors[..., order], "interleaved"))
-
-
 def test_none_leaves_vectors_as_they_are():
     vectors = torch.randn(2, 3, 5)
     assert rotated(vectors, "none") is vectors

@@ -49,15 +49,6 @@ def test_chosen_heads_of_several_layers_together(random_inputs, how, of, special
     assert np.isnan(expected).any()
 
 
-def test_all_heads_of_one_layer_are_its_map_of_heads(random_inputs):
-    layers = stack(random_inputs, [Causal()] * 3)
-    both = [(1, 0), (1, 1)]
-    made = aggregate_heads(layers, both, Aggregate.MEAN)
-    assert torch.equal(
-        made.nan_to_num(9), head_map(layers[1].inputs, layers[1].mechanism, Aggregate.MEAN).nan_to_num(9)
-    )
-
-
 def test_heads_that_do_not_fit_together_are_refused_in_words(random_inputs):
     layers = stack(random_inputs)
     layers[1] = Layer(LayerId("decoder", 0, cross=True), Kind.CROSS, random_inputs(queries=4, keys=6), Mechanism())
@@ -87,12 +78,6 @@ def test_rollout_is_that_of_its_authors(random_inputs, mask, count):
     np.testing.assert_allclose(made.sum(-1), 1, atol=1e-6)
     for rows in ([4], [0, 5], slice(2, 4)):
         np.testing.assert_allclose(rollout(layers, rows), made[rows], atol=1e-6)
-
-
-def test_with_softmax_half_of_each_layer_is_the_residual(random_inputs):
-    layers = stack(random_inputs, [Full()])
-    mean = layers[0].mechanism(layers[0].inputs).weights.mean(0)
-    torch.testing.assert_close(rollout(layers), 0.5 * mean + 0.5 * torch.eye(6))
 
 
 def test_where_nothing_is_looked_at_the_token_keeps_itself(random_inputs):

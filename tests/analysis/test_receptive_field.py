@@ -11,11 +11,6 @@ from attnviz.analysis.receptive_field import field_sizes, layers_needed
 from attnviz.masks import MASKS, Causal, Full, Padding, SlidingWindow
 
 
-def grid(mask, n):
-    at = torch.tensor(0), torch.tensor(0), torch.arange(n)[:, None], torch.arange(n)
-    return mask.bind(n, n, 1)(*at).expand(n, n)
-
-
 def slow_reach(allowed, layers):
     """Breadth first from each query, along what it may look at."""
     n = len(allowed)
@@ -41,7 +36,7 @@ def test_reach_as_a_breadth_first_search_finds_it(n, layers, seed, share):
 
 @pytest.mark.parametrize("mask", [kind() for kind in MASKS], ids=repr)
 def test_every_mask_of_the_menu(mask):
-    allowed = grid(mask, 12)
+    allowed = mask.matrix(12, 12)
     assert layers_needed(allowed, 5).tolist() == slow_reach(allowed.tolist(), 5)
 
 
@@ -66,13 +61,13 @@ def test_a_sequence_of_masks_is_repeated_over_the_layers(n, layers, count, seed,
 
 
 def test_a_global_layer_after_five_local_ones_reaches_everything():
-    local, whole = grid(SlidingWindow(3), 40), grid(Causal(), 40)
+    local, whole = SlidingWindow(3).matrix(40, 40), Causal().matrix(40, 40)
     each = field_sizes(layers_needed([local] * 5 + [whole], 7), 7).each[:, -1]
     assert each.tolist() == [3, 5, 7, 9, 11, 40, 40]
 
 
 def test_masks_of_several_sizes_or_none_are_refused():
-    for masks, words in (([], "none"), ([grid(Full(), 3), grid(Full(), 4)], "3 × 3, 4 × 4")):
+    for masks, words in (([], "none"), ([Full().matrix(3, 3), Full().matrix(4, 4)], "3 × 3, 4 × 4")):
         with pytest.raises(ValueError, match=f"Give at least one mask, and masks of one size; it got {words}."):
             layers_needed(masks, 2)
 
@@ -81,7 +76,7 @@ def test_masks_of_several_sizes_or_none_are_refused():
 @pytest.mark.parametrize("layers", [1, 2, 5, 40])
 def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layers):
     n = 150  # more than one block
-    each = field_sizes(layers_needed(grid(SlidingWindow(size), n), layers), layers).each
+    each = field_sizes(layers_needed(SlidingWindow(size).matrix(n, n), layers), layers).each
     for layer in range(1, layers + 1):
         field = max(size - 1, 0) * layer + 1
         assert each[layer - 1].tolist() == [min(query + 1, field) for query in range(n)]
@@ -89,7 +84,7 @@ def test_a_sliding_window_grows_by_its_size_less_one_with_each_layer(size, layer
 
 def test_what_two_layers_reach_is_what_attention_twice_depends_on():
     """The inputs that the output of two layers with a residual stream has a gradient for."""
-    allowed = grid(SlidingWindow(3) & ~Padding(1), 7)
+    allowed = (SlidingWindow(3) & ~Padding(1)).matrix(7, 7)
     x = torch.randn(7, dtype=torch.float64, requires_grad=True)
 
     def layer(x):
@@ -101,7 +96,7 @@ def test_what_two_layers_reach_is_what_attention_twice_depends_on():
 
 
 def test_seen_says_who_sees_most_the_middle_and_least():
-    counted = field_sizes(layers_needed(grid(Causal(), 4), 2), 3)
+    counted = field_sizes(layers_needed(Causal().matrix(4, 4), 2), 3)
     assert counted.each.tolist() == [[1, 2, 3, 4]] * 3
     assert counted.most.tolist() == [4] * 3
     assert counted.median.tolist() == [2.5] * 3

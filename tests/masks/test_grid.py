@@ -12,6 +12,7 @@ from attnviz.masks import Causal, Shifted
 from attnviz.masks.grid import LINE, MOST_FILE_BYTES, Grid
 from attnviz.masks.mask import rule
 from attnviz.masks.parser import parse
+from tests.support.array_files import npy
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
@@ -132,12 +133,6 @@ def test_what_numpy_saves_is_read(matrix, delimiter):
         np.save(binary, saved)
         assert Grid.read(None, text.getvalue()) == Grid.from_array(array)
         assert Grid.read("mask.npy", binary.getvalue()) == Grid.read(None, binary.getvalue()) == Grid.from_array(array)
-
-
-def npy(array):
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def header(said):

@@ -24,7 +24,6 @@ from attnviz.models.intervention_run import (
     sentence_similarity,
 )
 from attnviz.models.interventions import Intervention
-from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, ScaledDot
@@ -192,20 +191,6 @@ def test_a_causal_mask_in_bert():
     assert {layer.kind for layer in result.layers} == {"causal"}
 
 
-def test_a_causal_mask_in_one_layer_of_bert_by_a_hook_on_its_scores(monkeypatch):
-    model, plain, n = encoder(), modeling_bert.eager_attention_forward, len(TEXT.split())
-    later = torch.full((n, n), -torch.inf).triu(1)[None, None]
-
-    def causal_second(module, query, key, value, mask, **more):
-        return plain(module, query, key, value, later if module is second else mask, **more)
-
-    result = run_with_interventions(model, [Intervention(Causal(), layers=(1,))], TEXT)
-    differ(result, model)
-    second = model.model.encoder.layer[1].attention.self
-    monkeypatch.setattr(modeling_bert, "eager_attention_forward", causal_second)
-    same(result, own(model))
-
-
 def test_a_sparse_mask_is_laid_over_the_mask_of_each_layer():
     """Of a causal model and a band, which allows later tokens, the window remains; heads of its own may be left out."""
     model = reads(llama)
@@ -243,18 +228,6 @@ def test_another_score_and_another_normalizer(monkeypatch):
     differ(result, model)
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", slow)
     same(result, own(model))
-
-
-def test_a_head_of_a_trained_model_as_its_output_has_it():
-    trained = minilm()
-    result = run_with_interventions(trained, [Intervention(ablated=((3, 1), (5, 11)))], TEXT)
-    cut = copy.copy(trained)
-    cut.model = copy.deepcopy(trained.model)
-    for layer, head in ((3, 1), (5, 11)):
-        cut.model.encoder.layer[layer].attention.output.dense.weight.data[:, head * 32 : head * 32 + 32] = 0
-    plain, expected = (one.output(one.encode(TEXT)) for one in (trained, cut))
-    torch.testing.assert_close(result.output, expected, atol=1e-5, rtol=0)
-    assert cosine(plain, expected) < 0.99
 
 
 # What it costs and leaves

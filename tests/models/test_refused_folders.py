@@ -141,9 +141,6 @@ def header(folder, text, follows=b""):
         (b"", b"", "header too small"),
         (b"\xff" * 8, b"{}", "header too large"),
         ("{}" + " " * (32 << 20), b"", "header too large"),
-        (struct.pack("<Q", 100), b"{}", "invalid header length"),
-        ("[" * 100_000, b"", "invalid JSON in header"),
-        ("[1]", b"", "invalid JSON in header"),
         ('{"a": {"dtype": "F32"}}', b"", "missing field `shape`"),
         (
             '{"a": {"dtype": "F32", "shape": [1000000000000], "data_offsets": [0, 4]}}',
@@ -151,14 +148,6 @@ def header(folder, text, follows=b""):
             "invalid shape",
         ),
         ('{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}', b"1234", "file not fully covered"),
-        ('{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}', b"1234", "invalid value: integer `-1`"),
-        ('{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}', b"12345", "file not fully covered"),
-        ('{"a": {"dtype": "F32", "shape": [1e999], "data_offsets": [0, 4]}}', b"1234", "number out of range"),
-        (
-            f'{{"a": {{"dtype": "F32", "shape": {[10**40] * 5_000}, "data_offsets": [0, 4]}}}}',
-            b"1234",
-            "invalid type: floating point",
-        ),
         (
             f'{{"a": {{"dtype": "F32", "shape": [{"9" * 4_000}, -{"9" * 4_000}], "data_offsets": [0, 4]}}}}',
             b"1234",

@@ -1,6 +1,5 @@
 """The Explore page without a browser: every control, and every bad input that a person or a link can bring."""
 
-import io
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
 from tests.support.app import contents, errors, healthy, open_page
+from tests.support.array_files import npy, npz
 
 WIDGETS = ("selectbox", "number_input", "text_input", "multiselect", "toggle")
 
@@ -38,18 +38,6 @@ def uploaded(name: str, content: bytes) -> AppTest:
     app = page(source="Upload")
     app.file_uploader[0].upload(name, content)
     return app.run()
-
-
-def npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=True)
-    return file.getvalue()
-
-
-def npz(**arrays: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
 
 
 def test_it_opens_on_the_example_with_all_its_labels() -> None:
@@ -133,20 +121,6 @@ def test_no_text() -> None:
 def test_strange_text_is_only_text(text: str) -> None:
     for source in ("Model", "Toy"):
         assert not with_charts(page(source=source, text=text)).error
-
-
-@pytest.mark.parametrize(("source", "tokens"), [("Model", "10,002"), ("Toy", "10,000")])
-def test_ten_thousand_words(source: str, tokens: str) -> None:
-    app = page(source=source)
-    with_charts(widget(app, "Text").set_value("word " * 10_000).run())
-    assert f"has {tokens} tokens" in errors(app)
-    assert "at most 512" in errors(app)
-
-
-def test_heads_that_do_not_divide() -> None:
-    app = page(source="Toy")
-    with_charts(widget(app, "Number of heads").set_value(5).run())
-    assert "width 64 cannot be cut into 5 equal heads. Choose one of 1, 2, 4, 8, 16, 32, 64." in errors(app)
 
 
 @pytest.mark.parametrize("file", SAMPLES, ids=lambda file: file.name)

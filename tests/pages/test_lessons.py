@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -27,33 +27,18 @@ from attnviz.sources import Model
 from attnviz.ui import quantities
 from attnviz.views.head_view import hide_thumbnail_rows
 from attnviz.views.pages import PAGES, read_state, view_of
+from tests.support.app import healthy, linked, open_link
 
-ROOT = Path(__file__).parents[2]
-ROUTER = str(ROOT / "attnviz" / "ui" / "router.py")
 SHIPPED = sorted(FOLDER.glob("*.toml"))
 IT, ANIMAL, STREET = 10, 2, 8
 
 
-def page(name: str = "explore", link: list[tuple[str, str]] | None = None) -> AppTest:
-    app = AppTest.from_file(ROUTER, default_timeout=60)
-    app.switch_page(f"../../pages/{name}.py")
-    for parameter, value in link or []:
-        app.query_params[parameter] = [*app.query_params.get(parameter, []), value]
-    return healthy(app.run())
-
-
-def healthy(app: AppTest) -> AppTest:
-    assert not app.exception
-    return app
+def page(name: str = "explore", link: Iterable[tuple[str, str]] = ()) -> AppTest:
+    return healthy(open_link(name, link))
 
 
 def html(app: AppTest) -> str:
     return unescape(" ".join(one.body for one in app.get("html")))
-
-
-def linked(app: AppTest, parameter: str) -> str:
-    value = app.query_params[parameter]
-    return value[-1] if isinstance(value, list) else value
 
 
 def weights(layer: int = 3, head: int = 1) -> torch.Tensor:
@@ -172,7 +157,7 @@ def test_a_right_answer_is_in_the_link_and_shows_why() -> None:
     app.number_input(key="number-01-dictionary-1").set_value(5.0).run()
     assert "attnviz-solved" in html(app)
     assert "5, the value of" in html(app)
-    assert linked(app, "right") == "1"
+    assert linked(app, "right") == ["1"]
     assert "lesson-step=2&right=1" in html(healthy(app))
 
 
@@ -191,7 +176,7 @@ def test_a_state_is_reached_by_changing_the_page() -> None:
     assert "Not there yet." in html(app)
     app.select_slider(key="softness").set_value("uniform").run()
     assert "you are there" in html(app)
-    assert linked(app, "right") == "3"
+    assert linked(app, "right") == ["3"]
 
 
 def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None:
@@ -200,7 +185,7 @@ def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None
     assert "Softmax shares it out" in html(app)
     assert app.query_params.get("right") is None
     app.pills(key="choice-08-causal-2").set_value("It goes to the keys that stay").run()
-    assert linked(healthy(app), "right") == "2"
+    assert linked(healthy(app), "right") == ["2"]
 
 
 def test_the_last_step_leads_to_a_result_that_the_link_has() -> None:
@@ -286,7 +271,7 @@ def test_a_presentation_is_the_same_page_and_there_is_a_way_back(name: str) -> N
 def test_a_presentation_lasts_on_other_pages_and_after_changes() -> None:
     app = page("explore", [("present", "1"), ("head", "Head 3")])
     app.selectbox(key="layer").select("encoder 5").run()
-    assert linked(app, "present") == "1"
+    assert linked(app, "present") == ["1"]
     app.switch_page("../../pages/lessons.py").run()
     assert healthy(app).button(key="present-switch").label == "Leave"
     links = lesson_links(app)
@@ -457,4 +442,4 @@ def test_a_step_of_a_lesson_is_not_the_step_of_a_training() -> None:
         "transformer", [("tab", "How attention forms"), ("step", "200"), ("lesson", read_lesson(SHIPPED[0]).name)]
     )
     assert not app.error
-    assert linked(app, "step") == "200"
+    assert linked(app, "step") == ["200"]

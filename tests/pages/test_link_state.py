@@ -1,25 +1,12 @@
 """What a page says of a link that asks for what it does not have."""
 
-from pathlib import Path
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
-ROUTER = str(Path(__file__).parents[2] / "attnviz" / "ui" / "router.py")
-
-
-def opened(page: str, **link: str | list[str]) -> AppTest:
-    app = AppTest.from_file(ROUTER, default_timeout=60)
-    app.switch_page(f"../../pages/{page}.py")
-    for name, value in link.items():
-        app.query_params[name.replace("_", "-")] = value
-    app.run()
-    assert not app.exception
-    return app
+from tests.support.app import healthy, open_page
 
 
 def test_values_that_a_page_does_not_have_are_named_once() -> None:
-    app = opened("explore", layer="encoder 77", head="Head 5", mask="Causal")
+    app = healthy(open_page("explore", layer="encoder 77", head="Head 5", mask="Causal"))
     (toast,) = app.toast
     assert "layer" in toast.value
     assert "encoder 77" in toast.value
@@ -28,7 +15,7 @@ def test_values_that_a_page_does_not_have_are_named_once() -> None:
 
 
 def test_text_of_a_link_is_text() -> None:
-    (toast,) = opened("explore", layer="**bold** <b>").toast
+    (toast,) = healthy(open_page("explore", layer="**bold** <b>")).toast
     assert "**bold**" not in toast.value
 
 
@@ -45,4 +32,4 @@ def test_text_of_a_link_is_text() -> None:
     ],
 )
 def test_values_that_a_page_has_or_begins_with_are_not(page: str, link: dict[str, str | list[str]]) -> None:
-    assert not opened(page, **link).toast
+    assert not healthy(open_page(page, **link)).toast

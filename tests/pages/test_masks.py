@@ -1,6 +1,5 @@
 """The Masks page without a browser: every tab, every mask, and every bad input that a person or a link can bring."""
 
-import io
 import re
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.masks import MASKS, Strided
 from attnviz.masks.parser import parse
 from tests.support.app import contents, healthy, open_page
+from tests.support.array_files import npz
 
 ROOT = Path(__file__).parents[2]
 TABS = ("Where it went", "Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Code", "Gallery")
@@ -157,9 +157,8 @@ def test_biases_of_one_side_leave_the_other_alone() -> None:
 def test_masks_of_more_keys_than_queries_are_compared_but_not_stacked() -> None:
     app = page(source="Upload")
     query, key = np.random.default_rng(0).normal(size=(2, 5, 8)), np.random.default_rng(1).normal(size=(2, 9, 8))
-    file = io.BytesIO()
-    np.savez(file, query=query, key=key, value=key)
-    app.file_uploader[0].upload("cross.npz", file.getvalue())
+    file = npz(query=query, key=key, value=key)
+    app.file_uploader[0].upload("cross.npz", file)
     app.run()
     assert "<b>10</b> removed" not in contents(with_charts(app))
     in_words(app, "b").set_value("causal(bottom_right)").run()
@@ -167,10 +166,9 @@ def test_masks_of_more_keys_than_queries_are_compared_but_not_stacked() -> None:
 
 
 def test_finished_weights_cannot_be_masked_anew() -> None:
-    file = io.BytesIO()
-    np.savez(file, weights=np.eye(4))
+    file = npz(weights=np.eye(4))
     app = page(source="Upload")
-    app.file_uploader[0].upload("weights.npz", file.getvalue())
+    app.file_uploader[0].upload("weights.npz", file)
     app.run()
     assert not app.exception
     assert not app.get("bidi_component")

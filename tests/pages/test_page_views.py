@@ -10,7 +10,7 @@ from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
 from attnviz.ui import quantities
 from attnviz.views.pages import read_state, step_view, view_of
-from tests.support.app import open_page
+from tests.support.app import open_link
 
 LINKS = [
     "explore",
@@ -45,10 +45,7 @@ LINKS = [
 def test_a_page_has_the_same_numbers(page: str, state: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     published: list[Callable[[], Quantities]] = []
     monkeypatch.setattr(quantities, "publish", lambda compute, _query="": published.append(compute))
-    link: dict[str, list[str]] = {}
-    for name, value in state:
-        link.setdefault(name, []).append(value)
-    app = open_page(page, **link)
+    app = open_link(page, state)
     assert not app.exception
     view = view_of(page, read_state(page, state))
     shown = published[-1]() if published else {}

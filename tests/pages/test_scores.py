@@ -1,6 +1,5 @@
 """The Scores page without a browser."""
 
-import io
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from attnviz.state.parts import title
 from attnviz.ui.scores.normalizers import families, short_summary, summary_sentence
 from attnviz.ui.scores.similarities import change_sentences
 from tests.support.app import open_page
+from tests.support.array_files import npz
 
 ROOT = Path(__file__).parents[2]
 
@@ -97,21 +97,10 @@ def test_the_row_follows_the_normalizers_parameters() -> None:
     assert [one.value for one in app.caption] != before
 
 
-def test_finished_weights_are_not_compared() -> None:
-    app = page(source="Upload")
-    file = io.BytesIO()
-    np.savez(file, weights=np.eye(4))
-    app.file_uploader[0].upload("weights.npz", file.getvalue())
-    app.run()
-    assert charts(app) == 0
-    assert "only weights" in app.info[0].value
-
-
 def test_a_similarity_that_does_not_fit_is_said_and_the_last_picture_stays() -> None:
     app = page(source="Upload")
-    file = io.BytesIO()
-    np.savez(file, query=np.ones((3, 4)), key=np.ones((5, 6)))
-    app.file_uploader[0].upload("widths.npz", file.getvalue())
+    file = npz(query=np.ones((3, 4)), key=np.ones((5, 6)))
+    app.file_uploader[0].upload("widths.npz", file)
     app.run()
     assert not app.exception
     assert app.error

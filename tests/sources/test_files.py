@@ -18,22 +18,11 @@ from safetensors.torch import save
 
 from attnviz.formatting import quoted
 from attnviz.sources.files import Limits, read_file
+from tests.support.array_files import npy, npz
 
 MATRIX = np.array([[1, 2.5, -3], [0.25, 5, 6]], dtype=np.float32)
 WORDS = ("the", "cat")
 HUGE = "x" * 100_000
-
-
-def npy(array, **options):
-    file = io.BytesIO()
-    np.save(file, array, **options)
-    return file.getvalue()
-
-
-def npz(**arrays):
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
 
 
 def header(shape, descr="<f4", order="False", version=1, body=b""):
@@ -225,23 +214,12 @@ BAD = {
     "beyond 64 bits": ("a.npy", header(f"({'9' * 60}, 2)", body=bytes(40)), "fewer numbers follow"),
     "beyond printing": ("a.npy", header(f"({'9' * 4000}, {'9' * 4000})"), "fewer numbers follow"),
     "truth as a size": ("a.npy", header("(True, 4)", body=bytes(16)), "header of “vectors” cannot be read"),
-    "falsehood as a size": ("a.npy", header("(2, False)", body=bytes(16)), "header of “vectors” cannot be read"),
-    "truth as a size in zip": (
-        "a.npz",
-        zipped([("x.npy", header("(1, True)", body=bytes(4)))]),
-        "header of “x” cannot",
-    ),
-    "a float as a size": ("a.npy", header("(2.0, 2)", body=bytes(16)), "header of “vectors” cannot be read"),
     "negative": ("a.npy", header("(-2, -2)", body=bytes(40)), "fewer numbers follow"),
     "cut off": ("a.npy", npy(MATRIX)[:-1], "fewer numbers follow"),
     "header cut off": ("a.npy", npy(MATRIX)[:40], "header of “vectors” cannot be read"),
     "magic alone": ("a.npy", b"\x93NUMPY", "cannot be read"),
-    "unknown version": ("a.npy", header("(1, 1)", version=9), "cannot be read"),
-    "long header": ("a.npy", header("(1, 1)" + " " * 60_000), "cannot be read"),
     "header is code": ("a.npy", header("__import__('os').getcwd()"), "cannot be read"),
     "deep header": ("a.npy", header("(" * 5000), "cannot be read"),
-    "not tuple": ("a.npy", header("3"), "cannot be read"),
-    "no such type": ("a.npy", header("(1, 1)", "<f99"), "cannot be read"),
     # npz
     "no members": ("a.npz", zipped([]), "holds no numbers"),
     "zip cut off": ("a.npz", npz(x=MATRIX)[:-30], "cannot be read"),

@@ -9,6 +9,7 @@ import pytest
 
 from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
+from tests.support.array_files import npz
 
 MATRIX = np.array([[0.25, -1.5, 3.0], [2.0, 0.5, 0.75]])
 WORDS = ["the", "cat"]
@@ -172,12 +173,6 @@ def weights_of(name: str, data: bytes, **options: object) -> tuple[object, ...]:
     np.testing.assert_allclose(layer.weights[0], WEIGHTS)
     assert layer.fidelity == "weights_only"
     return layer.kind, layer.inputs.query_tokens, layer.inputs.key_tokens
-
-
-def npz(**arrays: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,4 @@
 import importlib.util
-import io
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from attnviz.positional_encodings import rotated
 from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
 from attnviz.weights_only import FixedWeights
+from tests.support import array_files
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"
 RANDOM = np.random.default_rng(0)
@@ -23,9 +23,7 @@ def normal(*shape):
 
 
 def npz(**arrays):
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return File("a.npz", file.getvalue())
+    return File("a.npz", array_files.npz(**arrays))
 
 
 def test_no_file_asks_for_one():

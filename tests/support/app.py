@@ -1,5 +1,6 @@
 """A page of the app without a browser: opened by its link, and read as a person reads it."""
 
+from collections.abc import Iterable
 from html import unescape
 from pathlib import Path
 
@@ -17,6 +18,14 @@ def open_page(name: str = "explore", **link: object) -> AppTest:
         parameter = parameter if "." in parameter else parameter.replace("_", "-")
         app.query_params[parameter] = value if isinstance(value, list) else str(value)
     return app.run()
+
+
+def open_link(name: str, link: Iterable[tuple[str, str]]) -> AppTest:
+    """Runs a page once, as a link with these parameters and values opens it."""
+    values: dict[str, object] = {}
+    for parameter, value in link:
+        values[parameter] = [*values.get(parameter, []), value]  # type: ignore[misc]
+    return open_page(name, **values)
 
 
 def healthy(app: AppTest, charts: int = 0) -> AppTest:

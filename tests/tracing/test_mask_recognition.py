@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from transformers import masking_utils as rules
 
 from attnviz.biases import Distances
-from attnviz.masks import Band, Causal, Chunked, Full, Padding, PrefixLM, SlidingWindow
+from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, SlidingWindow
 from attnviz.tracing.lazy_mask import lazy_mask
 from attnviz.tracing.mask_recognition import recognize_mask
 from attnviz.tracing.mechanism_builder import _distance_table
@@ -15,10 +15,7 @@ from attnviz.tracing.mechanism_builder import _distance_table
 LENGTHS = st.integers(1, 12)
 
 
-def cells(mask, queries, keys):
-    zero = torch.tensor(0)
-    q, k = torch.arange(queries)[:, None], torch.arange(keys)
-    return mask.bind(queries, keys, 1)(zero, zero, q, k).expand(queries, keys)
+cells = Mask.matrix
 
 
 def recognized(allowed):

@@ -201,14 +201,6 @@ def test_a_transformer_has_attention_of_three_kinds(batch_first):
     assert layers[3].inputs.key_tokens == tuple("abcdef")
 
 
-def test_a_decoder_alone():
-    model, x, memory = transformer("decoder", batch_first=True), states(B, L, E), states(B, S, E)
-    layers = capture(model, x, memory, tgt_mask=causal(), tgt_is_causal=True)
-    assert [layer.name for layer in layers] == ["layer 0", "layer 0 cross", "layer 1", "layer 1 cross"]
-    for layer, weights in zip(layers, weights_inside(model, x, memory, tgt_mask=causal()), strict=True):
-        assert_same(layer, weights[0])
-
-
 # The model's own arguments
 
 
