@@ -3,8 +3,7 @@
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +23,13 @@ from tests.bench.clusters import on_cluster
 from tests.bench.measures import SHORT
 from tests.support import ray_tasks
 from tests.support.ray_cluster import ray_cluster
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     with ray_cluster(nodes=2) as cluster:
         yield cluster
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "a minute has passed"
 
 
 def same(left: list[torch.Tensor], right: list[torch.Tensor]) -> bool:

@@ -5,7 +5,6 @@ import json
 import os
 import resource
 import signal
-import time
 
 import pytest
 
@@ -14,6 +13,7 @@ from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.tokenizer_process import LAUNCHER, TokenizerProcess
 from tests.support.tiny_models import TEXT
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -42,14 +42,6 @@ def children():
     pid = LAUNCHER._program.pid
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         return set(map(int, file.read().split()))
-
-
-def wait_until(is_done):
-    for _ in range(200):
-        if is_done():
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def refused(model, text):
@@ -114,13 +106,13 @@ def test_the_process_ends_with_the_model(copied):
     given.layers(TEXT)
     del given
     gc.collect()
-    assert wait_until(lambda: len(children()) == len(before) - 1)
+    until(lambda: len(children()) == len(before) - 1)
 
 
 def test_a_process_that_was_ended_is_started_anew(copied):
     given, before = inspect_folder(copied()).load(), children()
     os.kill(max(before), signal.SIGKILL)
-    assert wait_until(lambda: children() != before)
+    until(lambda: children() != before)
     assert given.encode("the fox").source.tokens[1:-1] == ("the", "fox")
 
 

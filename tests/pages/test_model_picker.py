@@ -69,7 +69,9 @@ def test_there_is_one_error_and_it_is_about_what_was_named_last(saved) -> None:
         error = the_error(named(app, saved / name))
         assert words in error
         assert not [one for one in app.caption if "parameters" in one.value]
+        assert linked(app, "text") == [TEXT]
     assert "bert (BertModel)" in facts(ok(named(app, saved / "bert")))
+    assert app.text_area(key="text").value == TEXT
 
 
 def test_a_model_that_cannot_be_shown_is_not_among_those_of_this_session(saved) -> None:
@@ -97,14 +99,6 @@ def test_what_a_model_cannot_read_shows_no_other_model(saved) -> None:
     app = app.selectbox(key="model").select(MINILM).run()
     assert "The picture below is the example." in contents(app)
     assert "all-MiniLM-L6-v2" in facts(app)
-
-
-def test_a_text_is_kept_while_a_bad_name_shows_nothing(saved) -> None:
-    app = named(ok(page(model=saved / "gpt2", text=TEXT)), saved / "empty")
-    assert "no config.json" in the_error(app)
-    assert linked(app, "text") == [TEXT]
-    app = ok(named(app, saved / "bert"))
-    assert app.text_area(key="text").value == TEXT
 
 
 # Names

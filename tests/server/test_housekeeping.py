@@ -1,6 +1,5 @@
 """Memory is freed while no page runs."""
 
-import asyncio
 import gc
 import sys
 from contextlib import nullcontext
@@ -15,6 +14,7 @@ from attnviz.server import housekeeping, scheduling, streamlit_internals
 from attnviz.text import EXAMPLE
 from attnviz.turns import HEAVY_WORK
 from attnviz.ui import cache
+from tests.support.waiting import run_until
 
 
 @pytest.mark.parametrize(("run", "collections"), [(nullcontext, True), (scheduling.page_run, False)])
@@ -23,15 +23,8 @@ def test_garbage_is_collected_while_no_page_runs(run, collections, monkeypatch):
     serve(monkeypatch, lambda: purged.append(1), list)
     monkeypatch.setattr(gc, "collect", lambda: collected.append(1))
 
-    async def until_purged() -> None:
-        freeing = asyncio.create_task(housekeeping.free_memory(lambda: None))
-        while len(purged) < 3 and not freeing.done():
-            await asyncio.sleep(0.001)
-        freeing.cancel()
-        await asyncio.gather(freeing, return_exceptions=True)
-
     with run():
-        asyncio.run(until_purged())
+        run_until(housekeeping.free_memory(lambda: None), lambda: len(purged) >= 3)
     assert len(purged) >= 3
     assert bool(collected) == collections
 
@@ -59,15 +52,7 @@ def test_results_are_freed_once_the_last_session_has_ended(monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: None)
     monkeypatch.setattr(housekeeping, "free_results", lambda drop: freed.append(looked[-1]))
     monkeypatch.setattr(housekeeping, "return_memory", lambda: None)
-
-    async def until_freed() -> None:
-        freeing = asyncio.create_task(housekeeping.free_memory(lambda: None))
-        while len(looked) < 6 and not freeing.done():
-            await asyncio.sleep(0.001)
-        freeing.cancel()
-        await asyncio.gather(freeing, return_exceptions=True)
-
-    asyncio.run(until_freed())
+    run_until(housekeeping.free_memory(lambda: None), lambda: len(looked) >= 6)
     assert looked[:5] == [2, 1, 0, 0, 0]
     assert freed == [0]
 

@@ -1,10 +1,8 @@
 """Jobs are shared, bounded in number, take turns with page runs, and end when nobody looks."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from attnviz.server import jobs, scheduling
 from attnviz.server.jobs import Job, Jobs, OnResult
 from attnviz.server.scheduling import FairSlots, computation, page_run
 from attnviz.turns import HEAVY_WORK
+from tests.support.waiting import until
 
 session = threading.local()
 
@@ -53,12 +52,6 @@ def steps() -> Iterator[Steps]:
     steps = Steps()
     yield steps
     steps.finish()
-
-
-def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
 
 
 def test_a_job_has_a_first_result_and_then_the_whole(steps: Steps) -> None:

@@ -11,6 +11,7 @@ from attnviz.server.scheduling import FairSlots, _Request, computation, page_run
 from attnviz.sources import Toy
 from attnviz.turns import HEAVY_WORK
 from attnviz.ui.cache import VisitorResults
+from tests.support.waiting import until
 
 HEAVY = HEAVY_WORK + 1
 
@@ -43,8 +44,7 @@ def in_order(slots, sessions):
     with ThreadPoolExecutor(len(sessions)) as pool:
         for i, session in enumerate(sessions):
             pool.submit(wait, session)
-            while len(slots._waiting) <= i:
-                pass
+            until(lambda expected=i + 1: len(slots._waiting) == expected)
         slots.release("somebody")
     return order
 
@@ -106,17 +106,14 @@ def test_who_waits_is_told_the_place_and_who_leaves_frees_it():
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(in_line, "a", leave_when_told, lambda place: None)
-        while not slots._waiting:
-            pass
+        until(lambda: slots._waiting)
         second = pool.submit(in_line, "b", lambda: None, places.append)
-        while not places:
-            pass
+        until(lambda: places)
         assert places[0] == 2
         wanted.clear()
         with pytest.raises(Waiting):
             first.result(20)
-        while places[-1] != 1:
-            pass
+        until(lambda: places[-1] == 1)
         slots.release("somebody")
         second.result(20)
     assert slots.is_unused
@@ -197,8 +194,7 @@ def test_heavy_work_leaves_the_slots_of_runs_to_others():
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(heavy) for _ in range(2)]
         assert computing.wait(10)
-        while not scheduling._heavy._waiting:
-            pass
+        until(lambda: scheduling._heavy._waiting)
         with page_run(), computation(HEAVY_WORK):
             assert not any(run.done() for run in runs)
         done.set()

@@ -3,7 +3,6 @@
 import inspect
 import os
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from attnviz.analysis.ray_engine import connect
+from tests.support.waiting import until
 
 SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -36,10 +36,7 @@ def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[An
         for _ in range(nodes):
             cluster.add_node(num_cpus=1, **sizes, **ports())
     connect(cluster.address)
-    deadline = time.monotonic() + 180
-    while ray.cluster_resources().get("CPU") != nodes:  # which are known a little later
-        assert time.monotonic() < deadline, "A node of the cluster has not come."
-        time.sleep(0.05)
+    until(lambda: ray.cluster_resources().get("CPU") == nodes, 180)  # which are known a little later
     try:
         yield cluster
     finally:

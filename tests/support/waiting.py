@@ -1,0 +1,27 @@
+"""Waits for what another thread, process or task does."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Waits until a condition holds, and fails if it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{seconds} seconds have passed."
+        time.sleep(0.001)
+
+
+def run_until(endless: Coroutine[object, object, object], condition: Callable[[], object]) -> None:
+    """Runs what does not end by itself until a condition holds."""
+
+    async def run() -> None:
+        task = asyncio.create_task(endless)
+        async with asyncio.timeout(60):
+            while not condition() and not task.done():
+                await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
