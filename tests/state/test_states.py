@@ -1,9 +1,12 @@
 """States and links: what is written is read, and what is read from any text is a state."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnviz.biases import ALiBi
 from attnviz.masks import Causal, SlidingWindow, VerticalSlash
 from attnviz.models import minilm
 from attnviz.normalizers import NORMALIZERS
@@ -116,11 +119,12 @@ def test_every_link_parameter_belongs_to_one_field(kind: type[State]) -> None:
 
 
 def test_fields_are_resolved_in_order_and_refusals_are_sentences() -> None:
-    state = ExploreState.read(
-        [("source", "Toy"), ("text", "a b"), ("head", "Head 9"), ("mask", "Causal"), ("pinned", "7 · z")]
-    )
-    assert (state.source, state.head, state.mask, state.pinned) == (Toy("a b"), 0, Causal(), 1)
-    assert [sentence.split(" is not taken")[0] for sentence in state.refused] == ["head = “Head 9”", "pinned = “7 · z”"]
+    link = "source=Toy&text=a+b&head=Head+9&mask=Causal&biases=ALiBi&biases=Bias&pinned=7+·+z"
+    state = ExploreState.read(parse_qsl(link))
+    assert (state.source, state.head, state.mask) == (Toy("a b"), 0, Causal())
+    assert (state.biases, state.pinned) == ((ALiBi(),), 1)
+    refused = [sentence.split(" is not taken")[0] for sentence in state.refused]
+    assert refused == ["head = “Head 9”", "biases = “ALiBi, Bias”", "pinned = “7 · z”"]
     assert "Head 0" in state.refused[0]
 
 
