@@ -60,6 +60,16 @@ def is_fragment_run() -> bool:
     return bool(context and context.fragment_ids_this_run)
 
 
+def bound_keys() -> set[str]:
+    """Returns the keys of the widgets whose values are in the link, those of pages that are not open among them."""
+    context = run_context()
+    if context is None:
+        return set()
+    state = context.session_state._state
+    keys = state._key_id_mapper.id_key_mapping
+    return {keys[widget] for widget in state._query_param_bound_widget_ids if widget in keys}
+
+
 def linked_texts(key: str) -> list[str] | None:
     """Returns the values that the link had for a parameter when it was opened; None if it has none."""
     context = run_context()

@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import _
-from attnviz.server.streamlit_internals import run_context
+from attnviz.server.streamlit_internals import bound_keys, run_context
 from attnviz.state.fields import LinkReader
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
@@ -23,15 +23,14 @@ def follow_history(kept: Mapping[str, str]) -> None:
     """Takes the whole state from the link after Back, Forward or a link that opened in place; call it first in a run.
     A parameter in `kept` has its value there if the link does not have it.
 
-    Streamlit drops parameters of a new page that the page before has, too; and it gives widgets their values from the
-    link when they are drawn, where some values are needed earlier.
+    Streamlit drops parameters of a new page that the page before has, too; it gives widgets their values from the link
+    when they are drawn, where some values are needed earlier; and it keeps those of the widgets of other pages.
     """
     context, opens = run_context(), opens_in_place()
     if context and opens:
         with context.session_state.query_params() as parameters:
-            for name in [*st.session_state]:
-                if parameters.is_bound(str(name)):
-                    del st.session_state[name]
+            for name in bound_keys() & {*st.session_state}:
+                del st.session_state[name]
             linked = parse_qs(context.query_string, keep_blank_values=True)
             linked = {**{name: [value] for name, value in kept.items()}, **linked}
             for name in linked.keys() - {*parameters}:
