@@ -10,6 +10,12 @@ def pytest_configure(config):
             config.pluginmanager.register(import_module(f"tests.support.{name}"))
 
 
+def pytest_collection_modifyitems(items):
+    """Browser tests come first: they are the longest, and what is short at the end keeps all workers busy until then.
+    One worker begins with them, so that mostly one of them starts a server and a browser."""
+    items.sort(key=lambda item: "e2e" not in item.path.parts)
+
+
 def pytest_terminal_summary(terminalreporter):
     """The tables that tests have written, a row each, with record_property(header, row)."""
     tables = {}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import sync_playwright
 
-from tests.support.browser import Browser, Explore, Masks, opened, serving
+from tests.support.browser import Browser, Explore, Masks, serving, shared
 
 
 @pytest.fixture(scope="session")
@@ -24,13 +24,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def explore(browser: Browser, address: str) -> Iterator[Explore]:
-    """The Explore page at 1280 × 800."""
-    with opened(browser, address) as page:
+    """The Explore page at 1280 × 800, in the page that tests share."""
+    with shared(browser, address) as page:
         yield page
 
 
 @pytest.fixture
 def masks(browser: Browser, address: str) -> Iterator[Masks]:
-    """The Masks page at 1280 × 800."""
-    with opened(browser, address, kind=Masks) as page:
+    """The Masks page at 1280 × 800, in the page that tests share."""
+    with shared(browser, address, kind=Masks) as page:
         yield page

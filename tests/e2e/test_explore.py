@@ -8,7 +8,7 @@ from attnviz.figures import cell_sentence
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Model, Toy
-from tests.support.browser import Browser, Explore, opened, place_of
+from tests.support.browser import Browser, Explore, opened, place_of, shared
 
 CHANGED = """before => JSON.stringify(document.querySelector(".st-key-heatmap .attnviz-graph").data[0].z
     .map(row => Array.from(row, w => Number.isNaN(w) ? null : w))) !== JSON.stringify(before)"""
@@ -21,30 +21,34 @@ def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text:
     return (mechanism or chosen.mechanism)(chosen.inputs, heads=[head]).weights[0].numpy()
 
 
-def test_opens_on_an_example_and_hover_fans_out_a_query_without_asking_the_server(explore: Explore) -> None:
-    sent: list[object] = []
-    explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    explore.open().painted(rows=16)
-    expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
-    expect(explore.page.locator(".attnviz-summary")).to_have_text("it gives 0.68 of its attention to animal.")
-    explore.expect_weights(own_weights(3, 1))
-    expect(explore.mosaic).to_have_attribute("data-rows", "4")
-    expect(explore.mosaic).to_have_attribute("data-columns", "3")
-    box = place_of(explore.stage)
-    assert box["y"] + box["height"] <= 800  # of a small laptop, without scrolling
-    assert box["x"] + box["width"] <= 1280
-    weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
-    before = len(sent)
-    for row, column in ((6, 8), (2, 0), (15, 15)):
-        explore.page.mouse.move(*explore.cell(row, column))
-        expect(explore.sentence).to_have_text(cell_sentence(tokens[row], tokens[column], float(weights[row, column])))
-        bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
-        assert bars.count() == 16
-        widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
-        assert int(np.argmax(widths)) == int(weights[row].argmax())
-        lines = explore.heatmap.locator(".attnviz-overlay path")
-        assert lines.count() == int((weights[row] > 0.004).sum())
-    assert len(sent) == before
+def test_opens_on_an_example_and_hover_fans_out_a_query_without_asking_the_server(
+    browser: Browser, address: str
+) -> None:
+    with opened(browser, address) as explore:
+        sent: list[object] = []
+        explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+        explore.open().painted(rows=16)
+        expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
+        expect(explore.page.locator(".attnviz-summary")).to_have_text("it gives 0.68 of its attention to animal.")
+        explore.expect_weights(own_weights(3, 1))
+        expect(explore.mosaic).to_have_attribute("data-rows", "4")
+        expect(explore.mosaic).to_have_attribute("data-columns", "3")
+        box = place_of(explore.stage)
+        assert box["y"] + box["height"] <= 800  # of a small laptop, without scrolling
+        assert box["x"] + box["width"] <= 1280
+        weights, tokens = own_weights(3, 1), Model().layers()[0].inputs.query_tokens
+        before = len(sent)
+        for row, column in ((6, 8), (2, 0), (15, 15)):
+            explore.page.mouse.move(*explore.cell(row, column))
+            sentence = cell_sentence(tokens[row], tokens[column], float(weights[row, column]))
+            expect(explore.sentence).to_have_text(sentence)
+            bars = explore.heatmap.locator(".attnviz-overlay rect[rx]")
+            assert bars.count() == 16
+            widths = bars.evaluate_all("bars => bars.map(bar => Number(bar.getAttribute('width')))")
+            assert int(np.argmax(widths)) == int(weights[row].argmax())
+            lines = explore.heatmap.locator(".attnviz-overlay path")
+            assert lines.count() == int((weights[row] > 0.004).sum())
+        assert len(sent) == before
 
 
 def test_typed_text_is_drawn_whatever_the_pointer_does_and_bad_text_is_said(explore: Explore) -> None:
@@ -257,13 +261,13 @@ def expect_to_fit_a_phone(explore: Explore, theme: str) -> None:
 
 
 def test_long_words_fit_a_phone_in_the_dark_theme(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, "dark") as explore:
+    with shared(browser, address, 390, 844, "dark") as explore:
         explore.open("?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy")
         expect_to_fit_a_phone(explore, "dark")
 
 
 def test_on_a_phone_nothing_is_too_wide_and_a_finger_scrolls_and_does_not_zoom(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True) as explore:
+    with shared(browser, address, 390, 844, touch=True) as explore:
         explore.open("?pinned=none")
         expect_to_fit_a_phone(explore, "light")
         explore.stage.scroll_into_view_if_needed()

@@ -19,27 +19,23 @@ LINK = (
 )
 
 
-def test_a_deep_link_on_a_fresh_server_and_back(browser: Browser, tmp_path: Path) -> None:
-    """The first request that a process ever gets; then another page, and the browser's way back."""
+def test_a_fresh_server_below_a_base_path_opens_a_deep_link_and_goes_on(browser: Browser, tmp_path: Path) -> None:
+    """The first request that a process ever gets; then another page, and the browser's way back; clicks and links."""
     layer = Model("A link opens its own state.").layers()[5]
     mechanism = Mechanism(mask=SlidingWindow(3), normalizer=Softmax(0.5))
     expected = mechanism(layer.inputs, heads=[11]).weights[0].numpy()
-    with serving(tmp_path / "log") as address, opened(browser, address) as explore:
-        explore.open(LINK).painted(rows=9)
-        for _ in range(2):
-            weights = np.nan_to_num(np.array(explore.weights(), dtype=float))
-            np.testing.assert_allclose(weights, expected, atol=2e-6)
-            expect(explore.page.locator(".attnviz-summary")).to_contain_text("opens gives")
-            expect(explore.page).to_have_url(re.compile(re.escape("head=Head+11")))
-            explore.open().painted(rows=16)
-            explore.page.go_back()
-            explore.painted(rows=9)
-
-
-def test_below_a_base_path_charts_are_drawn_and_clicked_and_links_open_pages(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path / "log", None, "/attn") as address:
         with opened(browser, address) as explore:
-            explore.open().painted(rows=16)
+            explore.open(LINK).painted(rows=9)
+            for is_back in (False, True):
+                if is_back:
+                    explore.open().painted(rows=16)
+                    explore.page.go_back()
+                    explore.painted(rows=9)
+                weights = np.nan_to_num(np.array(explore.weights(), dtype=float))
+                np.testing.assert_allclose(weights, expected, atol=2e-6)
+                expect(explore.page.locator(".attnviz-summary")).to_contain_text("opens gives")
+                expect(explore.page).to_have_url(re.compile(re.escape("head=Head+11")))
             explore.page.mouse.click(*explore.place(explore.mosaic, 1, 2, 4, 3))
             explore.expect_in_link("head", "Head+5")
             explore.painted()

@@ -10,7 +10,7 @@ from attnviz.lookup.dictionary import Point, look_up, lookup_mechanism
 from attnviz.scores import ScaledDot
 from attnviz.ui.lookup.dictionary_table import EXAMPLE
 from attnviz.ui.lookup.labels import exact
-from tests.support.browser import AppPage, Browser, opened, place_of
+from tests.support.browser import AppPage, Browser, place_of, shared
 
 SOFT = "?softness=T+%3D+1"
 
@@ -60,7 +60,7 @@ class Lookup(AppPage):
 
 @pytest.fixture
 def lookup(browser: Browser, address: str) -> Iterator[Lookup]:
-    with opened(browser, address, kind=Lookup) as page:
+    with shared(browser, address, kind=Lookup) as page:
         yield page
 
 
@@ -153,14 +153,8 @@ def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     expect(lookup.result).to_contain_text("its value 7 comes back")
 
 
-def test_a_bad_table_in_the_link_is_said(lookup: Lookup) -> None:
-    lookup.open("?table=9,9,9,far;0,0,1,here")
-    expect(lookup.alert).to_contain_text("The x of far must be a number from −2 to 2; it is 9.")
-    expect(lookup.result).to_contain_text("its value 5 comes back")
-
-
 def test_on_a_phone_the_tip_is_dragged_and_the_rest_scrolls(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, "dark", touch=True, kind=Lookup) as lookup:
+    with shared(browser, address, 390, 844, "dark", touch=True, kind=Lookup) as lookup:
         lookup.open(SOFT)
         width = "e => [e.scrollWidth, e.clientWidth]"
         content, window = lookup.page.locator(".stMain").evaluate(width)

@@ -12,7 +12,7 @@ from attnviz.masks import Causal, SlidingWindow
 from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Model
-from tests.support.browser import Browser, Masks, opened, place_of
+from tests.support.browser import Browser, Masks, place_of, shared
 
 COLUMNS = 16  # of the example
 ON_TOP = "([x, y, side]) => Boolean(document.elementFromPoint(x, y).closest(`.st-key-map-${side}`))"
@@ -199,7 +199,7 @@ def test_a_slider_wipes_from_one_map_to_the_other(masks: Masks) -> None:
 
 
 def test_a_phone_shows_all_three_maps_without_sideways_scrolling(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, "dark", touch=True, kind=Masks) as masks:
+    with shared(browser, address, 390, 844, "dark", touch=True, kind=Masks) as masks:
         masks.open("?mask-b=sliding_window(4)")
         first = place_of(masks.a.locator(".attnviz-graph"))
         assert first["y"] < 844 * 0.65

@@ -12,7 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from attnviz.figures.layer_mosaic import LEAST_SIDE
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 from tests.support.tiny_models import GROUPED, byte_fallback
 
 LAST_LETTER_IS_VISIBLE = """option => {
@@ -52,7 +52,7 @@ class Models(AppPage):
 
 @pytest.fixture
 def models(browser: Browser, address: str) -> Iterator[Models]:
-    with opened(browser, address, kind=Models) as page:
+    with shared(browser, address, kind=Models) as page:
         yield page
 
 
@@ -103,7 +103,7 @@ def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: 
 def test_the_mosaic_of_30_layers_scrolls_to_the_open_head(
     browser: Browser, address: str, deep: Path, size: tuple[int, int]
 ) -> None:
-    with opened(browser, address, *size, kind=Models) as models:
+    with shared(browser, address, *size, kind=Models) as models:
         models.open(f"?model={deep}&text=the+fox&layer=layer+29&head=Head+3")
         mosaic = models.chart("heads")
         stage = mosaic.locator(".attnviz-stage")

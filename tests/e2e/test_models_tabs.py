@@ -12,7 +12,7 @@ from attnviz.analysis.head_maps import Aggregate, head_map
 from attnviz.analysis.head_metrics import head_metrics
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {
@@ -52,7 +52,7 @@ class Models(AppPage):
 
 @pytest.fixture
 def models(browser: Browser, address: str) -> Iterator[Models]:
-    with opened(browser, address, kind=Models) as page:
+    with shared(browser, address, kind=Models) as page:
         yield page
 
 

@@ -13,7 +13,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.text import EXAMPLE
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 
 class WhatIf(AppPage):
@@ -27,7 +27,7 @@ class WhatIf(AppPage):
 
 @pytest.fixture
 def what_if(browser: Browser, address: str) -> Iterator[WhatIf]:
-    with opened(browser, address, kind=WhatIf) as page:
+    with shared(browser, address, kind=WhatIf) as page:
         yield page
 
 
@@ -69,7 +69,7 @@ def test_a_cell_is_marked_on_both_sides(what_if: WhatIf) -> None:
 
 
 def test_on_a_phone_what_comes_of_a_tap_is_seen(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
+    with shared(browser, address, 390, 844, touch=True, kind=WhatIf) as phone:
         phone.open("?inspect=What+if").tries("Temperature 4")
         after = run_with_interventions(minilm(), [Intervention(normalizer=Softmax(4.0))], EXAMPLE)
         summary = phone.page.locator(".attnviz-summary")

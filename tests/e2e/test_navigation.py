@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -21,12 +22,6 @@ def lookup(browser: Browser, address: str) -> Iterator[Lookup]:
         yield page
 
 
-def open_start(explore: Explore) -> None:
-    """Opens the start page as on a first visit."""
-    explore.page.add_init_script("localStorage.clear()")
-    explore.page.goto(explore.address)
-
-
 def entries(page: Page) -> int:
     return page.evaluate("history.length")
 
@@ -35,41 +30,40 @@ def expect_page(page: Page, name: str) -> None:
     expect(page.locator("h3").first).to_have_text(name)
 
 
-def test_each_word_of_the_sentence_has_its_turn_and_the_one_under_the_pointer(explore: Explore) -> None:
-    open_start(explore)
-    caption, words = explore.page.locator("figcaption"), explore.page.locator(".attnviz-start text")
-    expect(caption).to_have_text("it gives 0.68 of its attention to animal.")
-    expect(caption).to_have_text(re.compile("^was gives"))
-    words.get_by_text("tired").first.hover()
-    expect(caption).to_have_text(re.compile("^tired gives"))
+def test_on_a_first_visit_each_word_has_its_turn_and_the_cards_lead_on(browser: Browser, address: str) -> None:
+    with opened(browser, address) as explore:
+        explore.page.add_init_script("localStorage.clear()")
+        explore.page.goto(address)
+        caption, words = explore.page.locator("figcaption"), explore.page.locator(".attnviz-start text")
+        expect(caption).to_have_text("it gives 0.68 of its attention to animal.")
+        expect(caption).to_have_text(re.compile("^was gives"))
+        words.get_by_text("tired").first.hover()
+        expect(caption).to_have_text(re.compile("^tired gives"))
+        # To lessons and pages, without loading the app anew.
+        explore.page.evaluate("window.same = true")
+        for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1: A dictionary", "Lookup")):
+            explore.page.locator(".attnviz-way").get_by_role("link", name=link, exact=True).click()
+            expect_page(explore.page, name)
+            explore.page.go_back()
+            expect(explore.page.locator(".attnviz-way")).to_have_count(3)
+        assert explore.page.evaluate("window.same")
 
 
-def test_the_cards_lead_to_lessons_and_pages_without_loading_the_app_anew(explore: Explore) -> None:
-    open_start(explore)
-    explore.page.evaluate("window.same = true")
-    for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1: A dictionary", "Lookup")):
-        explore.page.locator(".attnviz-way").get_by_role("link", name=link, exact=True).click()
-        expect_page(explore.page, name)
-        explore.page.go_back()
-        expect(explore.page.locator(".attnviz-way")).to_have_count(3)
-    assert explore.page.evaluate("window.same")
+def test_a_link_to_the_first_page_in_another_language_opens_that_page(lookup: Lookup) -> None:
+    lookup.page.goto(f"{lookup.address}/?lang=de")
+    expect(lookup.page.get_by_role("link", name="Alle Lektionen", exact=True)).to_be_visible()
+    expect(lookup.page).to_have_url(f"{lookup.address}/?lang=de")
 
 
-def test_a_link_to_the_first_page_in_another_language_opens_that_page(explore: Explore) -> None:
-    explore.page.goto(f"{explore.address}/?lang=de")
-    expect(explore.page.get_by_role("link", name="Alle Lektionen", exact=True)).to_be_visible()
-    expect(explore.page).to_have_url(f"{explore.address}/?lang=de")
-
-
-def test_a_returning_visitor_continues_where_they_were(explore: Explore) -> None:
-    explore.page.goto(f"{explore.address}/lookup?softness=hard")
-    expect_page(explore.page, "Lookup")
-    explore.page.goto(f"{explore.address}/lessons")
-    again = explore.page.context.new_page()
+def test_a_returning_visitor_continues_where_they_were(lookup: Lookup) -> None:
+    lookup.page.goto(f"{lookup.address}/lookup?softness=hard")
+    expect_page(lookup.page, "Lookup")
+    lookup.page.goto(f"{lookup.address}/lessons")
+    again = lookup.page.context.new_page()
     again.set_viewport_size({"width": 1280, "height": 800})  # by default that of the first page of the profile
-    again.goto(explore.address)
+    again.goto(lookup.address)
     expect_page(again, "Lookup")
-    expect(again).to_have_url(f"{explore.address}/lookup?softness=hard")
+    expect(again).to_have_url(f"{lookup.address}/lookup?softness=hard")
     again.get_by_role("link", name="Start").first.click()
     expect(again.locator(".attnviz-way")).to_have_count(3)
     again.close()
@@ -101,20 +95,21 @@ def test_each_choice_is_one_entry_of_the_history_and_back_undoes_it(lookup: Look
     lookup.expect_in_link("softness", "hard")
 
 
-@pytest.mark.parametrize("lesson", ["A dictionary", "Where the numbers come from", "What one head looks at"])
-def test_back_leads_from_a_lesson_to_the_lessons(explore: Explore, lesson: str) -> None:
-    explore.page.goto(f"{explore.address}/lessons")
-    explore.page.get_by_role("link", name=lesson, exact=True).click()
-    expect(explore.page.locator("h3").first).not_to_have_text("Lessons")
-    explore.settled()
-    explore.page.go_back()
-    expect_page(explore.page, "Lessons")
+def test_back_leads_from_a_lesson_to_the_lessons(explore: Explore) -> None:
+    explore.go("lessons")
+    for lesson in ("A dictionary", "Where the numbers come from", "What one head looks at"):
+        explore.page.get_by_role("link", name=lesson, exact=True).click()
+        expect(explore.page.locator("h3").first).not_to_have_text("Lessons")
+        explore.settled()
+        explore.page.go_back()
+        expect_page(explore.page, "Lessons")
+        explore.settled()
 
 
 def test_a_link_sets_what_the_page_before_it_has_too_and_so_does_back(explore: Explore) -> None:
     page = explore.page
     selected = page.get_by_role("tab", selected=True)
-    page.goto(f"{explore.address}/masks?look=Cost&lesson=09-windows-and-sinks&lesson-step=5")
+    explore.go("masks?look=Cost&lesson=09-windows-and-sinks&lesson-step=5")
     expect(selected).to_have_text("Cost")
     explore.settled()
     page.get_by_role("link", name="Other similarities").click()
@@ -131,6 +126,13 @@ def test_a_link_in_place_changes_the_picture_of_the_same_page(masks: Masks) -> N
     page.get_by_role("link", name="Windows and sinks").click()
     expect(page.locator(".st-key-map-b .attnviz-sentence")).to_have_text(re.compile("0.46"))
     expect(page.locator(".attnviz-mistake")).to_have_count(0)
+    # Nor is anything of it left where another page was open before.
+    masks.settled()
+    page.get_by_role("link", name="Start").first.click()
+    page.locator(".attnviz-way").get_by_role("link", name="Masks", exact=True).click()
+    masks.painted()
+    expect(masks.words("B")).to_have_value("causal")
+    np.testing.assert_array_equal(np.isnan(np.array(masks.weights(masks.b), dtype=float)), ~np.tri(16, dtype=bool))
 
 
 def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -> None:
@@ -146,7 +148,7 @@ def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -
 
 
 def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
-    explore.page.goto(f"{explore.address}/steps")
+    explore.go("steps")
     stage = explore.page.locator(".attnviz-matrices")
     expect(stage).to_have_attribute("data-stage", "vectors")
     for name in ("similarity", "scaling"):

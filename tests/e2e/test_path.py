@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from attnviz.path.translator_activations import translator_activations
 from attnviz.translator import EXAMPLES, load
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 
 class Path(AppPage):
@@ -50,7 +50,7 @@ class Path(AppPage):
 @pytest.fixture(params=[(1280, 800), (390, 844)], ids=["wide", "phone"])
 def way(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Path]:
     width, height = request.param
-    with opened(browser, address, width, height, kind=Path) as page:
+    with shared(browser, address, width, height, kind=Path) as page:
         yield page
 
 

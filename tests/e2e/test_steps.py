@@ -14,7 +14,7 @@ from attnviz.steps.edits import Edits
 from attnviz.steps.sentence_example import SentenceExample
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator import load
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 
 class Steps(AppPage):
@@ -66,7 +66,7 @@ class Steps(AppPage):
 
 @pytest.fixture
 def walk(browser: Browser, address: str) -> Iterator[Steps]:
-    with opened(browser, address, kind=Steps) as page:
+    with shared(browser, address, kind=Steps) as page:
         yield page
 
 
@@ -207,7 +207,7 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
 
 
 def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
+    with shared(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?sentence=the+animal+did+not+cross+the+street+today&heads=4&stage=heads&d-k=8")
         walk.bar_is_low()
         overflow = "e => e.scrollWidth - e.clientWidth"
@@ -227,7 +227,7 @@ def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(bro
 
 
 def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps) -> None:
-    walk.page.goto(f"{walk.address}/steps?part=Why+scale&d=512")
+    walk.go("steps?part=Why+scale&d=512")
     for key in ("spread", "peak", "gradient"):
         expect(walk.chart(f"why-{key}")).to_have_attribute("data-ready", "true")
     sentence = walk.page.locator(".attnviz-why")
@@ -242,7 +242,7 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
     english = "does the horse of the queen sleep near the castle ?"
     state = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
-    walk.page.goto(f"{walk.address}/transformer?{state}")
+    walk.go(f"transformer?{state}")
     with walk.page.context.expect_page() as opened_page:
         walk.page.get_by_role("link", name="All numbers of this head, step by step").click()
     walk = Steps(opened_page.value, walk.address)
@@ -260,10 +260,11 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     walk.write("Q0", 12, 15, "2.5")
     walk.expect_in_link("edits", "Q0.12.15_2.5")
     walk.expect_values("weights0", example, {"Q0": {(12, 15): 2.5}})
+    walk.page.close()
 
 
 def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True, kind=Steps) as walk:
+    with shared(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?attention=Translator&stage=similarity")
         walk.bar_is_low()
         assert walk.page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
@@ -280,10 +281,10 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
 
 
 def test_in_a_presentation_the_width_can_be_chosen_and_the_numbers_are_large(browser: Browser, address: str) -> None:
-    with opened(browser, address, 1920, 1080, kind=Steps) as walk:
+    with shared(browser, address, 1920, 1080, kind=Steps) as walk:
         walk.open("?present=1&stage=similarity")
         letters = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
         assert walk.root.locator("td[data-matrix], th, .matrices-faint, figcaption").evaluate_all(letters) >= 20
-        walk.page.goto(f"{walk.address}/steps?present=1&part=Why+scale")
+        walk.go("steps?present=1&part=Why+scale")
         expect(walk.chart("why-spread")).to_have_attribute("data-ready", "true")
         expect(walk.page.locator(".st-key-d")).to_be_visible()

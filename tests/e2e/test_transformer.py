@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.translator import load
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 CATS = "the small black cat does not look at the birds ."
 LONG = "my cats of a good tired boy do not go to the house here ."
@@ -46,7 +46,7 @@ class Transformer(AppPage):
 
 @pytest.fixture
 def transformer(browser: Browser, address: str) -> Iterator[Transformer]:
-    with opened(browser, address, kind=Transformer) as page:
+    with shared(browser, address, kind=Transformer) as page:
         yield page
 
 
@@ -108,7 +108,7 @@ def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transfo
 
 def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browser, address: str) -> None:
     charts = ("encoder-map", "cross-map")
-    with opened(browser, address, kind=type("Uses", (Transformer,), {"charts": charts})) as transformer:
+    with shared(browser, address, kind=type("Uses", (Transformer,), {"charts": charts})) as transformer:
         transformer.open(f"?english={LONG.replace(' ', '+')}")
         for key in charts:
             graph = transformer.chart(key).locator(".attnviz-graph")
@@ -120,7 +120,7 @@ def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browse
 def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_stay(
     browser: Browser, address: str
 ) -> None:
-    with opened(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
+    with shared(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
         transformer.open(f"{LINK}&word=6&present=1")
         expect(transformer.current_word).to_have_text("regarde")
         expect(transformer.current_word).to_be_visible()
@@ -132,7 +132,7 @@ def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_s
 
 
 def test_in_a_presentation_all_three_maps_stand_on_the_first_screen(browser: Browser, address: str) -> None:
-    with opened(browser, address, 1920, 1080, kind=Transformer) as transformer:
+    with shared(browser, address, 1920, 1080, kind=Transformer) as transformer:
         transformer.open("?present=1")
         for use in ("encoder", "decoder", "cross"):
             chart = transformer.chart(f"{use}-map")

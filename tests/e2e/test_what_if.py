@@ -13,7 +13,7 @@ from attnviz.state.transformer import first_head
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import USE_LAYERS
 from attnviz.views.translator_maps import use_maps
-from tests.support.browser import AppPage, Browser, opened
+from tests.support.browser import AppPage, Browser, shared
 
 
 class WhatIf(AppPage):
@@ -30,7 +30,7 @@ class WhatIf(AppPage):
 
 @pytest.fixture
 def what_if(browser: Browser, address: str) -> Iterator[WhatIf]:
-    with opened(browser, address, kind=WhatIf) as page:
+    with shared(browser, address, kind=WhatIf) as page:
         yield page
 
 

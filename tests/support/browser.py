@@ -58,6 +58,16 @@ PLACE = """async element => {
     return { x, y, width, height };
 }""".replace("MILLISECONDS", str(1000 * PATIENCE))
 TITLE = "document.querySelector('.stMainBlockContainer :is(h1, h2, h3)')?.innerText"
+# Opens a link as a click on it does: attnviz/ui/navigation/links.js.
+OPEN_IN_PLACE = "link => (history.pushState({}, '', link), dispatchEvent(new PopStateEvent('popstate')))"
+IS_SETTLED = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+IS_START = "document.querySelector('.st-key-start') !== null"
+# What a widget was about to say may have its page run instead, in which case the start page is to be opened again.
+IS_START_SOON = f"""async () => {{
+    const end = performance.now() + 5000;
+    while (!({IS_START} && {IS_SETTLED}) && performance.now() < end) await new Promise(requestAnimationFrame);
+    return {IS_START} && {IS_SETTLED};
+}}"""
 expect.set_options(timeout=1000 * PATIENCE)
 
 
@@ -124,6 +134,7 @@ class Browser:
     def __init__(self, playwright: Playwright, folder: Path) -> None:
         self.playwright, self.folder = playwright, folder
         self.profiles: dict[bool, BrowserContext] = {}
+        self.shared_pages: dict[tuple[str, bool], Page] = {}
 
     def new_page(self, width: int = 1280, height: int = 800, theme: str = "light", touch: bool = False) -> Page:
         if touch not in self.profiles:
@@ -140,6 +151,12 @@ class Browser:
         page.emulate_media(color_scheme=theme)
         page.set_default_timeout(1000 * PATIENCE)
         return page
+
+    def shared_page(self, address: str, touch: bool = False) -> Page:
+        """The page of an app that stays open for further tests."""
+        if (address, touch) not in self.shared_pages:
+            self.shared_pages[address, touch] = self.new_page(touch=touch)
+        return self.shared_pages[address, touch]
 
     def close(self) -> None:
         for profile in self.profiles.values():
@@ -158,16 +175,56 @@ def opened(
 ) -> Iterator:
     """A page; at the end nothing may have gone wrong in it, nor may another host have been requested."""
     page = browser.new_page(width, height, theme, touch)
+    with without_troubles(page, address):
+        try:
+            yield (kind or Explore)(page, address)
+            # A page that closes writes down where it was, and the start page of the next test would continue there.
+            page.evaluate("localStorage.clear(), (Storage.prototype.setItem = () => undefined)")
+        finally:
+            page.close()
+
+
+@contextmanager
+def shared(
+    browser: Browser,
+    address: str,
+    width: int = 1280,
+    height: int = 800,
+    theme: str = "light",
+    touch: bool = False,
+    kind: "type[AppPage] | None" = None,
+) -> Iterator:
+    """The page that tests share, which opens links in place: that takes a fraction of a load.
+
+    For tests that leave nothing in the session but what a link says and what goes with its widget, such as an upload;
+    tests of loads, of the history and of languages have a page of their own.
+    """
+    page = browser.shared_page(address, touch)
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=theme, reduced_motion="no-preference")
+    page.mouse.move(1, 1)
+    with without_troubles(page, address):
+        app = (kind or Explore)(page, address)
+        app.is_shared = True
+        yield app
+
+
+@contextmanager
+def without_troubles(page: Page, address: str) -> Iterator[None]:
+    """Raises AssertionError at the end if anything went wrong in a page, or another host was requested."""
     troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda message: troubles.append(message.text) if _trouble(message) else None)
-    page.on("request", lambda request: None if _own(request.url, address) else troubles.append(request.url))
+    listeners = {
+        "pageerror": lambda error: troubles.append(str(error)),
+        "console": lambda message: troubles.append(message.text) if _trouble(message) else None,
+        "request": lambda request: None if _own(request.url, address) else troubles.append(request.url),
+    }
+    for event, listener in listeners.items():
+        page.on(event, listener)
     try:
-        yield (kind or Explore)(page, address)
-        # A page that closes writes down where it was, and the start page of the next test would continue there.
-        page.evaluate("localStorage.clear(), (Storage.prototype.setItem = () => undefined)")
+        yield
     finally:
-        page.close()
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
     assert not troubles, troubles
 
 
@@ -192,6 +249,7 @@ class AppPage:
     """What a person does on a page with heatmaps, and what they see."""
 
     path, charts = "", ("heatmap",)  # the first chart is the default
+    is_shared = False  # whether other tests have the page, too
 
     def __init__(self, page: Page, address: str) -> None:
         self.page, self.address = page, address
@@ -206,12 +264,26 @@ class AppPage:
 
     def visit(self, query: str = "") -> None:
         """Opens a page that need not show a chart yet."""
-        self.page.goto(f"{self.address}/{self.path}{query}")
+        self.go(f"{self.path}{query}")
         self.settled()
 
     def open(self, query: str = "") -> Self:
-        self.page.goto(f"{self.address}/{self.path}{query}")
+        self.go(f"{self.path}{query}")
         return self.painted()
+
+    def go(self, link: str) -> None:
+        """Opens a link of the app; in a shared page in place, by way of the start page, so that nothing of the page
+        before is left."""
+        if not self.is_shared:
+            self.page.goto(f"{self.address}/{link}")
+            return
+        if not self.page.url.startswith(self.address):
+            self.page.goto(self.address)
+        self.page.evaluate(OPEN_IN_PLACE, f"{self.address}/")
+        while not self.page.evaluate(IS_START_SOON):
+            self.page.evaluate(OPEN_IN_PLACE, f"{self.address}/")
+        self.page.evaluate(OPEN_IN_PLACE, f"{self.address}/{link}")
+        self.until(f"() => !({IS_START}) && {IS_SETTLED}")
 
     def until(self, function: str, arg: object = None) -> None:
         """Waits until a function in the page returns what is true.
@@ -243,7 +315,7 @@ class AppPage:
 
     def settled(self) -> None:
         """Waits until no run of the page is under way: what is done meanwhile may be lost."""
-        self.until("() => document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'")
+        self.until(f"() => {IS_SETTLED}")
 
     def open_page(self, link: str, title: str) -> None:
         """Opens a page by its link and waits until it, with this title, has run. After another page it is opened in
@@ -252,8 +324,7 @@ class AppPage:
         if self.page.evaluate(TITLE) in (None, title):
             self.page.goto(address)
         else:
-            go = "address => { history.pushState({}, '', address); dispatchEvent(new PopStateEvent('popstate')) }"
-            self.page.evaluate(go, address)
+            self.page.evaluate(OPEN_IN_PLACE, address)
         self.until(f"title => {TITLE} === title", title)
         self.settled()
 
