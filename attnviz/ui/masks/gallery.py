@@ -7,7 +7,7 @@ from attnviz.masks import GROUPS, Mask
 from attnviz.state.masks import MasksState
 from attnviz.state.parts import title
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw
+from attnviz.ui.field_widgets import draw, field_value
 from attnviz.ui.html import element
 from attnviz.ui.masks.mask_editor import set_mask
 
@@ -18,7 +18,7 @@ ALLOWED, MASKED = "#217bd6", "#8c847a46"  # seen on both themes
 
 def show() -> None:
     """Draws the gallery, group by group."""
-    side = draw(MasksState.load_into, widget=st.segmented_control)
+    draw(MasksState.load_into, widget=st.segmented_control)
     images = cache.once(lambda: {kind: mask_image(kind()) for kinds in GROUPS.values() for kind in kinds}, "masks")
     for group, kinds in GROUPS.items():
         st.markdown(f"**{_(group)}**")
@@ -28,8 +28,13 @@ def show() -> None:
                     st.image(images[kind], width=CELLS * PIXELS, alt=f"{_(title(kind))}: {kind().describe()}")
                     st.button(
                         _(title(kind)), key=f"load-{kind.__name__}", type="tertiary", help=kind().describe(),
-                        on_click=set_mask, args=(side, str(kind())),
+                        on_click=_load, args=(str(kind()),),
                     )  # fmt: skip
+
+
+def _load(text: str) -> None:
+    """Sets the mask of the side that is chosen by now: a click may come before the run of that choice."""
+    set_mask(field_value(MasksState.load_into), text)
 
 
 def mask_image(mask: Mask) -> str:
