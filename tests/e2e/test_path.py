@@ -23,7 +23,7 @@ class Path(AppPage):
         self.caption = self.root.locator(".path-caption")
 
     def painted(self, rows: int | None = None) -> Self:
-        expect(self.root).to_have_attribute("data-ready", "true")
+        self.until("() => document.querySelector('.attnviz-path')?.dataset.ready === 'true'")
         return self
 
     def opened(self, name: str) -> None:

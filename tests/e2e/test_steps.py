@@ -29,7 +29,7 @@ class Steps(AppPage):
         self.alert = page.get_by_test_id("stAlert")
 
     def painted(self, rows: int | None = None) -> Self:
-        expect(self.root).to_have_attribute("data-ready", "true")
+        self.until("() => document.querySelector('.attnviz-matrices')?.dataset.ready === 'true'")
         return self
 
     def number(self, matrix: str, row: int, column: int) -> Locator:
@@ -57,11 +57,16 @@ class Steps(AppPage):
         assert self.root.locator(".matrices-bar").evaluate("e => e.offsetHeight") < 844 / 6
 
     def expect_values(self, matrix: str, example: StepsExample, edits: Edits | None = None) -> None:
-        values = compute_steps(example, edits).matrices[matrix].values
-        for i, row in enumerate(values.tolist()):
-            for j, value in enumerate(row):
-                text = f"{round(value, 2) + 0.0:.2f}".replace("-inf", "−∞").replace("-", "−")
-                expect(self.number(matrix, i, j)).to_have_text(text)
+        """Waits until a matrix has the numbers of the library, as far as two decimals go."""
+        values = compute_steps(example, edits).matrices[matrix].values.tolist()
+        texts = [
+            [f"{round(value, 2) + 0.0:.2f}".replace("-inf", "−∞").replace("-", "−") for value in row] for row in values
+        ]
+        script = """([matrix, texts]) => texts.every((row, i) => row.every((text, j) => {
+            const place = `td[data-matrix="${matrix}"][data-row="${i}"][data-column="${j}"]`;
+            return document.querySelector(`.attnviz-matrices ${place}`)?.textContent.trim() === text;
+        }))"""
+        self.until(script, arg=[matrix, texts])
 
 
 @pytest.fixture

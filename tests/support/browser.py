@@ -39,7 +39,7 @@ UNTIL = """async arg => {
     const end = performance.now() + MILLISECONDS;
     while (!(FUNCTION)(arg)) {
         if (performance.now() > end) throw new Error("This is still not true: " + (FUNCTION));
-        await new Promise(requestAnimationFrame);
+        await new Promise(done => setTimeout(done, 20)); // to wait for frames would have the browser draw them
     }
 }""".replace("MILLISECONDS", str(1000 * PATIENCE))
 # The place of an element once it has a size and has not moved for three frames; null if it is replaced meanwhile.
@@ -65,7 +65,7 @@ IS_START = "document.querySelector('.st-key-start') !== null"
 # What a widget was about to say may have its page run instead, in which case the start page is to be opened again.
 IS_START_SOON = f"""async () => {{
     const end = performance.now() + 5000;
-    while (!({IS_START} && {IS_SETTLED}) && performance.now() < end) await new Promise(requestAnimationFrame);
+    while (!({IS_START} && {IS_SETTLED}) && performance.now() < end) await new Promise(done => setTimeout(done, 20));
     return {IS_START} && {IS_SETTLED};
 }}"""
 expect.set_options(timeout=1000 * PATIENCE)
