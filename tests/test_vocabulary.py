@@ -36,6 +36,8 @@ REPLACED |= dict.fromkeys(
 )
 NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
 
+MOST_LETTERS = 70  # of the name of a test
+
 # Functions of one meaning in every module that has them.
 INTERFACES = {
     "main",  # of programs: `python -m module`
@@ -90,3 +92,8 @@ def test_a_public_name_is_defined_once() -> None:
                 if not name.startswith("_") and not name.isupper() and name not in INTERFACES:
                     modules[name].add(path)
     assert not {name: paths for name, paths in modules.items() if len(paths) > 1}
+
+
+def test_names_of_tests_can_be_read_at_a_glance() -> None:
+    names = [name for tree in trees("tests").values() for name, _ in bound_names(tree) if name.startswith("test_")]
+    assert [name for name in names if len(name) > MOST_LETTERS] == []

@@ -230,7 +230,7 @@ def presented(browser: Browser, address: str) -> Iterator[AppPage]:
 
 
 @pytest.mark.parametrize("name", dict.fromkeys((*PRESENTED, *FIRST_SCREEN)))
-def test_a_presentation_has_no_small_letters_and_its_pictures_on_one_screen(presented: AppPage, name: str) -> None:
+def test_a_presentation_has_large_letters_and_fits_one_screen(presented: AppPage, name: str) -> None:
     page, pictures = presented.page, FIRST_SCREEN.get(name, [])
     # Start is entered from another page: its address with parameters is that of Explore
     link = PRESENTED["explore" if name == FIRST_PAGE else name]

@@ -21,9 +21,7 @@ def own_weights(layer: int, head: int, mechanism: Mechanism | None = None, text:
     return (mechanism or chosen.mechanism)(chosen.inputs, heads=[head]).weights[0].numpy()
 
 
-def test_opens_on_an_example_and_hover_fans_out_a_query_without_asking_the_server(
-    browser: Browser, address: str
-) -> None:
+def test_a_hover_over_the_example_fans_out_a_query_without_the_server(browser: Browser, address: str) -> None:
     with opened(browser, address) as explore:
         sent: list[object] = []
         explore.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
@@ -51,7 +49,7 @@ def test_opens_on_an_example_and_hover_fans_out_a_query_without_asking_the_serve
         assert len(sent) == before
 
 
-def test_typed_text_is_drawn_whatever_the_pointer_does_and_bad_text_is_said(explore: Explore) -> None:
+def test_typed_text_is_drawn_and_bad_text_is_reported(explore: Explore) -> None:
     explore.open("?pinned=none")
     explore.page.mouse.move(*explore.cell(14, 15))
     expect(explore.sentence).to_contain_text("gives")
@@ -101,7 +99,7 @@ def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None
     explore.expect_weights(own_weights(0, 2))
 
 
-def test_in_a_long_text_hover_is_drawn_within_two_frames_and_no_labels_overlap(explore: Explore) -> None:
+def test_a_hover_over_a_long_text_is_drawn_within_two_frames(explore: Explore) -> None:
     explore.open("?text=" + "Some+longer+words+" * 60)
     x, y = explore.cell(100, 50)
     frames = explore.stage.evaluate(
@@ -128,7 +126,7 @@ def test_in_a_long_text_hover_is_drawn_within_two_frames_and_no_labels_overlap(e
     assert min(np.diff(middles)) >= 14
 
 
-def test_a_click_of_the_first_button_pins_a_query_and_a_second_one_frees_it(explore: Explore) -> None:
+def test_a_click_of_the_first_button_pins_and_unpins_a_query(explore: Explore) -> None:
     explore.open("?pinned=none")
     explore.page.mouse.click(*explore.cell(5, 5), button="right")
     explore.page.mouse.click(*explore.cell(5, 5), button="middle")
@@ -266,7 +264,7 @@ def test_long_words_fit_a_phone_in_the_dark_theme(browser: Browser, address: str
         expect_to_fit_a_phone(explore, "dark")
 
 
-def test_on_a_phone_nothing_is_too_wide_and_a_finger_scrolls_and_does_not_zoom(browser: Browser, address: str) -> None:
+def test_explore_fits_a_phone_and_a_finger_scrolls_it(browser: Browser, address: str) -> None:
     with shared(browser, address, 390, 844, touch=True) as explore:
         explore.open("?pinned=none")
         expect_to_fit_a_phone(explore, "light")

@@ -114,7 +114,7 @@ def test_no_script_is_made_of_text(address: str) -> None:
     assert "'unsafe-eval'" not in answer(address, "/").headers["content-security-policy"]
 
 
-def test_a_browser_that_goes_in_the_middle_of_a_file_leaves_it_whole_for_others(address: str) -> None:
+def test_a_file_that_a_browser_leaves_midway_is_whole_for_others(address: str) -> None:
     scripts = (Path(streamlit.__file__).parent / "static" / "static" / "js").glob("*.js")
     url = urlsplit(address)
     for file in sorted(scripts, key=lambda file: file.stat().st_size)[-20:]:

@@ -85,7 +85,7 @@ def test_a_lesson_from_its_first_step_to_its_result(browser: Browser, address: s
         expect(app.page.get_by_test_id("stException")).to_have_count(0)
 
 
-def test_a_number_that_is_typed_counts_though_the_next_step_is_chosen_at_once(browser: Browser, address: str) -> None:
+def test_a_typed_number_counts_if_the_next_step_is_chosen_at_once(browser: Browser, address: str) -> None:
     with shared(browser, address, kind=AppPage) as app:
         strip = Strip(app)
         app.go("lessons")
@@ -96,7 +96,7 @@ def test_a_number_that_is_typed_counts_though_the_next_step_is_chosen_at_once(br
         app.expect_in_link("right", "1")
 
 
-def test_the_words_with_the_largest_weights_are_tapped_and_a_state_is_reached(browser: Browser, address: str) -> None:
+def test_words_are_tapped_and_a_state_is_reached(browser: Browser, address: str) -> None:
     with opened(browser, address, kind=AppPage) as app:
         strip = Strip(app)
         app.page.goto(f"{address}/lessons")

@@ -24,9 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClassServer]:
     assert "Traceback" not in server.log.read_text()
 
 
-def test_a_class_goes_through_a_lesson_with_two_votes_and_a_server_that_is_killed(
-    browser: Browser, server: ClassServer
-) -> None:
+def test_a_class_with_two_votes_survives_a_server_that_is_killed(browser: Browser, server: ClassServer) -> None:
     troubles: list[str] = []
     with contexts(browser.playwright, 2) as (laptop, pockets):
         for context in (laptop, *pockets):
@@ -127,9 +125,7 @@ def test_followers_see_what_a_fragment_of_the_page_draws(browser: Browser, serve
         expect(written).to_have_text(re.compile("After 0 steps it writes"))
 
 
-def test_a_nickname_with_markup_is_text_and_is_shown_only_when_the_teacher_wants_it(
-    browser: Browser, server: ClassServer
-) -> None:
+def test_a_nickname_with_markup_is_text_that_the_teacher_may_show(browser: Browser, server: ClassServer) -> None:
     with contexts(browser.playwright, 2) as (laptop, pockets):
         teacher = Teacher(laptop.new_page(), server.address)
         teacher.open("steps?present=1")

@@ -119,7 +119,7 @@ def test_the_arrow_keys_move_the_query_and_none_is_lost(lookup: Lookup) -> None:
     lookup.says(-0.8, -1.1)
 
 
-def test_gradients_flow_back_in_the_network_and_stop_where_the_choice_is_hard(lookup: Lookup) -> None:
+def test_gradients_flow_back_unless_the_choice_is_hard(lookup: Lookup) -> None:
     lookup.open(SOFT + "&gradients=true")
     query, flowing = lookup.page.locator("[data-node=query]"), lookup.page.locator(".network-flow")
     expect(query).to_have_text("query 0.47, −1.15")

@@ -27,7 +27,7 @@ def as_array(rows: list) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def test_three_maps_show_a_and_b_and_what_changes_of_equal_masks_exact_zeros(masks: Masks) -> None:
+def test_three_maps_show_a_b_and_what_changes(masks: Masks) -> None:
     masks.open("?mask-a=causal&mask-b=sliding_window(4)").painted(rows=16)
     a, b, change = (as_array(masks.weights(chart)) for chart in (masks.a, masks.b, masks.change))
     np.testing.assert_allclose(a, weights(Causal()), atol=2e-6)
@@ -43,7 +43,7 @@ def test_three_maps_show_a_and_b_and_what_changes_of_equal_masks_exact_zeros(mas
     assert set(as_array(masks.weights(masks.change))[np.tril_indices(COLUMNS)]) == {0.0}
 
 
-def test_a_cell_is_marked_in_all_three_maps_a_click_pins_and_no_tab_moves_them(masks: Masks) -> None:
+def test_a_cell_is_marked_in_all_maps_and_a_click_pins_it(masks: Masks) -> None:
     masks.open()
     sentences = [chart.locator(".attnviz-sentence") for chart in (masks.a, masks.b, masks.change)]
     for chart in (masks.b, masks.change, masks.a):

@@ -29,7 +29,7 @@ def tables(text: str) -> list[list[str]]:
     return [block for block in blocks if any(re.search(r", Chrom\S+ [\d.]+, torch \d", line) for line in block[:2])]
 
 
-def test_every_table_of_the_benchmark_has_numbers_and_says_what_measured_them() -> None:
+def test_every_table_of_the_benchmark_has_numbers_and_their_machine() -> None:
     found = tables(printed("tests.bench"))
     assert len(found) == 19
     assert [lines for lines in found if not re.search(r"\d$", lines[-1])] == []

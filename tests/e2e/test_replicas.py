@@ -82,7 +82,7 @@ def test_each_visitor_has_a_cookie_of_one_replica(proxy: str) -> None:
     assert get(f"{proxy}/_stcore/metrics")[0] == 404
 
 
-def test_a_visitor_stays_at_one_replica_and_goes_on_at_the_other_when_it_ends(
+def test_a_visitor_stays_at_one_replica_until_it_ends(
     browser: Browser, proxy: str, replicas: list[Replica], tmp_path: Path
 ) -> None:
     with opened(browser, proxy, kind=Masks) as masks:

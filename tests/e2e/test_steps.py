@@ -211,7 +211,7 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
     walk.at("heads")
 
 
-def test_on_a_phone_a_touch_reads_another_one_writes_and_nothing_is_too_wide(browser: Browser, address: str) -> None:
+def test_a_touch_on_a_phone_reads_a_number_and_another_writes_it(browser: Browser, address: str) -> None:
     with shared(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?sentence=the+animal+did+not+cross+the+street+today&heads=4&stage=heads&d-k=8")
         walk.bar_is_low()
@@ -285,7 +285,7 @@ def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, ad
         expect(walk.sum).to_have_text(re.compile(r"^QKT\[la → petite, red\] = (.*·.* \+ ){15}.*·.* = "))
 
 
-def test_in_a_presentation_the_width_can_be_chosen_and_the_numbers_are_large(browser: Browser, address: str) -> None:
+def test_a_presentation_of_the_scale_has_its_slider_and_large_numbers(browser: Browser, address: str) -> None:
     with shared(browser, address, 1920, 1080, kind=Steps) as walk:
         walk.open("?present=1&stage=similarity")
         letters = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"

@@ -117,9 +117,7 @@ def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browse
             assert graph.locator(".cbaxis text").all_text_contents()[-1] == "1"
 
 
-def test_on_a_phone_in_a_presentation_the_translation_its_lines_and_the_way_on_stay(
-    browser: Browser, address: str
-) -> None:
+def test_a_presentation_on_a_phone_keeps_the_translation_and_its_lines(browser: Browser, address: str) -> None:
     with shared(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
         transformer.open(f"{LINK}&word=6&present=1")
         expect(transformer.current_word).to_have_text("regarde")
