@@ -118,7 +118,7 @@ def _run(path: Path, source: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("modules", nargs="*", default=CORE)
-    parser.add_argument("--sample", type=int, default=0, help="so many mutants, drawn at random; 0: all")
+    parser.add_argument("--sample", type=int, default=0, help="the number of mutants, drawn at random; 0: all")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     os.chdir(ROOT)

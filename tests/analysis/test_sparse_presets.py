@@ -21,7 +21,7 @@ def inputs_of(n, seed=0, scale=2.0):
 
 
 def with_lines(n, columns, slash):
-    """A head that attends to some columns, and so many positions back."""
+    """A head that attends to some columns, and some positions back."""
     scores = torch.zeros(n, n)
     scores[:, columns] = 8
     scores[torch.arange(slash, n), torch.arange(n - slash)] = 9

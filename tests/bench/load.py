@@ -122,7 +122,7 @@ def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES, servers: in
 
 
 async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
-    """Returns what was measured of so many visitors for so many seconds, and after they have left."""
+    """Returns what was measured of `count` visitors for some seconds, and after they have left."""
     figures = Figures()
     # One before them uses what is loaded once, and is forgotten.
     first = (visitor(address, random.Random(count), FIRST, Figures(), 0.2) for address in visited.addresses)
@@ -150,7 +150,7 @@ async def measure(visited: Replicas, count: int, seconds: float, leaving: float 
 async def visitor(
     address: str, chance: random.Random, seconds: float, figures: Figures, thinking: float = THINKING
 ) -> None:
-    """Visits Explore for so many seconds, thinking up to so many between two clicks. After an error it comes again."""
+    """Visits Explore for `seconds`, with up to `thinking` seconds between two clicks; comes back after an error."""
     end = time.perf_counter() + seconds
     await asyncio.sleep(chance.uniform(0, min(seconds, thinking)))
     while True:

@@ -34,7 +34,7 @@ def sizes(full: Sequence[T], short: Sequence[T] = ()) -> Sequence[T]:
 
 
 def repeated(measure: Callable[[], T], runs: int) -> list[T]:
-    """Returns so many measurements, after one that is not counted; in a short run one alone."""
+    """Returns `runs` measurements, after one that is not counted; in a short run a single one."""
     return [measure()] if is_short() else [measure() for _ in range(runs + 1)][1:]
 
 
@@ -86,7 +86,7 @@ def row(*values: float | str) -> None:
 
 
 def text_of(tokens: int, seed: int) -> str:
-    """A text that MiniLM reads as so many tokens, the two it adds included; another for each seed."""
+    """A text that MiniLM reads as `tokens` tokens, including the two that it adds; another for each seed."""
     return " ".join(WORDS[(i * 7 + seed * (i % 3 + 1)) % len(WORDS)] for i in range(tokens - 2))
 
 
@@ -108,7 +108,7 @@ def visit(browser: BrowserContext, address: str) -> Iterator[Page]:
 
 
 def painted(page: Page, text: str, rows: int, drawn: str) -> float:
-    """Milliseconds from Enter until a map of so many rows is on the screen."""
+    """Milliseconds from Enter until a map with `rows` rows is on the screen."""
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
     page.evaluate("addEventListener('keydown', () => (window.entered = performance.now()), { once: true })")

@@ -25,7 +25,7 @@ from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
 
 LONG = 1056 if is_short() else 4096  # of more than 1,024 tokens a map is drawn in fewer cells
-ROOM = 8e9  # bytes that have to be free for eager weights at so many tokens
+ROOM = 8e9  # bytes that have to be free for eager weights of the longest text
 CHARTS = ("heatmap", "heads")
 disable_progress_bar()
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -154,7 +154,7 @@ def _quiet(page: Page) -> None:
 
 
 def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[str, ...], rows: int) -> float:
-    """Milliseconds from what is done until these charts are painted anew, the map in so many rows."""
+    """Milliseconds from what is done until these charts are painted again, the map with `rows` rows."""
     page.evaluate(
         """([event, charts]) => {
             for (const key of charts) document.querySelector(`.st-key-${key} .attnviz-chart`).dataset.ready = 'old';

@@ -32,7 +32,7 @@ def loaded_with(copied):
 
 
 def longer(times, length):
-    """A normalizer that makes each letter a so many times as long, again and again."""
+    """A normalizer that multiplies each letter a, again and again."""
     replace = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * length}
     return {"type": "Sequence", "normalizers": [replace] * times}
 

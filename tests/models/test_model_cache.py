@@ -17,7 +17,7 @@ from tests.support.tiny_models import TEXT
 
 
 class Counted:
-    """A folder of so many bytes, and how often it was loaded."""
+    """A folder of a given size in bytes, and how often it was loaded."""
 
     def __init__(self, size):
         self.size, self.loads = size, 0

@@ -214,7 +214,7 @@ def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn(drawn, monkeypa
 
 
 def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
-    """The largest weight in each of at most so many disjoint cells a side."""
+    """The largest weight in each of a number of disjoint cells along each side."""
 
     def ends(count: int) -> list[slice]:
         size = min(most, count)

@@ -350,7 +350,7 @@ def one_list(length):
 
 
 def lying_parquet(rows):
-    """One row that is a list of so many zeros, in a few hundred bytes, with a footer that speaks of 10."""
+    """One row that is a list of `rows` zeros, in a few hundred bytes, with a footer that speaks of 10."""
     options = {"compression": "zstd", "write_statistics": False, "store_schema": False, "data_page_size": 1 << 30}
     data = parquet({"x": one_list(rows)}, **options)
     zigzag, number = b"", rows * 2

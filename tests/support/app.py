@@ -29,7 +29,7 @@ def open_link(name: str, link: Iterable[tuple[str, str]]) -> AppTest:
 
 
 def healthy(app: AppTest, charts: int = 0) -> AppTest:
-    """The page, which ran to its end and has at least so many charts."""
+    """The page, which ran to its end and has at least this number of charts."""
     assert not app.exception
     assert len(app.get("bidi_component")) >= charts, "no chart"
     return app

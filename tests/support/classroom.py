@@ -163,7 +163,7 @@ class HeadlessTeacher:
 def contexts(
     playwright: Playwright, phones: int, theme: str = "light"
 ) -> Iterator[tuple[BrowserContext, list[BrowserContext]]]:
-    """The browsers of a teacher and of so many phones, which share nothing."""
+    """The browsers of a teacher and of several phones, which share nothing."""
     browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
     teacher = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme)  # type: ignore[arg-type]
     others = [
