@@ -42,7 +42,7 @@ class Bias(Parameterized):
 class ALiBi(Bias):
     """Attention with linear biases: the farther back a key, the more its score loses, −m · (q − k).
 
-    Press et al. 2022, "Train Short, Test Long". The slope m is another for each of the H heads: 2^(−8h/H) for
+    Press et al. 2022, "Train Short, Test Long". The slope m is different for each of the H heads: 2^(−8h/H) for
     h = 1, …, H, where H is a power of two. Otherwise the heads take the slopes of the power P below, then every
     second slope of 2P heads.
 
@@ -195,8 +195,8 @@ class KERPLE(Bias):
     −r₁ · log(1 + r₂ · |q − k|).
 
     Chi et al. 2022, "KERPLE: Kernelized Relative Positional Embedding". The "power" form is −r₁ · |q − k|^r₂,
-    with r₂ at most 2; r₂ = 1 is ALiBi's line. In the paper each head learns its own r₁ and r₂; here one pair
-    stands for all heads, and begins at the means of what the authors' code starts from.
+    with r₂ at most 2; r₂ = 1 is ALiBi's line. In the paper each head learns its own r₁ and r₂; here all heads
+    share one pair, by default the means of the values with which the authors' code starts.
 
     Example:
         >>> q, k, zero = torch.tensor([[3]]), torch.arange(4), torch.tensor(0)
@@ -278,8 +278,8 @@ class SSMax(Bias):
     key does not fade as there are more.
 
     SSMax, of Nakanishi 2025, "Scalable-Softmax Is Superior for Attention". A query that sees one key alone has
-    log n = 0. In the paper each head of each layer learns its own s; here one stands for all, at first the 0.43
-    of the paper's first figure.
+    log n = 0. In the paper each head of each layer learns its own s; here all share one, by default the 0.43 of the
+    paper's first figure.
 
     Example:
         >>> zero = torch.tensor(0)

@@ -43,7 +43,7 @@ def nested_objects(content: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """Yields a config and the configs of its parts. Raises ValueError if they are nested too deeply."""
     if depth > MAX_DEPTH:
         raise value_error(
-            "config.json has parts within parts, more than {MAX_DEPTH} deep. No model has such a one.",
+            "config.json has parts within parts, more than {MAX_DEPTH} deep. No model has that many.",
             MAX_DEPTH=MAX_DEPTH,
         )
     if isinstance(content, dict):

@@ -62,8 +62,8 @@ def _check_structure(text: str) -> None:
                 parts = 0
         if parts >= MOST_PARTS or depth > MAX_DEPTH:
             raise value_error(
-                "Line {number} nests too deeply: a key has at most {most} parts, and lists and tables stand at "
-                "most {depth} deep.",
+                "Line {number} nests too deeply: a key has at most {most} parts, and lists and tables are nested "
+                "at most {depth} deep.",
                 number=text.count("\n", 0, token.start()) + 1,
                 most=MOST_PARTS,
                 depth=MAX_DEPTH,

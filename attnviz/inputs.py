@@ -74,7 +74,7 @@ class MapAxes:
     def maps(self, heads: slice | list[int], rows: slice | list[int]) -> Float[Tensor, "heads rows keys"]:
         """Returns the weights of some heads and queries as float32, NaN where not allowed, if they are known without a
         mechanism. Raises ValueError if they are not."""
-        raise value_error("These are queries and keys. Give the mechanism that computes weights of them.")
+        raise value_error("These are queries and keys. Give the mechanism that computes weights from them.")
 
     def with_tokens(self, **tokens: Any) -> "MapAxes":
         """Returns the same with other tokens, or positions of special ones."""

@@ -74,7 +74,7 @@ def arrays(data: bytes, rows: int, length: int, limit: int) -> Iterator[tuple[st
             yield name, np.array([text[:length] for text in column.to_pylist()], dtype="U")
         elif field.name.lower() in TOKENS:
             raise InputRefusal(
-                _("Column {name} must hold text. Save it as text, or name it otherwise.", name=quoted(field.name))
+                _("Column {name} must hold text. Save it as text, or give it another name.", name=quoted(field.name))
             )
         elif field.name not in index and not INDEX.fullmatch(field.name):
             names.append(field.name[:length])

@@ -28,7 +28,7 @@ def rotated(
     """
     if convention not in get_args(Rotary):
         raise value_error(
-            "Rotary positions are one of {conventions}; {convention} was asked for.",
+            "Rotary positions are one of {conventions}; {convention} was requested.",
             conventions=", ".join(get_args(Rotary)),
             convention=repr(convention),
         )

@@ -13,7 +13,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import heading
 from attnviz.views.head_view import head_view
 
-heading(_("Explore"), _("What does each token look at, in every head? Type a sentence, or bring vectors of your own."))
+heading(_("Explore"), _("What does each token look at, in every head? Type a sentence, or upload vectors of your own."))
 
 opened, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:

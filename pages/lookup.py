@@ -45,8 +45,8 @@ with why:
     st.caption(
         _(
             "Training moves queries and keys a little to where the result gets better, along this "
-            "gradient (the gray arrow in the plane). A hard choice gives zero, which says nothing "
-            "about where to go."
+            "gradient (the gray arrow in the plane). A hard choice gives zero, which does not show "
+            "where to go."
         )
     )
 st.caption(

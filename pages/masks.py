@@ -30,7 +30,7 @@ heading(_("Masks"), _("What do two masks do to the same scores, and where do the
 
 selection, places = source_picker.choose_selection(long=True)
 if places.show_locked(
-    selection.layer, _("A mask would only hide some of them. Bring queries and keys to compare masks.")
+    selection.layer, _("A mask would only hide some of them. Upload queries and keys to compare masks.")
 ):
     raise PageEnd
 with st.sidebar:

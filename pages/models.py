@@ -13,7 +13,7 @@ from attnviz.ui.models import aggregation, controls, head_metrics, needle, overv
 
 heading(
     _("Models"),
-    _("What do the heads of any Hugging Face model do? Take one that is here, or name another, and type a text."),
+    _("What do the heads of any Hugging Face model do? Choose one that is here, or name another, and type a text."),
 )
 
 choices = st.container(key="choices")

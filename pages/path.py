@@ -8,7 +8,7 @@ from attnviz.ui.heading import heading
 from attnviz.ui.path.controls import choose_path
 
 heading(
-    _("Path"), _("How do words become the next word? One forward pass, with its real numbers. Click a part to go in.")
+    _("Path"), _("How do words become the next word? One forward pass, with its real numbers. Click a part to open it.")
 )
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is

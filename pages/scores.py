@@ -22,7 +22,7 @@ with st.sidebar:
         selection = selection.with_mechanism(
             mechanism_controls.change_parts(selection.mechanism, ScoresState.biases, ScoresState.mask)
         )
-if not places.show_locked(selection.layer, _("Bring queries and keys to compare similarities and normalizers.")):
+if not places.show_locked(selection.layer, _("Upload queries and keys to compare similarities and normalizers.")):
     with presentation.control("pinned", width=320):
         row = pinned_query.menu(selection)
     shows = {SIMILARITIES: similarities.show, NORMALIZERS_TAB: normalizers.show}

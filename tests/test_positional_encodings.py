@@ -80,6 +80,6 @@ def test_an_odd_width_is_refused_in_words(convention):
 
 @pytest.mark.usefixtures("as_installed")
 def test_another_convention_is_refused_in_words():
-    sentence = "Rotary positions are one of none, half split, interleaved; 'llama' was asked for."
+    sentence = "Rotary positions are one of none, half split, interleaved; 'llama' was requested."
     with pytest.raises(ValueError, match=re.escape(sentence)):
         rotated(torch.ones(2, 3, 4), "llama")

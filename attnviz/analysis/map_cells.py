@@ -45,7 +45,7 @@ def shown_axis(
     """Returns the shown positions within a slice, in at most `cells` cells. Raises ValueError if there are none."""
     if part.step not in (None, 1):
         raise value_error(
-            "A part of a map is made of neighbors; the slice has a step of {step}. Give it none.", step=part.step
+            "A part of a map is made of neighbors; the slice has a step of {step}. Leave the step out.", step=part.step
         )
     if cells < 1:
         raise value_error("A map has at least 1 cell along each side; it got {cells}.", cells=cells)

@@ -163,7 +163,7 @@ def _check_reachable(address: str) -> None:
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise ConnectionError(
-            _("The Ray cluster at {address} is not reached: {reason}.", address=quoted(address), reason=reason)
+            _("The Ray cluster at {address} cannot be reached: {reason}.", address=quoted(address), reason=reason)
         ) from None
 
 
@@ -186,8 +186,7 @@ def _result(task: Any) -> Any:
         if isinstance(cause, ImportError):
             raise ClusterError(
                 _(
-                    "A machine of the Ray cluster misses a package: {cause}. Install the same version of attnviz "
-                    "there.",
+                    "A machine of the Ray cluster lacks a package: {cause}. Install the same version of attnviz there.",
                     cause=cause,
                 )
             ) from None
@@ -203,7 +202,7 @@ def _result(task: Any) -> Any:
         ) from None
     except exceptions.RayError as problem:
         raise ClusterError(
-            _("The Ray cluster could not do a task: {reason}", reason=str(problem).splitlines()[0])
+            _("The Ray cluster could not run a task: {reason}", reason=str(problem).splitlines()[0])
         ) from None
 
 

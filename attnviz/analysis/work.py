@@ -42,8 +42,8 @@ def check_map(inputs: MapAxes, mechanism: Mechanism | FixedWeights, head: int = 
     if work > MOST_MAP_WORK:
         raise value_error(
             "The map of this head has {work} pairs of a query and a key that its mask allows; at "
-            "most {MOST_MAP_WORK} are computed for one picture. Choose a mask that allows fewer, "
-            "or bring fewer tokens.",
+            "most {MOST_MAP_WORK} are computed for one map. Choose a mask that allows fewer, "
+            "or use fewer tokens.",
             work=grouped(work),
             MOST_MAP_WORK=grouped(MOST_MAP_WORK),
         )
@@ -58,7 +58,7 @@ def check_work(work: int, task: str, advice: str) -> None:
     """Raises ValueError if a task takes too many steps. The message names the task and ends with the advice."""
     if not is_affordable(work):
         raise value_error(
-            "{task} would take {work} steps; at most {MOST_WORK} are done for one picture. {advice}",
+            "{task} would take {work} steps; at most {MOST_WORK} are done for one figure. {advice}",
             task=task,
             work=grouped(work),
             MOST_WORK=grouped(MOST_WORK),
@@ -68,5 +68,5 @@ def check_work(work: int, task: str, advice: str) -> None:
 
 def check_heads(layers: Sequence[Layer]) -> None:
     """Raises ValueError if computing all heads of these layers takes too many steps."""
-    advice = _("Show one layer, take another score, or bring fewer tokens or heads.")
+    advice = _("Show one layer, choose another score, or use fewer tokens or heads.")
     check_work(heads_work(layers), _("To compute all these heads"), advice)

@@ -19,7 +19,7 @@ export async function raster(svg, width, height) {
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   URL.revokeObjectURL(url);
   return new Promise((resolve, reject) =>
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(_("The picture is too large.")))), "image/png"),
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(_("The figure is too large.")))), "image/png"),
   );
 }
 

@@ -13,7 +13,7 @@ const NAMES = ["A", "B"]; // of the lower and the upper chart
 export function wipe(root) {
   const slider = element("input");
   Object.assign(slider, { type: "range", min: "0", max: "1", step: "0.005", value: "0.5" });
-  slider.setAttribute("aria-label", _("How much of {first} is seen, at the left; the rest is {second}", { first: NAMES[0], second: NAMES[1] }));
+  slider.setAttribute("aria-label", _("How much of {first} is shown, on the left; the rest is {second}", { first: NAMES[0], second: NAMES[1] }));
   slider.oninput = () => {
     const holder = /** @type {HTMLElement | null} */ (root.closest("[class*=st-key-stack]"));
     holder?.style.setProperty("--wipe", slider.value);

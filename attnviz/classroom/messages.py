@@ -57,9 +57,9 @@ class Messages(Participants):
             except Changed:
                 continue
             except TooMany:
-                raise TooMany(_("Your teacher has as many questions as fit. Ask in the room.")) from None
+                raise TooMany(_("Your teacher’s list of questions is full. Ask in the room.")) from None
             return message_id
-        raise TooMany(_("You have sent {count} questions, which is as many as fit.", count=MOST_OWN_MESSAGES))
+        raise TooMany(_("You have sent {count} questions, which is the most that you may.", count=MOST_OWN_MESSAGES))
 
     def messages(self) -> tuple[Message, ...]:
         """Returns the questions from participants, oldest first."""

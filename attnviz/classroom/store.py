@@ -114,4 +114,4 @@ def full_store() -> TooMany:
 
 def full_section(most: int) -> TooMany:
     """Returns the error for a section that has as many values as it may have."""
-    return TooMany(_("This class is full: it takes no more than {most} of these.", most=grouped(most)))
+    return TooMany(_("This class is full: it holds at most {most} of these.", most=grouped(most)))

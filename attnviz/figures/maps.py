@@ -39,7 +39,8 @@ def as_maps(weights: Attention | Array) -> np.ndarray:
     shape = maps.shape
     if maps.ndim < 2 or any(size != 1 for size in shape[:-3]):
         raise value_error(
-            "A map has the axes queries and keys, before them heads; the shape given is {shape}.", shape=shape
+            "A map has the axes queries and keys, and may have heads before them; this has the shape {shape}.",
+            shape=shape,
         )
     return maps.reshape(-1, *shape[-2:])
 

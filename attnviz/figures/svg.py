@@ -42,7 +42,7 @@ def svg_map(
     queries, keys = weights.shape
     if max(queries, keys) > most:
         raise value_error(
-            "As SVG a map has at most {most} queries and keys; this one has {queries} × {keys}.",
+            "As SVG, a map has at most {most} queries and keys; this one has {queries} × {keys}.",
             most=most,
             queries=queries,
             keys=keys,
@@ -79,7 +79,9 @@ def svg_row(
     Raises ValueError if it has more than MOST keys.
     """
     if len(key_tokens) > MOST:
-        raise value_error("As SVG a row has at most {most} keys; this one has {keys}.", most=MOST, keys=len(key_tokens))
+        raise value_error(
+            "As SVG, a row has at most {most} keys; this one has {keys}.", most=MOST, keys=len(key_tokens)
+        )
     least = 0.0 if weights is None else min(0.0, float(np.nanmin(weights, initial=0)))
     names = [_short(token) for token in key_tokens]
     wide = BAR_WIDTH if len(names) > 12 else 36

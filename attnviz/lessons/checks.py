@@ -78,7 +78,7 @@ class Condition:
         match = re.fullmatch(rf"(.+?) ([{OPERATORS}]) (.+)", text.strip()) if len(text) <= LONGEST_CONDITION else None
         if not match:
             raise value_error(
-                "“{text}” is not a condition; expected is, for example, “largest weight < 0.25”.",
+                "“{text}” is not a condition; expected, for example, “largest weight < 0.25”.",
                 text=text[:LONGEST_CONDITION],
             )
         return cls(*match.groups())

@@ -140,9 +140,7 @@ class _Parser:
         state = self.state(table.get("state", {}), 0)
         language = table.get("language", ENGLISH)
         if not re.fullmatch(LANGUAGE, language):
-            problem = _(
-                "language is {language}; expected is a code such as en, de or pt-BR.", language=quoted(language)
-            )
+            problem = _("language is {language}; expected a code such as en, de or pt-BR.", language=quoted(language))
             raise self.error(problem, 0, "language")
         steps = [one for field in STEPS for one in table.get(field, [])]
         if len(steps) > MOST_STEPS:
@@ -168,7 +166,7 @@ class _Parser:
     def page(self, page: str, step: int) -> str:
         if page not in PAGES:
             raise self.error(
-                _("page is {page}; expected is one of {pages}.", page=quoted(page), pages=", ".join(PAGES)),
+                _("page is {page}; expected one of {pages}.", page=quoted(page), pages=", ".join(PAGES)),
                 step,
                 "page",
             )
@@ -178,7 +176,7 @@ class _Parser:
         for name, value in state.items():
             if not is_parameter(value):
                 problem = _(
-                    "{name} in the state is {value}; expected is text, a number, true or false.",
+                    "{name} in the state is {value}; expected text, a number, true or false.",
                     name=quoted(name),
                     value=short_repr(value),
                 )
@@ -211,7 +209,7 @@ class _Parser:
         if "tap" in step:
             if not 1 <= step["tap"] <= MOST_TAPS:
                 raise self.error(
-                    _("tap is {count}; expected is 1 to {most} tokens.", count=step["tap"], most=MOST_TAPS),
+                    _("tap is {count}; expected 1 to {most} tokens.", count=step["tap"], most=MOST_TAPS),
                     number,
                     "tap",
                 )
@@ -247,7 +245,7 @@ class _Parser:
             if not isinstance(value, known[name]) or isinstance(value, bool):
                 raise self.error(
                     _(
-                        "{name} is {value}; expected is {kind}.",
+                        "{name} is {value}; expected {kind}.",
                         name=name,
                         value=short_repr(value),
                         kind=_(TYPE_NAMES[known[name]]),

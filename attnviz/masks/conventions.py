@@ -41,7 +41,7 @@ class Convention:
         refuses."""
         if self.align == "equal" and queries != keys:
             raise value_error(
-                "This takes as many queries as keys; here there are {queries} and {keys}.",
+                "This needs as many queries as keys; here there are {queries} and {keys}.",
                 queries=queries,
                 keys=keys,
             )

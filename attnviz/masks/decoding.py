@@ -61,7 +61,7 @@ class SinksAndWindow(Mask):
 class Tree(Mask):
     """Several continuations at once, as a tree: each sees the prefix, itself and what leads to it.
 
-    Node t stands at position prefix + t, and `parents` names the node before it, or −1 where it follows the
+    Node t is at position prefix + t, and `parents` names the node before it, or −1 where it follows the
     prefix. A query sees the prefix, its ancestors and itself; positions beyond the tree see the prefix and
     themselves (Medusa, Cai et al. 2024, and other speculative decoding). The prefix is what was read before, with
     a causal mask; `tree(…) & causal` shows its rows so, and those of the nodes as they are.
@@ -75,8 +75,8 @@ class Tree(Mask):
     """
 
     CONDITION = N_(
-        "the key is one of the first {prefix}, or leads to it in the tree that follows (parents {parents}), or "
-        "stands at its own position"
+        "the key is one of the first {prefix}, or leads to it in the tree that follows (parents {parents}), or is "
+        "at its own position"
     )
 
     prefix: int = field(default=4, metadata={"min": 0, "max": 131072})

@@ -36,7 +36,7 @@ EMPTY_ROW_CONVENTIONS = (
     ),
     EmptyRowConvention(
         "NaN",
-        "a masked score is −∞, and softmax is taken as it is",
+        "a masked score is −∞, and softmax is applied as it is",
         "NaN on every key (0/0), which spreads to all that is computed from it",
         "any plain softmax after masked_fill(−inf); PyTorch's nn.MultiheadAttention with need_weights=True",
     ),

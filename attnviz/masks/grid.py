@@ -49,7 +49,7 @@ class Grid(Mask):
         count = self.rows * self.columns
         if not 0 <= self.cells < 1 << count:
             raise value_error(
-                "A grid of {rows} × {columns} has {count} cells; the number gives more.",
+                "A grid of {rows} × {columns} has {count} cells; the number has more.",
                 rows=self.rows,
                 columns=self.columns,
                 count=grouped(count),
@@ -116,7 +116,7 @@ class Grid(Mask):
             if self.block > 1:
                 raise value_error(
                     "The grid is {rows} × {columns} blocks of {block}; here there are {queries} "
-                    "queries and {keys} keys. Take a grid that was made for these numbers.",
+                    "queries and {keys} keys. Use a grid that was made for these numbers.",
                     rows=self.rows,
                     columns=self.columns,
                     block=self.block,
@@ -125,7 +125,7 @@ class Grid(Mask):
                 )
             raise value_error(
                 "The grid is {rows} × {columns}; here there are {queries} queries and {keys} keys. "
-                "Paint or upload one of {queries} × {keys}, or take an example of {rows} queries "
+                "Paint or upload one of {queries} × {keys}, or use an example of {rows} queries "
                 "and {columns} keys.",
                 rows=self.rows,
                 columns=self.columns,
@@ -198,8 +198,8 @@ def _read_rows(text: str) -> Iterator[list[bool]]:
         if len(cells) != width:
             raise ValueError(
                 plural(
-                    "Line {n} has {count} cell, but line {first} has {width}. Give every line as many.",
-                    "Line {n} has {count} cells, but line {first} has {width}. Give every line as many.",
+                    "Line {n} has {count} cell, but line {first} has {width}. Give every line the same number.",
+                    "Line {n} has {count} cells, but line {first} has {width}. Give every line the same number.",
                     len(cells),
                     n=n,
                     count=len(cells),

@@ -327,7 +327,7 @@ class Shifted(Mask):
             if self.by >= 0
             else plural("{count} position earlier", "{count} positions earlier", count, count=count)
         )
-        return _("{clause}, counted as if each query stood {shift}", clause=_clause(self.mask), shift=by)
+        return _("{clause}, counted as if each query were {shift}", clause=_clause(self.mask), shift=by)
 
 
 def _joined(message: str, clauses: Iterable[str]) -> str:

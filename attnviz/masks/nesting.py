@@ -40,7 +40,7 @@ def check_nesting(mask: Mask, name: str) -> None:
         inside = [part for part in parts if isinstance(part, Mask)]
         if inside and nested > NESTED:
             raise value_error(
-                "More than {most} {mask} stand inside each other here. Leave some out.",
+                "More than {most} {mask} are nested here. Leave some out.",
                 most=NESTED,
                 mask=name,
             )

@@ -142,9 +142,7 @@ class _Parser(TokenReader):
         """Parses up to an operator that binds less tightly than `binding`."""
         self.depth += 1
         if self.depth > DEEPEST:
-            self.refuse(
-                _("More than {most} parts stand inside each other here. Write the mask more simply.", most=DEEPEST)
-            )
+            self.refuse(_("More than {most} parts are nested here. Write the mask more simply.", most=DEEPEST))
         piece = self.operand()
         while PRECEDENCE.get(sign := self.sign(), 0) >= binding:
             piece = self.comparison(piece) if sign in COMPARISONS else self.combination(piece, sign)
@@ -335,7 +333,7 @@ class _Parser(TokenReader):
         if len(values) == len(parameters):
             self.superfluous(mask)
         if list(values) != before:
-            self.refuse(_("What follows a parameter with a name needs its name too. {takes}.", takes=takes))
+            self.refuse(_("A parameter after one with a name needs its name, too. {takes}.", takes=takes))
         return list(parameters)[len(values)]
 
     def superfluous(self, mask: Token) -> NoReturn:

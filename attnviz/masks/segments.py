@@ -74,7 +74,7 @@ class Documents(Mask):
         if _depends_on_lengths(self.inner):
             raise value_error(
                 "Documents needs an inner mask that does not depend on the numbers of queries and "
-                "keys, because documents differ in length; it got {inner}. Take one such as causal "
+                "keys, because documents differ in length; it got {inner}. Use one such as causal "
                 "or sliding_window(4).",
                 inner=self.inner,
             )

@@ -64,7 +64,7 @@ class Fixed(Mask):
         if self.columns > self.block:
             raise value_error(
                 "Fixed needs no more columns than a block has; it got {columns} columns of "
-                "{block}. Take at most {block}.",
+                "{block}. Use at most {block}.",
                 columns=self.columns,
                 block=self.block,
             )
@@ -155,7 +155,7 @@ class Logarithmic(LengthDependent):
                 [0, 1, 1, 1]])
     """
 
-    CONDITION = N_("the key stands at its own position, or 1, 2, 4, 8 or another power of two before it")
+    CONDITION = N_("the key is at its own position, or 1, 2, 4, 8 or another power of two before it")
 
     def allowed(self, queries: int, keys: int, h: Array, q: Array, k: Array) -> Array:
         powers = (1 << power for power in range((max(queries, keys) - 1).bit_length()))

@@ -27,7 +27,7 @@ HINTS = {
     "||": N_("Write | alone."),
     "!": N_("Write ~ for “not”."),
     "^": N_("For “one but not both”, write a & ~b | b & ~a."),
-    "{": N_("Lists stand in [ and ]."),
+    "{": N_("Lists are written in [ and ]."),
 }
 PYTHON_HINTS = {
     ".": N_("Methods are not read. Write abs(x), min(x, y) or max(x, y) as functions."),

@@ -35,9 +35,9 @@ class Axial(Mask):
 class Neighborhood2D(LengthDependent):
     """On a grid of `width` columns, row by row: each query sees a rectangle around it, which never leaves the grid.
 
-    Near an edge the rectangle moves inward rather than shrink, so that all see as many keys (NATTEN, Hassani et
-    al. 2023). The height of the grid follows from the number of keys; the last row may be short. Where the
-    rectangle is larger than the grid, all of it is seen.
+    Near an edge the rectangle moves inward rather than shrinking, so that all see the same number of keys
+    (NATTEN, Hassani et al. 2023). The height of the grid follows from the number of keys; the last row may be
+    short. Where the rectangle is larger than the grid, all of it is seen.
 
     Example:
         >>> Neighborhood2D(4, 1, 3).matrix(4, 4).long()
@@ -61,7 +61,7 @@ class Neighborhood2D(LengthDependent):
         for name, size in (("kernel_height", self.kernel_height), ("kernel_width", self.kernel_width)):
             if size % 2 == 0:
                 raise value_error(
-                    "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Take {odd}.",
+                    "Neighborhood2D needs an odd {name}, so that it has a middle; it got {size}. Use {odd}.",
                     name=name,
                     size=size,
                     odd=size + 1,
@@ -155,7 +155,7 @@ class ImageAndText(Mask):
 class CrossToImage(Mask):
     """Text looks at images: each query sees the keys of the last image placed at or before it.
 
-    `images_at` are the text positions where images stand, and each image has `tokens` keys, one image after the
+    `images_at` are the text positions of the images, and each image has `tokens` keys, one image after the
     other. Text before the first image sees nothing (Flamingo, Alayrac et al. 2022).
 
     Example:

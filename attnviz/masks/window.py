@@ -115,7 +115,7 @@ class Longformer(Mask):
         super().__post_init__()
         if self.window % 2:
             raise value_error(
-                "Longformer needs an even window, half of it on each side; it got {window}. Take {even}.",
+                "Longformer needs an even window, half of it on each side; it got {window}. Use {even}.",
                 window=self.window,
                 even=self.window + 1,
             )
@@ -132,7 +132,7 @@ class Longformer(Mask):
         if not self.global_positions:
             return near
         return _(
-            "{near}, or one of the two stands at a global position ({positions})",
+            "{near}, or one of the two is at a global position ({positions})",
             near=near,
             positions=", ".join(map(str, self.global_positions)),
         )

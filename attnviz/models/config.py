@@ -62,14 +62,15 @@ def check_config(name: str, config: dict[str, Any]) -> None:
     kind = config.get("model_type")
     if not isinstance(kind, str):
         raise value_error(
-            "The config.json of {name} has no model_type, so nobody can tell what it is.", name=quoted(name)
+            "The config.json of {name} has no model_type, so it is not known what kind of model it is.",
+            name=quoted(name),
         )
     if kind not in CONFIG_MAPPING:
         unknown = _(
             "{name} is a model of the type {kind}, which transformers {version} does not know.",
             name=quoted(name), kind=quoted(kind), version=transformers.__version__,
         )  # fmt: skip
-        own = [_("It brings code of its own, which is never run here.")] if "auto_map" in config else []
+        own = [_("It comes with code of its own, which is never run here.")] if "auto_map" in config else []
         raise ValueError(" ".join([unknown, *own, _("Choose a model that transformers itself can build.")]))
     for part in nested_objects(config):
         if part.get("quantization_config") or part.get("compression_config"):

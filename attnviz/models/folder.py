@@ -109,8 +109,8 @@ def check_tokenizer(path: Path) -> None:
         if NAMES_FILES.fullmatch(key) and any(isinstance(text, str) and text for text in texts):
             raise value_error(
                 "tokenizer_config.json names a file in {key}, which could be any of this computer, "
-                "so this model is not read. Remove that entry: what a tokenizer needs stands "
-                "beside it by itself.",
+                "so this model is not read. Remove that entry: what a tokenizer needs is found "
+                "beside it without this entry.",
                 key=quoted(key),
             )
     # Whatever stands in this one replaces even what the loading itself has set, such as where the tokenizer is.

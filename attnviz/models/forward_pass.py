@@ -38,7 +38,7 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     for one in chosen:
         if not isinstance(one, Intervention):
             raise value_error(
-                "Interventions are expected, such as Intervention(ablated=((0, 1),)); there is {one}.",
+                "Interventions are expected, such as Intervention(ablated=((0, 1),)); this is {one}.",
                 one=f"{one!r:.60}",
             )
 

@@ -119,7 +119,7 @@ class Hub:
                 )
             if "config.json" not in {file.filename for file in files}:
                 raise value_error(
-                    "{name} has no config.json, so nobody can tell what it is. Choose another model.",
+                    "{name} has no config.json, so it is not known what kind of model it is. Choose another model.",
                     name=quoted(name),
                 )
             api = huggingface_hub.HfApi(endpoint=self.address)
@@ -310,7 +310,7 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
         )
     if is_a(RepositoryNotFoundError) or any(_status(cause) in (401, 403) for cause in causes):
         return _(
-            "The hub has no public model {name}. Look for a slip in the name; if the model is "
+            "The hub has no public model {name}. Check the name for a typing error; if the model is "
             "private, log in on this computer with “hf auth login”.",
             name=quoted(name),
         )
@@ -339,7 +339,7 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
             others=others,
         )
     return _(
-        "The hub cannot be reached to ask for {name}. Look at the network and try again. {others}",
+        "The hub cannot be reached to ask for {name}. Check the network and try again. {others}",
         name=quoted(name),
         others=others,
     )

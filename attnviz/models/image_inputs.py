@@ -59,8 +59,8 @@ class ImageInputs:
             return ""
         height, width = self.example_size
         return _(
-            "This model’s image processor does something that is not known here ({unknown}): the largest square of a "
-            "picture is resized to {width} × {height} pixels instead, so the weights may differ from those that its "
+            "This model’s image processor does something that is not supported here ({unknown}): the largest square of "
+            "an image is resized to {width} × {height} pixels instead, so the weights may differ from those that its "
             "users get.",
             unknown=quoted(self.unknown),
             width=width,
@@ -106,10 +106,10 @@ def _opened(image: bytes) -> "Image":
         if small:
             upright = ImageOps.exif_transpose(opened).convert("RGB")
     except (*DAMAGED, Image.DecompressionBombError) as error:
-        raise value_error("This is not a picture that can be read. Give one as PNG, JPEG or WebP.") from error
+        raise value_error("This is not an image that can be read. Use a PNG, JPEG or WebP file.") from error
     if not small:
         raise value_error(
-            "This picture has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
+            "This image has {width} × {height} pixels; at most {LARGEST} are read. Make it smaller.",
             width=grouped(width),
             height=grouped(height),
             LARGEST=grouped(MOST_PIXELS),

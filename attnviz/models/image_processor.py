@@ -79,8 +79,8 @@ class ImageProcessor:
             height, width = self.size
         if width * height > MOST_PIXELS or max(self.crop or (width, height)) > LONGEST_SIDE:
             raise value_error(
-                "The image processor of the model makes {width} × {height} pixels of this picture; the model is "
-                "given at most {LONGEST_SIDE} along a side. Cut the picture.",
+                "The image processor of the model makes {width} × {height} pixels of this image; the model is given "
+                "at most {LONGEST_SIDE} along a side. Crop the image.",
                 width=grouped(width),
                 height=grouped(height),
                 LONGEST_SIDE=grouped(LONGEST_SIDE),

@@ -79,7 +79,7 @@ def run_with_interventions(
             raise ValueError(_locked(before[i]))
     if outputs and bool(outputs[-1].isnan().any()):
         raise value_error(
-            "With this change {name} computes numbers that are too large. Take a milder one.", name=model.name
+            "With this change {name} computes numbers that are too large. Choose a milder one.", name=model.name
         )
     first = min(changed, default=len(before))  # those below stay as they are
     layers = [*before[:first], *map(_labeled, after[first:], before[first:])]
@@ -205,8 +205,8 @@ def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> 
 
 def _locked(layer: Layer) -> str:
     return _(
-        "The attention of {name} cannot be changed: the model computes it by itself, and hands "
-        "over no queries and keys. Choose another layer, or change this one alone where that is "
+        "The attention of {name} cannot be changed: the model computes it by itself, and does not "
+        "expose its queries and keys. Choose another layer, or change this one alone where that is "
         "possible.",
         name=layer.name,
     )

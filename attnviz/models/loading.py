@@ -164,8 +164,8 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     config, implementation, classes, meta = build(name, config_json, sizes.tensors, dtype)
     if meta.main_input_name not in ("input_ids", "pixel_values"):
         raise value_error(
-            "{name} reads neither text nor a picture: what it takes is called {main_input_name}. "
-            "In a notebook, attnviz.capture takes a batch of any kind.",
+            "{name} reads neither text nor images: its input is called {main_input_name}. In a "
+            "notebook, attnviz.capture accepts a batch of any kind.",
             name=quoted(name),
             main_input_name=quoted(meta.main_input_name),
         )
@@ -180,7 +180,7 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     if strict:
         notes = (
             _(
-                "{name} comes with code of its own, which was not run: {kind} of transformers stands in for it.",
+                "{name} comes with code of its own, which was not run: {kind} of transformers is used instead.",
                 name=name,
                 kind=type(meta).__name__,
             ),
@@ -188,7 +188,7 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):
         notes += (
             _(
-                "The weights of {name} are {type_name}, in which torch does not compute here: float32 it is.",
+                "The weights of {name} are {type_name}, in which torch does not compute here, so float32 is used.",
                 name=name,
                 type_name=type_name(stored),
             ),

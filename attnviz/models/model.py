@@ -193,17 +193,17 @@ class LoadedModel:
         if "picture" in modality:
             if self.image_inputs is None:
                 raise value_error(
-                    "{name} does not say how large the pictures are that it sees, up to 4,096 pixels.",
+                    "{name} does not say how large the images are that it sees, up to 4,096 pixels.",
                     name=self.name,
                 )
             batch["pixel_values"] = self.image_inputs.pixels(image).to(self.model.dtype)
         elif image is not None:
-            raise value_error("{name} reads text, and sees no pictures.", name=self.name)
+            raise value_error("{name} reads text, and sees no images.", name=self.name)
         if "text" in modality:
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:
-            raise value_error("{name} sees pictures, and reads no text.", name=self.name)
+            raise value_error("{name} sees images, and reads no text.", name=self.name)
         if self.is_encoder_decoder:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids

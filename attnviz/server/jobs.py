@@ -89,7 +89,7 @@ class Job(Generic[T]):
 
                 self.latest, self.progress = self._compute(on_result), 1.0
         except Cancellation:
-            self.error = value_error("Nobody looked at this picture, and its computation stopped. Choose it again.")
+            self.error = value_error("Nobody looked at this figure, and its computation stopped. Choose it again.")
         except ClusterError as problem:
             self.error = ValueError(str(problem))
         except Exception as problem:  # noqa: BLE001 - raised in the page run that waits for it
@@ -171,7 +171,7 @@ class Jobs:
         finished = [name for name, job in self._jobs.items() if job.is_over]
         if len(self._jobs) - len(finished) >= MOST_RUNNING:
             raise value_error(
-                "The server computes {most_running} long pictures now, as many as it may. Try later.",
+                "The server is computing {most_running} long maps, the most that it may. Try again later.",
                 most_running=MOST_RUNNING,
             )
         for name in finished[: max(0, len(finished) - MOST_FINISHED + 1)]:

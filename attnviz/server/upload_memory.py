@@ -47,7 +47,7 @@ class UploadMemory:
         with self._lock:
             if (total := self._released_total()) + size > self.limit():
                 raise value_error(
-                    "The uploads of all visitors together may take {limit}. They take {total} now, "
+                    "The uploads of all visitors together may use {limit}. They use {total} now, "
                     "and this one needs {size}. Upload a smaller file, or try again in a few "
                     "minutes.",
                     limit=byte_size(self.limit()),

@@ -93,7 +93,7 @@ def check_array_header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> No
     if not 2 <= len(shape) <= 4 and role_of(name) == "weights":
         raise value_error(
             "{name} has the shape {shape}. Give it the axes (queries, keys), (heads, queries, keys) or (layers, "
-            "heads, queries, keys): take one example, and reshape the height × width of an image into one axis.",
+            "heads, queries, keys): use one example, and reshape the height × width of an image into one axis.",
             name=quoted(name),
             shape=quoted(shape),
         )

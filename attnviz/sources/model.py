@@ -29,7 +29,7 @@ def load_model(name: str) -> "LoadedModel":
 class Model(Source):
     """A sentence through a real trained model: all-MiniLM-L6-v2, an encoder of 6 layers with 12 heads each.
 
-    Its own queries and keys are taken while it reads the text, so its score, mask and normalizer can be swapped.
+    Its own queries and keys are captured while it reads the text, so its score, mask and normalizer can be changed.
 
     Example:
         >>> Model("The cat sat.").layers()[0].inputs.query.shape

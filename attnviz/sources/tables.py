@@ -135,7 +135,7 @@ def _check_headings(header: list[str], rows: Rows) -> None:
     for column, heading in enumerate(header[1:], 2):
         if INDEX_NAME.fullmatch(heading.strip()):
             raise value_error(
-                "Column {column} is called {heading}, as an index is. Delete it, or name it otherwise, such as d0.",
+                "Column {column} is called {heading}, as an index is. Delete it, or give it another name, such as d0.",
                 column=column,
                 heading=quoted(heading),
             )

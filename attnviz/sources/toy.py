@@ -46,7 +46,7 @@ class Toy(Source):
             raise too_long_error(len(tokens), LONGEST_TEXT, _("this page"))
         if self.width % 2:
             raise value_error(
-                "The embedding width must be even, half sines and half cosines; it is {width}. Take {even}.",
+                "The embedding width must be even, half sines and half cosines; it is {width}. Use {even}.",
                 width=self.width,
                 even=self.width + 1,
             )

@@ -67,11 +67,14 @@ def _root() -> Path:
     folder = traces_folder()
     if folder is None:
         raise MissingInput(
-            _("No traces are opened here: whoever runs attnviz sets ATTNVIZ_TRACES to the folder that holds them.")
+            _(
+                "Traces cannot be opened here until whoever runs attnviz sets ATTNVIZ_TRACES to the "
+                "folder that holds them."
+            )
         )
     root = Path(folder).expanduser()
     if not root.is_dir():
-        raise MissingInput(_("The folder of traces, ATTNVIZ_TRACES, is not there."))
+        raise MissingInput(_("The folder of traces, ATTNVIZ_TRACES, does not exist."))
     return root.resolve()
 
 

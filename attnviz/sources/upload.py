@@ -212,7 +212,7 @@ def _weights_only_layers(
         if lowest < 0 or highest > 1 + TOLERANCE:
             raise value_error(
                 "{name}: weights must lie between 0 and 1; these go from {lowest} to {highest}. Apply "
-                "softmax to them first, or name them otherwise if they are vectors.",
+                "softmax to them first, or give them another name if they are vectors.",
                 name=quoted(name),
                 lowest=significant(lowest, 4),
                 highest=significant(highest, 4),

@@ -29,7 +29,7 @@ METHODS = {
         Aggregate.MEAN,
     ),
     N_("Maximum"): AggregationMethod(
-        N_("Each cell is the largest weight that a chosen head has there, so that what one head alone does is seen."),
+        N_("Each cell is the largest weight that a chosen head has there, so that what only one head does is visible."),
         GIVES_AT_MOST,
         Aggregate.MAXIMUM,
     ),

@@ -23,8 +23,8 @@ class ExploreState(LongMapState):
     special_tokens = ChoiceField(
         N_("Special tokens"), SPECIAL, when=lambda state: bool(state.inputs.special_keys),
         about=N_(
-            "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads rest much of their "
-            "attention there; hidden, they leave the others to be seen."
+            "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads give them much of "
+            "their attention; hide them to see the others."
         ),
     )  # fmt: skip
     mosaic = ChoiceField(

@@ -50,7 +50,7 @@ class LinkReader:
         """Notes that the value of a parameter is not taken, and what is expected."""
         got = quoted(", ".join(self._texts[parameter]))
         self.refused[parameter] = _(
-            "{parameter} = {got} is not taken: {expected}", parameter=parameter, got=got, expected=expected
+            "{parameter} = {got} is not accepted: {expected}", parameter=parameter, got=got, expected=expected
         )
 
 
@@ -137,7 +137,7 @@ class FlagField(Field[bool]):
         text, opening = link.text(self.parameter), self.opening(state)
         flag = opening if text is None else {"true": True, "false": False}.get(text.lower())
         if flag is None:
-            link.refuse(self.parameter, _("expected is true or false."))
+            link.refuse(self.parameter, _("expected true or false."))
         return opening if flag is None else flag
 
     def write(self, state: Any, value: bool) -> Iterator[tuple[str, str]]:
@@ -167,7 +167,7 @@ class NumberField(Field[float]):
         if self.least(state) <= number <= self.most:
             return self.rounded(number)
         least, most = f"{self.least(state):g}", f"{self.most:g}"
-        link.refuse(self.parameter, _("expected is a number from {least} to {most}.", least=least, most=most))
+        link.refuse(self.parameter, _("expected a number from {least} to {most}.", least=least, most=most))
         return self.opening(state)
 
     def rounded(self, number: float) -> float:
@@ -192,7 +192,7 @@ class RangeField(Field[tuple[int, int]]):
         if len(texts) == 2 and all(re.fullmatch("[0-9]{1,9}", text) and int(text) <= last for text in texts):
             first, last = sorted(map(int, texts))
         else:
-            link.refuse(self.parameter, _("expected are two positions from {first} to {last}.", first=first, last=last))
+            link.refuse(self.parameter, _("expected two positions from {first} to {last}.", first=first, last=last))
         return first, last
 
     def write(self, state: Any, value: tuple[int, int]) -> Iterator[tuple[str, str]]:
@@ -379,4 +379,4 @@ def _setting_fields(part: PartField | PartsField, start: object) -> dict[str, Fi
 def _expected(options: Iterable[str]) -> str:
     names = list(options)
     few = [*names[:MOST_OPTIONS], *(["…"] if len(names) > MOST_OPTIONS else [])]
-    return _("expected is one of {options}.", options=enumeration(few))
+    return _("expected one of {options}.", options=enumeration(few))

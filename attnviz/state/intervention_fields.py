@@ -11,7 +11,7 @@ from attnviz.state.fields import PartField
 from attnviz.state.parts import MASK_MENU, by_title
 
 PARTS = ("mask", "score", "normalizer")  # the fields of an Intervention that replace those of its layers
-ABLATION_HELP = N_("An ablated head sees nothing, and adds nothing to what its layer gives.")
+ABLATION_HELP = N_("An ablated head sees nothing, and adds nothing to the output of its layer.")
 
 
 def part_fields(

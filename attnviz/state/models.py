@@ -150,7 +150,7 @@ class ModelsState(LongMapState):
     leave_out = ChoiceField(
         N_("Leave out"),
         LEFT_OUT,
-        about=N_("What is left out does not count as a query, and what lies on it as a key does not count either."),
+        about=N_("Tokens that are left out do not count as queries, and weights on them as keys do not count either."),
     )
     # Together
     aggregation = ChoiceField(N_("Taken together"), {name: name for name in METHODS}, parameter="together")
@@ -205,7 +205,9 @@ class ModelsState(LongMapState):
         N_("Model on the right"),
         lambda text: SAME if not text or option_with_name(text, [SAME]) else text,
         SAME,
-        about=N_("One of those that are here, the path of a folder, or an id of the hub that was downloaded before."),
+        about=N_(
+            "One of the models on this computer, the path of a folder, or an id of the hub that was downloaded before."
+        ),
     )
     right_text = LongTextField(N_("Text on the right"), TWIN)
     right_picture = FileField(N_("Picture on the right"), PICTURES, PICTURE_MB)

@@ -75,7 +75,7 @@ class StepsState(State):
         N_("Second sentence"),
         SECOND,
         when=lambda state: state.attention == CROSS,
-        about=N_("Keys and values are made of it."),
+        about=N_("Keys and values are made from it."),
     )
     d_k = number_field("d_k")
     heads = number_field("heads")

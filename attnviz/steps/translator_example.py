@@ -27,14 +27,14 @@ class TranslatorExample(StepsExample):
     def __post_init__(self) -> None:
         if self.use not in USES:
             raise value_error(
-                "The translator’s uses of attention are {uses}; {use} was asked for.",
+                "The translator’s uses of attention are {uses}; {use} was requested.",
                 uses=", ".join(USES),
                 use=repr(self.use),
             )
         for name, value, count in (("layer", self.layer, LAYERS), ("head", self.head, HEADS)):
             if not 0 <= value < count:
                 raise value_error(
-                    "The translator has {count} {name}s, counted from 0; {name} {value} was asked for.",
+                    "The translator has {count} {name}s, counted from 0; {name} {value} was requested.",
                     count=count,
                     name=name,
                     value=value,

@@ -38,7 +38,7 @@ class LayerChange:
 # Takes the index of a layer among those that have run, and its number of heads.
 Change: TypeAlias = Callable[[int, int], LayerChange | None]
 Sample: TypeAlias = Callable[[Call, slice, Tensor], SampledRows]
-NO_QUERIES = "the model hands over no queries and keys"
+NO_QUERIES = "the model does not expose its queries and keys"
 
 
 @dataclass

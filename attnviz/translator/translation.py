@@ -144,7 +144,7 @@ class Translator:
         Raises ValueError if the text has a word that the translator does not know.
         """
         if beams < 1:
-            raise value_error("A search needs 1 beam or more; {beams} were asked for.", beams=beams)
+            raise value_error("A search needs 1 beam or more; {beams} were requested.", beams=beams)
         english = tokenize(text)
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))

@@ -63,7 +63,7 @@ def load(variant: str = "scaled dot", step: int | None = None) -> Translator:
     shipped = checkpoints(variant)
     if step is not None and step not in shipped:
         raise value_error(
-            "There are no weights of {variant} after step {step}. Take one of {steps}.",
+            "There are no weights of {variant} after step {step}. Use one of {steps}.",
             variant=variant,
             step=step,
             steps=", ".join(map(str, shipped)),

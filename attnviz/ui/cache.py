@@ -99,7 +99,7 @@ def or_last_good(
         good, description = last(name, subject), _("the last one that could be made")
         if good is None:
             good, description = first(), _("the example")
-        below = "" if good is None else _("The picture below is {description}.", description=description)
+        below = "" if good is None else _("The figure below is {description}.", description=description)
         show_problem(problem, notes, below)
         return good
     remember(name, subject, result)

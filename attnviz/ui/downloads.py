@@ -25,7 +25,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "") -> None:
             (_("Weights as CSV"), "csv", lambda: as_csv(*columns)),
             (_("Weights as .npz"), "npz", lambda: as_npz(*columns)),
             (
-                _("Picture as HTML"),
+                _("Figure as HTML"),
                 "html",
                 lambda: figures_page([(_("Attention: {title}", title=head_map.title), figure)]),
             ),
@@ -39,7 +39,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "") -> None:
             )
         if note:
             st.caption(note)
-        st.caption(_("PNG and SVG: the buttons above the picture. Link to this state:"))
+        st.caption(_("PNG and SVG: the buttons above the figure. Link to this state:"))
         st.code(link(), language=None, wrap_lines=True)
         if reason := unlinked.get():
             st.caption(reason)

@@ -117,7 +117,7 @@ class _Paper:
             parts += [pictures] if pictures else []
             if number > 1 or not pictures:
                 sentence = (
-                    _("In the app: {link}") if pictures else _("This step has no picture on paper. In the app: {link}")
+                    _("In the app: {link}") if pictures else _("This step has no figure on paper. In the app: {link}")
                 )
                 link = self.link(number, _("step {number}", number=number))
                 parts.append(element("p", Markup(sentence).format(link=link), class_="attnviz-place"))

@@ -218,7 +218,7 @@ def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
             share = number(hidden_mass(weights))
             notes.append(
                 _(
-                    "{hidden} are hidden; on average {share} of a query's attention is not in the picture.",
+                    "{hidden} are hidden; on average {share} of a query's attention is not shown.",
                     hidden=hidden,
                     share=share,
                 )

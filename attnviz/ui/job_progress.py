@@ -42,7 +42,7 @@ def map_so_far(compute: Callable[..., Downsampled], *key: object) -> Downsampled
 
 def _queries_so_far(downsampled: Downsampled) -> str:
     done, queries = grouped(downsampled.queries_done), grouped(len(downsampled.queries))
-    return _("This picture has {done} of {queries} queries so far.", done=done, queries=queries)
+    return _("This map has {done} of {queries} queries so far.", done=done, queries=queries)
 
 
 def _show_progress(job: jobs.Job[Any], description: str) -> None:

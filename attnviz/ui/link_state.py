@@ -59,9 +59,7 @@ def name_refused(requested: LinkReader) -> None:
         count = len(refused) - _MOST_NAMED
         more = [_("{count} more", count=count)] if count > 0 else []
         named = enumeration([*refused[:_MOST_NAMED], *more])
-        sentence = _(
-            "The link asks for {values}, which this page does not have. It shows what it starts with.", values=named
-        )
+        sentence = _("The link asks for {values}, which this page does not have. It shows its default.", values=named)
         st.toast(plain(sentence))
 
 

@@ -49,7 +49,7 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
         st.info(
             plain(
                 _(
-                    "There is nothing to predict: the weights of {query} are no shares of attention.",
+                    "There is nothing to predict: the weights of {query} are not shares of attention.",
                     query=visible(query),
                 )
             )
@@ -101,7 +101,7 @@ def prediction_sentences(
     also = (
         []
         if abs(total - 1) < 0.005
-        else [_("The weights add up to {total}; compared are shares of that.", total=number(total))]
+        else [_("The weights add up to {total}; shares of that are compared.", total=number(total))]
     )
     return [sentence, _overlap_sentence(keys, overlaps(prediction, weights)), *also]
 

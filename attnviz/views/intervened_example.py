@@ -38,6 +38,6 @@ class IntervenedExample(Model):
             for i in places
             if self.intervention.changes_mechanism(i)
         ]
-        advice = _("Take a shorter text.") if len(changed) < 2 else _("Change fewer layers, or take a shorter text.")
+        advice = _("Use a shorter text.") if len(changed) < 2 else _("Change fewer layers, or use a shorter text.")
         check_work(heads_work(changed), _("To compute the changed layers"), advice)
         return run_with_interventions(model, [self.intervention], *self.example)

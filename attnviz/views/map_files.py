@@ -53,7 +53,7 @@ def as_pdf(svg: str) -> bytes:
     missing = next((letter for letter in svg if letter not in SYMBOLS and not _is_western(letter)), None)
     if missing:
         raise value_error(
-            "The standard fonts of PDF files have no {letter}. Save the picture as .svg.", letter=quoted(missing)
+            "The standard fonts of PDF files have no {letter}. Save the figure as .svg.", letter=quoted(missing)
         )
     content: bytes = renderPDF.drawToString(svg2rlg(io.StringIO(svg)))
     return content

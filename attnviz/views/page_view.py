@@ -99,7 +99,7 @@ class PageView:
         }
         if path.suffix not in writers:
             raise value_error(
-                "{name} has no ending that can be written; expected is one of {endings}.",
+                "{name} has no ending that can be written; expected one of {endings}.",
                 name=quoted(path.name),
                 endings=enumeration([*writers]),
             )

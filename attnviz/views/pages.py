@@ -47,7 +47,7 @@ def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
     """Returns the state of a page that the parameters of a link open. Raises ValueError for a page that has none."""
     if page not in PAGES:
         raise value_error(
-            "{page} is not a page with a view; expected is one of {pages}.",
+            "{page} is not a page with a view; expected one of {pages}.",
             page=quoted(page),
             pages=enumeration([*PAGES]),
         )

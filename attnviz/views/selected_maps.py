@@ -218,7 +218,7 @@ def selected_thumbnails(selection: Selection) -> Float[np.ndarray, "heads height
         check_heads(layers)
     else:
         work = work * size * sample // selection.inputs.queries
-        check_work(work, _("To sample all these heads"), _("Bring fewer tokens or heads."))
+        check_work(work, _("To sample all these heads"), _("Use fewer tokens or heads."))
     mechanisms = [layer.mechanism for layer in layers]
     quantity = selection.cell_colors.quantity if selection.is_long else Quantity.MAXIMUM
     return result_cache().once(

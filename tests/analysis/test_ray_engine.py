@@ -189,7 +189,7 @@ def test_the_tasks_of_a_lost_node_are_done_again(cluster: Any, tmp_path: Path) -
     [
         ("OutOfMemoryError", ["node 7 …"], r"^A task had not enough memory on its machine .*--num-cpus"),
         ("WorkerCrashedError", [], r"^The processes of a task ended four times without a result\. .*too little memory"),
-        ("ObjectStoreFullError", ["full"], r"^The Ray cluster could not do a task: full$"),
+        ("ObjectStoreFullError", ["full"], r"^The Ray cluster could not run a task: full$"),
     ],
 )
 def test_what_ray_gives_up_is_said(
@@ -211,7 +211,7 @@ def test_an_address_that_nobody_answers_at_gives_the_local_engine() -> None:
     engine, reason = ray_or_local(f"ray://127.0.0.1:{port}")
     assert engine == Local()
     assert reason == (
-        f"The Ray cluster at “ray://127.0.0.1:{port}” is not reached: Connection refused. "
+        f"The Ray cluster at “ray://127.0.0.1:{port}” cannot be reached: Connection refused. "
         "This machine computes it alone."
     )
 

@@ -88,7 +88,7 @@ def test_nothing_is_written_where_a_value_is_not_as_expected(store: Store) -> No
 def test_a_section_has_a_limit_and_what_is_there_can_still_be_replaced(store: Store) -> None:
     code = new_code(store)
     store.write(code, {"a": {"x": b"1", "y": b"2"}}, most=2)
-    with pytest.raises(TooMany, match="no more than 2"):
+    with pytest.raises(TooMany, match="at most 2"):
         store.write(code, {"a": {"x": b"3", "z": b"3"}, "b": {"x": b"3"}}, most=2)
     assert (store.read(code, "a"), store.read(code, "b")) == ({"x": b"1", "y": b"2"}, {})
     store.write(code, {"a": {"x": b"4"}}, most=2)

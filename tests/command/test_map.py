@@ -56,7 +56,8 @@ def test_without_a_cluster_this_machine_computes_it(
     monkeypatch.setenv("ATTNVIZ_RAY", "127.0.0.1:1")
     main(arguments(trace, tmp_path / "map.npz", engine="ray"))
     assert (
-        "“127.0.0.1:1” is not reached: Connection refused. This machine computes it alone." in capsys.readouterr().err
+        "“127.0.0.1:1” cannot be reached: Connection refused. This machine computes it alone."
+        in capsys.readouterr().err
     )
     assert (tmp_path / "map.npz").exists()
 

@@ -21,7 +21,7 @@ def test_a_link_becomes_a_file(tmp_path: Path, ending: str) -> None:
 
 def test_values_that_are_not_taken_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main([f"{LINK}&head=Head+99", "-o", str(tmp_path / "figure.svg")])
-    assert "attnviz picture: head = “Head 99” is not taken" in capsys.readouterr().err
+    assert "attnviz picture: head = “Head 99” is not accepted" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

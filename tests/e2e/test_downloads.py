@@ -53,7 +53,7 @@ def test_weights_as_npz(downloads: Explore, tmp_path: Path) -> None:
 def test_the_picture_as_one_html_file_opens_without_a_server(
     downloads: Explore, tmp_path: Path, browser: Browser
 ) -> None:
-    path = downloaded(downloads, downloads.page.get_by_role("button", name="Picture as HTML"), tmp_path)
+    path = downloaded(downloads, downloads.page.get_by_role("button", name="Figure as HTML"), tmp_path)
     page = browser.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))

@@ -123,7 +123,7 @@ def test_a_mistake_in_the_words_is_pointed_at_and_the_picture_stays(masks: Masks
     masks.write("B", "causal & (q - k <")
     mistake = masks.page.locator(".attnviz-mistake")
     expect(mistake).to_contain_text("At the end")
-    expect(mistake).to_contain_text("The picture shows band(2).")
+    expect(mistake).to_contain_text("The figure shows band(2).")
     masks.painted()
     assert masks.weights(masks.b) == before
     masks.write("B", "causal & (q - k < 4) | k < 2")

@@ -62,5 +62,5 @@ def test_several_heads_where_one_is_drawn_are_refused_with_what_to_do() -> None:
 def test_shapes_and_tokens_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match=r"key_tokens names 2 tokens, but the map has 3"):
         figures.heatmap(torch.ones(2, 3), "ab", "ab")
-    with pytest.raises(ValueError, match=r"the shape given is \(2, 2, 3, 3\)"):
+    with pytest.raises(ValueError, match=r"this has the shape \(2, 2, 3, 3\)"):
         figures.mosaic(torch.ones(2, 2, 3, 3))

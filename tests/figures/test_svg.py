@@ -68,7 +68,7 @@ def test_the_bars_are_as_high_as_the_weights_and_boxes_have_none() -> None:
 
 @pytest.mark.parametrize("weights", [np.ones((1, MOST + 1)), np.ones((MOST + 1, 1))])
 def test_what_paper_does_not_hold_is_refused(weights: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="As SVG a map has at most 48"):
+    with pytest.raises(ValueError, match="As SVG, a map has at most 48"):
         svg_map(weights, ["a"] * len(weights), ["b"] * weights.shape[1], largest=1.0)
 
 

@@ -663,14 +663,14 @@ def test_a_number_below_the_least_is_refused_in_words(mask):
             lambda: SlidingWindow(2, "both"),
             "SlidingWindow needs counts to be one of keys seen, steps back; it got 'both'.",
         ),
-        (lambda: Longformer(3), "Longformer needs an even window, half of it on each side; it got 3. Take 4."),
+        (lambda: Longformer(3), "Longformer needs an even window, half of it on each side; it got 3. Use 4."),
         (
             lambda: Fixed(4, 5),
             "Fixed needs no more columns than a block has; it got 5 columns of 4. Take at most 4.",
         ),
         (
             lambda: Documents((2, 1), Causal("bottom right")),
-            "documents differ in length; it got causal(bottom_right). Take one such as causal or sliding_window(4).",
+            "documents differ in length; it got causal(bottom_right). Use one such as causal or sliding_window(4).",
         ),
         (lambda: Documents((2, 2), Padding((True, False))), "Documents needs an inner mask that does not depend on"),
         (lambda: Documents((2, 1), Causal() & Neighborhood2D()), "it got causal & neighborhood_2d(4, 3, 3)."),
@@ -679,7 +679,7 @@ def test_a_number_below_the_least_is_refused_in_words(mask):
         (lambda: SharedPrefix((2, 2, 2), (0, 0, 1)), "the prefix of document 2 to be itself, or an earlier document"),
         (
             lambda: Neighborhood2D(4, 3, 2),
-            "Neighborhood2D needs an odd kernel_width, so that it has a middle; it got 2. Take 3.",
+            "Neighborhood2D needs an odd kernel_width, so that it has a middle; it got 2. Use 3.",
         ),
         (lambda: ShiftedWindow2D(4, 2, 2), "needs a shift smaller than the window of 2; it got 2."),
         (lambda: CrossToImage((3, 3)), "positions from 0 that rise from image to image; it got 3 after 3."),

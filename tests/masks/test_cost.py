@@ -581,7 +581,7 @@ def test_impossible_blocks_and_heads_are_refused():
     for more in ({"block": 0}, {"head": -1}):
         with pytest.raises(ValueError, match=r"blocks of 1 and a head counted from 0"):
             cost(Causal(), 5, 5, **more)
-    with pytest.raises(ValueError, match=r"17,179,869,184 blocks are too many to count. Take larger ones than 1 × 1."):
+    with pytest.raises(ValueError, match=r"17,179,869,184 blocks are too many to count. Use larger ones than 1 × 1."):
         cost(Causal(), N, N, block=1)
 
 

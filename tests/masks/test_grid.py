@@ -147,7 +147,7 @@ def header(said):
         (None, "", "There are no cells here."),
         (None, "\n \n", "There are no cells here."),
         ("a.csv", b"", "There are no cells here."),
-        (None, "1,0\n1", "Line 2 has 1 cell, but line 1 has 2. Give every line as many."),
+        (None, "1,0\n1", "Line 2 has 1 cell, but line 1 has 2. Give every line the same number."),
         (None, "\n1 0\n\n1 0 0", "Line 4 has 3 cells, but line 2 has 2."),
         (None, "1,0\n1,2", "Line 2, column 2 holds “2”. A cell is 0 or 1"),
         (None, "1,0\n1,", "Line 2, column 2 is empty."),

@@ -287,9 +287,9 @@ def test_weights_of_a_changed_layer_are_not_returned():
             "There is no layer number 7, .* There are 2 layers, counted from 0",
         ),
         (Intervention(normalizer=Sink(torch.zeros(2))), "Sink needs a logit for each of 4 heads"),
-        ("ablate", "Interventions are expected, such as .* there is 'a'"),
+        ("ablate", "Interventions are expected, such as .* this is 'a'"),
         (None, "Interventions are expected"),
-        ([(0, 1)], r"Interventions are expected, .* there is \(0, 1\)"),
+        ([(0, 1)], r"Interventions are expected, .* this is \(0, 1\)"),
     ],
 )
 def test_what_is_not_there_is_refused_in_words(intervention, sentence):
@@ -307,7 +307,7 @@ def test_places_that_are_none_are_refused_in_words(places):
         inspect.unwrap(Intervention.__post_init__)(SimpleNamespace(**{"ablated": (), "layers": None} | places))
 
 
-@pytest.mark.parametrize(("make", "reason"), [(bloom, "hands over no queries and keys")])
+@pytest.mark.parametrize(("make", "reason"), [(bloom, "does not expose its queries and keys")])
 def test_a_mechanism_that_is_not_known_is_refused_in_words(make, reason):
     with pytest.raises(ValueError, match=f"of layer 1 cannot be changed: .*{reason}. Its heads can be ablated"):
         run(make(), PADDED, Intervention(normalizer=Softmax(2.0), layers=(1,)))

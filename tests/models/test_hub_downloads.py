@@ -96,7 +96,7 @@ def test_a_model_that_lacks_a_shard_is_not_here_and_goes_on(hub, tmp_path):
 def test_a_model_that_would_never_be_whole_is_refused(hub):
     bare = Played.repos["org/bare"] = dict(Played.repos["org/bert"])
     del bare["config.json"]
-    with pytest.raises(ValueError, match=r"“org/bare” has no config.json, so nobody can tell what it is"):
+    with pytest.raises(ValueError, match=r"“org/bare” has no config.json, so it is not known what kind of model it is"):
         hub.find("org/bare")
     odd = Played.repos["org/odd"] = dict(Played.repos["org/sharded"])
     first = min(file for file in odd if file.startswith("model-"))
@@ -137,7 +137,7 @@ def test_a_disk_without_room(hub, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "refused", "words"),
     [
-        ("org/nothing", None, "The hub has no public model “org/nothing”. Look for a slip in the name"),
+        ("org/nothing", None, "The hub has no public model “org/nothing”. Check the name for a typing error"),
         ("org/private", (401, "RepoNotFound"), "The hub has no public model “org/private”"),
         ("org/secret", (401, ""), "The hub has no public model “org/secret”"),
         ("org/gated", (403, "GatedRepo"), "“org/gated” is gated: its owner asks you to accept terms first"),

@@ -27,7 +27,7 @@ def test_patches_of_a_picture_are_named_by_row_and_column(loaded):
 def test_a_model_that_would_see_a_picture_without_end(tmp_path):
     small = {"embed_dim": 16, "depths": [1], "num_heads": [2], "window_size": 4}
     hf.SwinModel(hf.SwinConfig(image_size=8_192, patch_size=64, **small)).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match="does not say how large the pictures are"):
+    with pytest.raises(ValueError, match="does not say how large the images are"):
         inspect_folder(tmp_path).load().layers()
 
 
@@ -96,7 +96,7 @@ def damaged_exif():
     ids=len,
 )
 def test_a_picture_that_is_none(loaded, image):
-    with pytest.raises(ValueError, match=r"This is not a picture that can be read. Give one as PNG, JPEG or WebP"):
+    with pytest.raises(ValueError, match=r"This is not an image that can be read. Use a PNG, JPEG or WebP file"):
         loaded["vit"].layers(image=image)
 
 

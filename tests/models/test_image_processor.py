@@ -126,16 +126,16 @@ def test_what_is_not_known_is_said_and_a_square_is_seen(settings, unknown, tmp_p
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(settings))
     inputs = image_inputs(hf.ViTConfig(image_size=32), tmp_path)
     assert inputs.pixels(png(noise(90, 50))).shape == (1, 3, 32, 32)
-    assert f"not known here (“{unknown}”)" in inputs.note
+    assert f"not supported here (“{unknown}”)" in inputs.note
 
 
 def test_an_image_that_would_become_too_large(tmp_path):
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(BIT | {"do_center_crop": False}))
     inputs = image_inputs(hf.ViTConfig(), tmp_path)
-    with pytest.raises(ValueError, match=r"makes 5,000 × 40 pixels of this picture"):
+    with pytest.raises(ValueError, match=r"makes 5,000 × 40 pixels of this image"):
         inputs.pixels(png(noise(500, 4)))
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(BIT | {"size": {"shortest_edge": 4_096}}))
-    with pytest.raises(ValueError, match=r"makes 4,096,000 × 4,096 pixels of this picture"):
+    with pytest.raises(ValueError, match=r"makes 4,096,000 × 4,096 pixels of this image"):
         image_inputs(hf.ViTConfig(), tmp_path).pixels(png(noise(1_000, 1)))
 
 

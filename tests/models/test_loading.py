@@ -117,7 +117,9 @@ def test_a_type_that_torch_does_not_compute_in_is_said(saved, tmp_path, monkeypa
     hf.BertModel.from_pretrained(saved / "bert").to(torch.float16).save_pretrained(tmp_path)
     monkeypatch.setattr(number_types, "can_compute", lambda dtype: False)
     folder = inspect_folder(tmp_path, "tiny")
-    assert folder.notes == ("The weights of tiny are float16, in which torch does not compute here: float32 it is.",)
+    assert folder.notes == (
+        "The weights of tiny are float16, in which torch does not compute here, so float32 is used.",
+    )
     given = folder.load()
     assert given.model.dtype == torch.float32
     assert folder.size == given.size
@@ -143,7 +145,7 @@ def test_code_that_comes_with_a_known_model_is_not_run_and_that_is_said(copied):
     (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')")
     given = inspect_folder(folder).load()
     assert given.notes == (
-        "bert comes with code of its own, which was not run: BertModel of transformers stands in for it.",
+        "bert comes with code of its own, which was not run: BertModel of transformers is used instead.",
     )
     assert not (folder / "ran").exists()
 

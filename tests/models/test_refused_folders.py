@@ -69,7 +69,7 @@ def test_a_config_that_is_none(copied, text, words):
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "are quantized, and only plain ones are read"),
         ({"model_type": "evil"}, "a model of the type “evil”, which transformers"),
         ({"model_type": "evil", "auto_map": {"AutoModel": "evil.Model"}}, "code of its own, which is never run here"),
-        ({"model_type": "wav2vec2"}, "reads neither text nor a picture: what it takes is called “input_values”"),
+        ({"model_type": "wav2vec2"}, "reads neither text nor images: its input is called “input_values”"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

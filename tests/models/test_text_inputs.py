@@ -117,8 +117,8 @@ def test_the_three_kinds_of_attention_have_the_tokens_that_they_relate(loaded):
         ("t5", {"text": "fox", "pair": "dog " * 100}, "tokens, and t5 reads at most 64"),
         ("bert", {"text": "x" * 100_001}, "This text has 100,001 characters"),
         ("bert", {"text": "\x01"}, "bert finds no token in this text"),
-        ("vit", {"text": "fox"}, "vit sees pictures, and reads no text"),
-        ("bert", {"text": "fox", "image": b"x"}, "bert reads text, and sees no pictures"),
+        ("vit", {"text": "fox"}, "vit sees images, and reads no text"),
+        ("bert", {"text": "fox", "image": b"x"}, "bert reads text, and sees no images"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -98,7 +98,7 @@ def test_no_text() -> None:
     app = page()
     with_charts(widget(app, "Text").set_value("\t \n").run())
     assert "There is no text yet" in errors(app)
-    assert "The picture below is the last one" in errors(app)
+    assert "The figure below is the last one" in errors(app)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_uploads_of_all_visitors_together_are_bounded(monkeypatch) -> None:
     vectors = npy(np.ones((64, 128), "f4"))
     one = with_charts(uploaded("one.npy", vectors))
     assert not one.error
-    assert "They take 64" in errors(healthy(uploaded("other.npy", vectors)))
+    assert "They use 64" in errors(healthy(uploaded("other.npy", vectors)))
     with_charts(one.run())
     assert not one.error
     [sample] = [file for file in SAMPLES if file.suffix == ".parquet"]
@@ -205,7 +205,7 @@ def test_the_help_of_a_link_is_that_of_its_choices() -> None:
 
 def test_a_link_that_cannot_be_honored_shows_the_example_and_says_so() -> None:
     app = with_charts(page(source="Toy", **{"toy.heads": "5"}))
-    assert "The picture below is the example." in errors(app)
+    assert "The figure below is the example." in errors(app)
 
 
 @pytest.mark.parametrize("name", ["explore", "masks", "scores"])
@@ -214,19 +214,19 @@ def test_under_a_source_no_other_source_is_shown(name: str) -> None:
     app = app.selectbox(key="source").select("Upload").run()
     assert not app.exception
     assert not app.get("bidi_component"), "the picture of another source"
-    assert "The picture below" not in contents(app)
+    assert "The figure below" not in contents(app)
     app.file_uploader[0].upload("good.csv", b"a,1,2\nb,3,4\n")
     app = healthy(app.run(), charts=1)
     app.file_uploader[0].upload("bad.csv", b"a,1,2\nb,3\n")
     app = healthy(app.run(), charts=1)
-    assert "The picture below is the last one that could be made." in errors(app)
+    assert "The figure below is the last one that could be made." in errors(app)
     assert widget(app, "Layer").options == ["layer 0"]
     app = app.selectbox(key="source").select("Toy").run()
     app = healthy(app.number_input(key="toy.heads").set_value(5).run(), charts=1)
-    assert "The picture below is the last one that could be made." in errors(app)
+    assert "The figure below is the last one that could be made." in errors(app)
     app = app.selectbox(key="source").select("Model").run()
     app = healthy(widget(app, "Text").set_value("").run(), charts=1)
-    assert "The picture below is the" in errors(app)
+    assert "The figure below is the" in errors(app)
     assert widget(app, "Layer").options[0] == "encoder 0"
 
 

@@ -300,7 +300,7 @@ def test_a_file_is_uploaded_and_a_bad_one_leaves_the_draft() -> None:
     upload(app, b"\xef\xbb\xbf" + lesson_text(LESSON).encode())
     assert lesson(app).steps == LESSON.steps
     for content, reason in (
-        (lesson_text(LESSON).replace("tap = 1", "tap = 9").encode(), "mine.toml is not taken. Line 9: tap is 9"),
+        (lesson_text(LESSON).replace("tap = 1", "tap = 9").encode(), "mine.toml is not accepted. Line 9: tap is 9"),
         (b"#" * (MOST_FILE_BYTES + 1), "A lesson has at most 64 KB."),
         (b"\xff", "It is not valid UTF-8"),
     ):

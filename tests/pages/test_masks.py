@@ -115,16 +115,16 @@ def test_a_mistake_is_said_with_its_place_and_the_last_good_mask_stays(text: str
     kept = contents(app)[contents(app).index("attnviz-kinds") :]
     in_words(app, "b").set_value(text).run()
     with_charts(app)
-    assert "The picture shows band(2)." in contents(app)
+    assert "The figure shows band(2)." in contents(app)
     assert "^</pre>" in contents(app)
     assert kept.split("</ul>")[0] in contents(app)
     in_words(app, "b").set_value("causal").run()
-    assert "The picture shows" not in contents(app)
+    assert "The figure shows" not in contents(app)
 
 
 def test_a_link_with_a_mistake_opens_with_the_example() -> None:
     app = with_charts(page(mask_a="nonsense(4)"))
-    assert "The picture shows full." in contents(app)
+    assert "The figure shows full." in contents(app)
 
 
 @pytest.mark.parametrize(

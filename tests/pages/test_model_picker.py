@@ -17,7 +17,7 @@ from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
 
 ROOT = Path(__file__).parents[2]
-LAST, BELOW = "The picture below is the last one that could be made.", "The picture below"
+LAST, BELOW = "The figure below is the last one that could be made.", "The figure below"
 
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -97,7 +97,7 @@ def test_what_a_model_cannot_read_shows_no_other_model(saved) -> None:
     tokens = model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens
     assert len(app.selectbox(key="pinned").options) == len(tokens) + 1
     app = app.selectbox(key="model").select(MINILM).run()
-    assert "The picture below is the example." in contents(app)
+    assert "The figure below is the example." in contents(app)
     assert "all-MiniLM-L6-v2" in facts(app)
 
 

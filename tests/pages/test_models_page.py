@@ -35,7 +35,7 @@ from tests.support.tiny_models import TEXT, byte_level, png
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
-BELOW = "The picture below is the example."
+BELOW = "The figure below is the example."
 LONGER = f"{TEXT} {TEXT} {TEXT}"
 USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
 
@@ -158,7 +158,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     app = ok(app.run())
     app.file_uploader[0].set_value(("broken.png", b"GIF89a", "image/png"))
     app.run()
-    assert "This is not a picture that can be read" in contents(app)
+    assert "This is not an image that can be read" in contents(app)
     same(drawn["heatmap"], own(saved / "vit", pixel_values=red).attentions[0][0, 2])
 
 
@@ -286,7 +286,7 @@ def test_one_head_of_a_layer_that_is_too_long_as_a_whole_is_drawn(saved, drawn, 
     assert len(drawn["heads"].spec.names) == 4  # of one layer
     monkeypatch.setattr("attnviz.analysis.work.MOST_MAP_WORK", 10)
     [error] = page(**link | {"head": "Head 0"}).error
-    assert "at most 10 are computed for one picture" in error.value
+    assert "at most 10 are computed for one map" in error.value
 
 
 def test_a_long_text_is_drawn_in_fewer_cells(saved, drawn, monkeypatch) -> None:
@@ -347,7 +347,7 @@ def test_a_map_that_takes_long_is_drawn_from_a_sample_and_then_whole(saved, draw
     assert coarse.shape == expected.shape
     assert not np.allclose(coarse, expected, equal_nan=True)
     [progress] = app.get("progress")
-    assert "This picture has 5 of " in progress.proto.text
+    assert "This map has 5 of " in progress.proto.text
     [job] = [job for job in jobs._shared._jobs.values() if not job.is_over]
     refined.set()
     job.thread.join(20)
@@ -371,7 +371,7 @@ def test_too_much_work_shows_one_layer_and_then_is_refused_in_words(saved, drawn
     layer = 4 * len(model_cache.model(str(saved / "gpt2")).layers(TEXT)[0].inputs.query_tokens) ** 2
     monkeypatch.setattr(work, "MOST_WORK", layer)
     app = ok(page(model=saved / "gpt2", text=TEXT))
-    assert "the mosaic has layer 0 alone" in contents(app)
+    assert "the mosaic shows only layer 0" in contents(app)
     assert len(drawn["heads"].spec.names) == 4
     app = page(model=saved / "gpt2", text=TEXT, color_by="Entropy")
     assert "To measure all heads would take" in contents(app)
@@ -435,7 +435,7 @@ def test_no_network() -> None:
 
 
 def test_an_id_that_does_not_exist(hub) -> None:
-    refused(page(model="org/nothing"), "The hub has no public model “org/nothing”. Look for a slip in the name")
+    refused(page(model="org/nothing"), "The hub has no public model “org/nothing”. Check the name for a typing error")
     Played.asked.clear()
 
 

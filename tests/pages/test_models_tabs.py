@@ -321,7 +321,7 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     app = ok(page("Together", layer="encoder 2"))
     near(cells(drawn["together-map"]), ran()[0][2].mean(0))
-    assert "Of so long a text these are the heads of encoder 2" in contents(app)
+    assert "For a text of this length, these are the heads of encoder 2" in contents(app)
     app = page("Together", layer="encoder 2", together="Rollout")
     assert not app.exception
     assert "To take 72 heads together would take 18,432 steps; at most 3,072 are done" in contents(app)
@@ -330,9 +330,9 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
 def test_the_same_tokens_are_known_by_their_ids() -> None:
     """The model reads no case: both texts are the same tokens, which are typed otherwise."""
     app = ok(page("Side by side", text="the cat sat", right_text="THE CAT SAT"))
-    assert "Their cells do not stand for the same tokens" not in contents(app)
+    assert "Their cells do not represent the same tokens" not in contents(app)
     app = ok(page("Side by side", text="the cat sat", right_text="a dog ran"))
-    assert "Their cells do not stand for the same tokens" in contents(app)
+    assert "Their cells do not represent the same tokens" in contents(app)
 
 
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
@@ -365,7 +365,7 @@ def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
     assert left.spec.link == right.spec.link != ""
     app.text_area(key="right-text").set_value("Another text, of its own.").run()
     assert not drawn["left-map"].spec.link
-    assert "do not stand for the same tokens" in contents(ok(app))
+    assert "do not represent the same tokens" in contents(ok(app))
 
 
 def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
@@ -452,6 +452,6 @@ def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
 def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:
     app = ok(page("Side by side", layer="encoder 5", head="Head 11"))
     app.selectbox(key="right-model").set_value(bart).run()
-    assert "There is no encoder 5 on the right: it is decoder 1 cross that is shown there." in contents(ok(app))
-    assert "There is no head 11 on the right: it is head 1 that is shown there." in contents(app)
+    assert "There is no encoder 5 on the right: decoder 1 cross is shown there." in contents(ok(app))
+    assert "There is no head 11 on the right: head 1 is shown there." in contents(app)
     assert not drawn["right-map"].spec.link

@@ -98,11 +98,11 @@ def test_a_damaged_trace_is_said_and_only_its_own_last_picture_stays(root: Path)
     os.utime(root / "short" / MANIFEST)  # written again
     app = healthy(app.run(), charts=1)
     assert f"{FILE} cannot be opened" in errors(app)
-    assert "The picture below is the last one that could be made." in errors(app)
+    assert "The figure below is the last one that could be made." in errors(app)
     [name] = [one for one in app.text_input if one.label == "Trace"]
     for other in ("nowhere", ""):
         app = without_picture(name.set_value(other).run())
-        assert "The picture below" not in contents(app)
+        assert "The figure below" not in contents(app)
     (root / "short" / FILE).write_bytes(content)
 
 

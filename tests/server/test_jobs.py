@@ -192,7 +192,7 @@ def test_jobs_are_bounded(monkeypatch: pytest.MonkeyPatch, steps: Steps) -> None
     monkeypatch.setattr(jobs, "MOST_FINISHED", 2)
     all_jobs = Jobs()
     found = [all_jobs.request(steps, i) for i in range(2)]
-    with pytest.raises(ValueError, match="The server computes 2 long pictures now, as many as it may"):
+    with pytest.raises(ValueError, match="The server is computing 2 long maps, the most that it may"):
         all_jobs.request(steps, 2)
     steps.finish()
     until(lambda: all(job.is_over for job in found))

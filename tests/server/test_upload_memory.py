@@ -27,7 +27,7 @@ def test_what_is_beyond_the_limit_is_refused_with_the_numbers():
     memory = UploadMemory(lambda: 10 * MB)
     first = upload(4)
     memory.hold(first, 1 * MB)
-    with pytest.raises(ValueError, match=r"may take 10 MB. They take 5 MB now, and this one needs 6 MB\."):
+    with pytest.raises(ValueError, match=r"may use 10 MB. They use 5 MB now, and this one needs 6 MB\."):
         memory.hold(upload(5), 1 * MB)
     with pytest.raises(ValueError, match="this one needs 6 MB"), memory.reserve(6 * MB):
         pass
@@ -46,7 +46,7 @@ def test_memory_comes_back_when_nobody_has_the_layers():
 
 def test_what_reading_takes_is_counted_while_it_lasts():
     memory = UploadMemory(lambda: 10 * MB)
-    with memory.reserve(8 * MB), pytest.raises(ValueError, match=r"They take 8 MB now, and this one needs 4 MB\."):
+    with memory.reserve(8 * MB), pytest.raises(ValueError, match=r"They use 8 MB now, and this one needs 4 MB\."):
         memory.hold(upload(4), 0)
     layers = upload(4)
     memory.hold(layers, 0)

@@ -121,7 +121,7 @@ def test_rotary_positions_take_the_place_of_the_sinusoid(rotary):
         (Toy("half \ud83d"), "half a character (a lone surrogate)"),
         (Toy("word " * 513), "This text has 513 tokens, and this page reads at most 512. Shorten the text."),
         (Toy("word " * 1234), "This text has 1,234 tokens, and this page reads at most 512. Shorten the text."),
-        (Toy(TEXT, width=65), "The embedding width must be even, half sines and half cosines; it is 65. Take 66."),
+        (Toy(TEXT, width=65), "The embedding width must be even, half sines and half cosines; it is 65. Use 66."),
         (
             Toy(TEXT, width=12, heads=5),
             "Vectors of width 12 cannot be cut into 5 equal heads. Choose one of 1, 2, 3, 4",

@@ -40,10 +40,10 @@ def test_without_a_name_it_says_which_there_are(root: Path) -> None:
 
 def test_none_are_opened_unless_the_owner_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNVIZ_TRACES", str(root / "nowhere"))
-    with pytest.raises(MissingInput, match="is not there"):
+    with pytest.raises(MissingInput, match="does not exist"):
         TraceFolder("mine").layers()
     monkeypatch.delenv("ATTNVIZ_TRACES")
-    with pytest.raises(MissingInput, match="No traces are opened here"):
+    with pytest.raises(MissingInput, match="Traces cannot be opened here"):
         TraceFolder("mine").layers()
 
 

@@ -123,7 +123,7 @@ def test_fields_are_resolved_in_order_and_refusals_are_sentences() -> None:
     state = ExploreState.read(parse_qsl(link))
     assert (state.source, state.head, state.mask) == (Toy("a b"), 0, Causal())
     assert (state.biases, state.pinned) == ((ALiBi(),), 1)
-    refused = [sentence.split(" is not taken")[0] for sentence in state.refused]
+    refused = [sentence.split(" is not accepted")[0] for sentence in state.refused]
     assert refused == ["head = “Head 9”", "biases = “ALiBi, Bias”", "pinned = “7 · z”"]
     assert "Head 0" in state.refused[0]
 

@@ -173,8 +173,8 @@ def test_one_word_is_enough_for_the_translator() -> None:
         ({"english": "the cat sleps"}, "does not know the word “sleps”"),
         ({"english": " "}, "There is no text yet"),
         ({"similarity": "cosine"}, f"The translator's variants are {', '.join(VARIANTS)}"),
-        ({"layer": 2}, "The translator has 2 layers, counted from 0; layer 2 was asked for"),
-        ({"head": -1}, "The translator has 4 heads, counted from 0; head -1 was asked for"),
+        ({"layer": 2}, "The translator has 2 layers, counted from 0; layer 2 was requested"),
+        ({"head": -1}, "The translator has 4 heads, counted from 0; head -1 was requested"),
     ],
 )
 def test_a_head_that_cannot_be_written_out_is_refused_in_words(example: dict, said: str) -> None:

@@ -105,7 +105,7 @@ def test_what_a_teacher_would_try():
 def test_what_is_not_shipped_is_refused_in_words(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'cosine'"):
         translator.load("cosine")
-    with pytest.raises(ValueError, match=r"no weights of scaled dot after step 3\. Take one of 0, 10"):
+    with pytest.raises(ValueError, match=r"no weights of scaled dot after step 3\. Use one of 0, 10"):
         translator.load(step=3)
     with pytest.raises(ValueError, match="'cosine'"):
         next(train(variant="cosine"))

@@ -134,7 +134,7 @@ def test_the_work_is_that_of_what_changes(drawn, monkeypatch):
         check(drawn, TRIES[name])
     app.pills(key="if-try").select("Everything as trained").run()
     app.pills(key="if-try").select("Temperature 4").run()
-    assert "Change fewer layers, or take a shorter text." in app.error[0].value.replace("\\", "")
+    assert "Change fewer layers, or use a shorter text." in app.error[0].value.replace("\\", "")
     assert "Nothing is changed." in contents(app)
     assert app.pills(key="if-try").value == "Everything as trained"
     app.selectbox(key="if-where").select("This layer").run()
@@ -142,7 +142,7 @@ def test_the_work_is_that_of_what_changes(drawn, monkeypatch):
     assert "a cosine of" in contents(ok(app))
     monkeypatch.setattr(work, "MOST_WORK", one_layer - 1)
     app.number_input(key="if-normalizer.temperature").set_value(3.0).run()
-    assert "at most 3,071 are done for one picture. Take a shorter text. The picture" in app.error[0].value.replace(
+    assert "at most 3,071 are done for one figure. Use a shorter text. The figure" in app.error[0].value.replace(
         "\\", ""
     )
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_computed_leaves_the_last_good_picture(drawn):
     box.input("two three").run()
     assert not app.exception
     assert "“two” is not one" in contents(app)
-    assert "The picture below is the last one that could be made." in contents(app)
+    assert "The figure below is the last one that could be made." in contents(app)
     np.testing.assert_array_equal(cells(drawn["if-after"]), last)
     box.input("4 5 7").run()
     ok(app)
@@ -346,7 +346,7 @@ def test_a_model_that_sees_says_nothing_of_sentences(isolated, tmp_path):
     config = hf.ViTConfig(image_size=32, patch_size=8, num_hidden_layers=2, num_attention_heads=4, hidden_size=32)
     hf.ViTModel(config).save_pretrained(tmp_path)
     app = ok(page(model=str(tmp_path), **{"if-mask": "Causal"}))
-    assert f"What {tmp_path.name} makes of the picture in the end is not compared: it is the maps" in contents(app)
+    assert f"The output of {tmp_path.name} for the image is not compared: the maps show" in contents(app)
     assert "of a sentence" not in contents(app)
 
 

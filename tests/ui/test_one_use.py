@@ -94,7 +94,7 @@ def test_the_true_alignment_is_outlined_in_the_rows_that_are_there() -> None:
     outlined = {(round((one.y0 + one.y1) / 2), round((one.x0 + one.x1) / 2)) for one in chart.figure.layout.shapes}
     assert outlined == set(expected)
     cells = chart.spec.cell_sentences
-    assert {cell for cell, words in cells.items() if "stands for" in words} == set(expected)
+    assert {cell for cell, words in cells.items() if "translates" in words} == set(expected)
     assert cells[6, 0] == cells[10, 9] == "“{query}” comes in a later step."
     assert (5, 0) not in cells
 

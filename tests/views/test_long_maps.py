@@ -52,4 +52,4 @@ def test_the_engine_of_the_settings_computes_whole_maps(monkeypatch: pytest.Monk
     downsample_head(*head(), sample=2)
     downsample_head(*head(), progress=lambda *_: None)
     assert engines == [None, None, Local()]
-    assert long_maps._unreached.startswith("The Ray cluster at “127.0.0.1:1” is not reached")
+    assert long_maps._unreached.startswith("The Ray cluster at “127.0.0.1:1” cannot be reached")

@@ -41,7 +41,7 @@ def test_a_link_is_a_view() -> None:
 
 
 def test_what_is_not_taken_is_a_warning_and_what_cannot_be_shown_an_error() -> None:
-    with pytest.warns(UserWarning, match=r"head = “Head 99” is not taken: .*Head 0"):
+    with pytest.warns(UserWarning, match=r"head = “Head 99” is not accepted: .*Head 0"):
         assert attnviz.view("explore?source=Toy&head=Head+99").panels[0].title == "layer 0, head 0"
     with pytest.raises(ValueError, match="There is no text yet"):
         attnviz.view("explore?source=Toy&text=")
@@ -113,5 +113,5 @@ def test_long_maps_are_downsampled_and_too_large_for_svg(monkeypatch: pytest.Mon
     monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 170)
     view = attnviz.view("explore?source=Toy&toy.heads=1&toy.width=4&text=" + "+".join("ab" * 100))
     assert view.panels[0].weights.shape == (170, 170)
-    with pytest.raises(ValueError, match="As SVG a map has at most 160"):
+    with pytest.raises(ValueError, match="As SVG, a map has at most 160"):
         view.to_svg()

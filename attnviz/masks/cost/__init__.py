@@ -179,7 +179,7 @@ def _check_sizes(queries: int, keys: int, block: int, head: int = 0) -> None:
         )
     if (blocks := -(-queries // block) * -(-keys // block)) > MOST_BLOCKS:
         raise value_error(
-            "{blocks} blocks are too many to count. Take larger ones than {block} × {block}.",
+            "{blocks} blocks are too many to count. Use larger ones than {block} × {block}.",
             blocks=grouped(blocks),
             block=block,
         )
@@ -197,7 +197,7 @@ class _Counter:
         if rules > 1 and self.patience < 0:
             raise value_error(
                 "The heads of this mask follow {rules} rules. {queries} × {keys} in blocks of {block} × {block} "
-                "are too many to count for each of them. Take fewer tokens, or larger blocks.",
+                "are too many to count for each of them. Use fewer tokens, or larger blocks.",
                 rules=rules,
                 queries=grouped(queries),
                 keys=grouped(keys),
@@ -230,9 +230,9 @@ class _Counter:
                 }
                 sentence = plural(
                     "The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps} steps "
-                    "each. {queries} × {keys} are too many for that. Take at most {most} × {most}.",
+                    "each. {queries} × {keys} are too many for that. Use at most {most} × {most}.",
                     "The rule of this mask {reason}, so its pairs can only be counted one by one, with {steps} steps "
-                    "each, in {rules} rules of heads. {queries} × {keys} are too many for that. Take at most {most} × "
+                    "each, in {rules} rules of heads. {queries} × {keys} are too many for that. Use at most {most} × "
                     "{most}.",
                     self.rules,
                     rules=self.rules,

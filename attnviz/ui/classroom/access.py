@@ -122,7 +122,7 @@ def participant(live: LiveClass, request: Request) -> str:
 def check_teacher(live: LiveClass, request: Request) -> None:
     """Raises Refusal unless the teacher of a class asks."""
     if not _is_teacher(live, request):
-        raise Refusal(403, _("Only who has started the class may do this."))
+        raise Refusal(403, _("Only the person who started the class may do this."))
 
 
 def class_of_teacher(cookie: str) -> LiveClass | None:

@@ -23,7 +23,7 @@ async def events(request: Request) -> Response:
     watcher = server_classes.watcher()
     live = await to_thread.run_sync(open_class, request)
     if watcher.count(live.code) >= MOST_LISTENERS:
-        raise Refusal(503, _("Too many people listen to this class."))
+        raise Refusal(503, _("Too many people follow this class."))
 
     async def news() -> AsyncIterator[str]:
         async for version in watcher.listen(live.code):
@@ -69,7 +69,7 @@ def picture(request: Request) -> Response:
     """What the teacher's page has drawn: compressed JSON, as the store has it."""
     content = open_class(request).picture(request.path_params["stamp"])
     if content is None:
-        raise Refusal(404, _("There is a newer picture."))
+        raise Refusal(404, _("There is a newer figure."))
     return Response(content, media_type="application/json", headers={"content-encoding": "gzip", "cache-control": KEEP})
 
 

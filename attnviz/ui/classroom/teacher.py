@@ -147,7 +147,7 @@ def _show_panel(live: LiveClass) -> None:
 def join_warning(join: str) -> str:
     """Returns why phones cannot open the address of a class; empty if they can."""
     if hosting.is_local():
-        return _("Only this computer reaches this address. To let phones in, start attnviz with: attnviz --class.")
+        return _("Only this computer can reach this address. To let phones join, start attnviz with: attnviz --class.")
     if hosting.is_loopback(urlsplit(join).hostname):
         return _(
             "On a phone, this address means the phone itself. Open attnviz at this computer's name or address in the "

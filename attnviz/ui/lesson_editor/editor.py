@@ -115,7 +115,8 @@ def _show_form(draft: Draft) -> list[DeltaGenerator]:
         table = {"title": 0}
     if not can_be_edited(table):
         st.info(
-            _("The text of the file has a mistake. Mend it there, and the form comes back."), icon=":material/edit_off:"
+            _("The text of the file has a mistake. Correct it there, and the form comes back."),
+            icon=":material/edit_off:",
         )
         return []
     edited, slots = edit_lesson(draft, table)
@@ -171,7 +172,7 @@ def _show_actions(draft: Draft, lesson: Lesson | None) -> None:
             if lesson.name == IN_SESSION:
                 st.caption(_(TOO_LONG))
             else:
-                st.caption(_("Who opens this link gets the lesson. Nothing of it is kept on the server."))
+                st.caption(_("Whoever opens this link gets the lesson. Nothing of it is stored on the server."))
                 st.code(f"{lesson_draft.app_address()}/{lesson.link()}", language=None)
     ways = [element("a", _("Handout"), href=handout_address(lesson))] if lesson else []
     ways.append(element("a", _("All lessons"), href=address("/lessons")))
@@ -187,7 +188,7 @@ def _upload() -> None:
         text = decode(file.getvalue() if file.size <= MOST_FILE_BYTES else bytes(MOST_FILE_BYTES + 1))
         parse_lesson("upload", text)
     except ValueError as problem:
-        UPLOAD_PROBLEM.set(_("{name} is not taken. {problem}", name=f"{file.name:.60}", problem=problem))
+        UPLOAD_PROBLEM.set(_("{name} is not accepted. {problem}", name=f"{file.name:.60}", problem=problem))
         return
     draft = lesson_draft.begin(text)
     write_widget(TEXT, draft.text)

@@ -25,7 +25,7 @@ KINDS = {
 }
 ADDRESS_HELP = N_("Set the page up as you want it, and copy the address from the browser.")
 CONDITION_HELP = N_("A quantity, then <, > or =, then a number or another quantity.")
-HOLDS_HELP = N_("What your answer says of this state, one condition a line; it is checked here.")
+HOLDS_HELP = N_("What your answer says about this state, one condition per line; it is checked here.")
 
 
 @dataclass
@@ -154,7 +154,7 @@ def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None
 
 
 def _edit_choice(fields: Fields, prefix: str) -> None:
-    options = fields.lines("choose", _("Texts to choose from, one a line"))
+    options = fields.lines("choose", _("Texts to choose from, one per line"))
     if not options:
         fields.set("choose", [])
         return
@@ -169,7 +169,9 @@ def _edit_quantity(fields: Fields, prefix: str, numbers: Quantities | None) -> N
     """Draws a menu of what the page computes, in which another name can be written; a field where that is not known."""
     if not numbers:
         fields.text(
-            "number", _("Name of the quantity"), help=_("The preview says what the page has, if it has another one.")
+            "number",
+            _("Name of the quantity"),
+            help=_("If the page does not have it, the preview lists what the page has."),
         )
         return
     shown = str(fields.table["number"])

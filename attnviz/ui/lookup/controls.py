@@ -92,5 +92,5 @@ def _choose_similarity(weights: DeltaGenerator) -> dict[str, Any]:
         if state.similarity is General:
             st.caption(_("qW, the query in the key space, is compared."), width=150)
         if state.similarity is Additive:
-            st.caption(_("W_q, W_k and v are drawn by chance; training would set them."), width=260)
+            st.caption(_("W_q, W_k and v are drawn at random; training would set them."), width=260)
     return {**state.values, **values}

@@ -31,7 +31,7 @@ def limit_sentence(dictionary: Dictionary, hard: LookupResult, exact: LookupResu
     equal = None if exact.result is None else exact.weights.index(1.0)
     if equal is None:
         text = _(
-            "As T goes to 0, all the weight goes to {keys}. A dictionary wants an equal key, and there is none: "
+            "As T goes to 0, all the weight goes to {keys}. A dictionary needs an equal key, and there is none: "
             "attention still answers."
         )
     elif best == [equal]:

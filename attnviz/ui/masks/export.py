@@ -48,7 +48,7 @@ def show(pair: MaskPair) -> None:
     st.caption(
         _(
             "When it runs, it compares its weights of a random example: in PyTorch with a softmax of "
-            "all scores, in NumPy with what attnviz computes. A difference is an error. Of a long text "
+            "all scores, in NumPy with what attnviz computes. A difference is an error. For a long text, "
             "PyTorch compares some queries and keys, and NumPy nothing."
         )
     )

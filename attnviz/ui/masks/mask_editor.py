@@ -78,7 +78,7 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
     )  # fmt: skip
     if problem:
         sentence = _(
-            "{problem} Write a mask such as causal, sliding_window(4) or k < q. The picture shows {good}.",
+            "{problem} Write a mask such as causal, sliding_window(4) or k < q. The figure shows {good}.",
             problem=problem,
             good=good,
         )
@@ -163,7 +163,9 @@ def _choose_grid(side: str) -> None:
         if (file := read_widget(uploaded)) is not None:
             _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
 
-    st.text_area(_("A grid of 0 and 1, a query a line"), key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1")
+    st.text_area(
+        _("A grid of 0 and 1, a query per line"), key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1"
+    )
     st.file_uploader(_("Or a file: .csv or .npy"), key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
     if refusal := REFUSALS[side].pop():
         st.error(plain(refusal))

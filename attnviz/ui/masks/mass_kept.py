@@ -32,14 +32,14 @@ LISTED = 8  # queries that lose most
 LONGEST_LINK = 4000  # characters of a mask
 TEXT = 48  # characters of a mask in the table
 CAPTION = N_(
-    "**What you are seeing.** The weights under A are taken as they are, and those on keys that B "
+    "**What you are seeing.** The weights under A are used as they are, and those on keys that B "
     "hides are crossed out: mass kept is what is left, as a share, on average over the queries. A "
     "kernel computes only blocks that hold an allowed pair."
 )
 
 LEFT_OUT = N_(
     "A pattern is left out where even its smallest size has more pairs. Vertical-slash and blocks "
-    "are chosen from the weights under A; of more than {long} tokens only where A is causal."
+    "are chosen from the weights under A; for more than {long} tokens only where A is causal."
 )
 
 
@@ -87,7 +87,7 @@ def _show_models_link(mask: str) -> None:
     page = page_address("models", [("inspect", "What if"), ("if-own", "true"), ("if-sparse", mask)])
     link = html.element(
         "a",
-        _("What does a model say then?"),
+        _("How does the output of a model change?"),
         class_="attnviz-link",
         href=address(f"/{page}"),
         target="_blank",

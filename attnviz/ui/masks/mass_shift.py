@@ -66,15 +66,18 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
         )
         result.append(sentence.format(mass=mass(shift.before - shift.after), query=token))
     if shift.removed and mean:
-        result.append(Markup(_("These are means of several heads; each of them shares out what is taken by itself.")))
+        result.append(
+            Markup(_("These are means of several heads; each of them redistributes what is removed on its own."))
+        )
     elif shift.factor is not None and shift.removed:
         left, factor = (significant(value, 3) for value in (shift.before / shift.factor, shift.factor))
         times = _("1 / {left} = {factor} times", left=left, factor=factor)
         result.append(
             Markup(
                 _(
-                    "Every key that stayed has {times} what it had, one divided by what was left: softmax shares out "
-                    "what is taken in proportion (checked on these numbers: the largest deviation is {deviation:.0e})."
+                    "Every key that stayed has {times} what it had, one divided by what was left: softmax "
+                    "redistributes what is removed in proportion (checked on these numbers: the largest deviation is "
+                    "{deviation:.0e})."
                 )
             ).format(times=times, deviation=shift.deviation)
             if shift.proportional

@@ -406,7 +406,7 @@ export class Matrices {
       if (text === exact) return leave();
       if (text === null) {
         input.setAttribute("aria-invalid", "true");
-        return this.refuse(_("Write a number, such as 0.5. An empty field brings back the computed number."));
+        return this.refuse(_("Write a number, such as 0.5. An empty field restores the computed number."));
       }
       leave();
       this.report("edit", { matrix: name, row, column, text });

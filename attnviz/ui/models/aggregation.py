@@ -40,7 +40,7 @@ def show(selection: ModelSelection) -> None:
     state, notes = selection.state.updated(aggregation=method), st.container()
     if len(state.stack) < len(similar_layers(selection.layers, selection.index)):
         name = plain(selection.layer.name)
-        notes.caption(_("Of so long a text these are the heads of {name}: all would be too many.", name=name))
+        notes.caption(_("For a text of this length, these are the heads of {name}: all would be too many.", name=name))
     left, right = st.columns([0.36, 0.64], gap="medium")
     with left:
         state = _choose(selection, state)
@@ -111,7 +111,7 @@ def _choose(selection: ModelSelection, state: ModelsState) -> ModelsState:
             on_click=click_head,
         )
     else:
-        st.caption(_("Small maps of all these heads would take too long on so long a text."))
+        st.caption(_("Small maps of all these heads would take too long on a text of this length."))
     return state
 
 

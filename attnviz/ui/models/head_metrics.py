@@ -55,8 +55,8 @@ def show(selection: ModelSelection) -> None:
         name = plain(selection.layer.name)
         notes.caption(
             _(
-                "These are the heads of {name}: all would take too long on so long a text. Choose another layer in the "
-                "menu, or shorten the text.",
+                "These are the heads of {name}: all would take too long on a text of this length. Choose "
+                "another layer in the menu, or shorten the text.",
                 name=name,
             )
         )
@@ -65,7 +65,7 @@ def show(selection: ModelSelection) -> None:
         if table.heads and metric.name not in table.values:
             notes.info(
                 _(
-                    "No head here has a number for “{name}”. Choose another measure, or leave nothing out.",
+                    "No head here has a number for “{name}”. Choose another metric, or leave nothing out.",
                     name=_(metric.name),
                 )
             )

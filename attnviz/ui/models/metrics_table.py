@@ -73,7 +73,7 @@ def metrics_of_random_tokens(selection: ModelSelection, excluded: Excluded) -> M
         tables = []
         for trace in map(source.model().layers_of_random_tokens, SEEDS):
             if [layer.id for layer in trace] != ids:
-                raise value_error("The layers of {name} are others on random tokens.", name=source.model().name)
+                raise value_error("The layers of {name} are different on random tokens.", name=source.model().name)
             tables.append(head_metrics(trace, excluded_queries=excluded, excluded_keys=excluded))
         return HeadMetricTable.mean(tables)
 

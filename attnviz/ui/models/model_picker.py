@@ -262,7 +262,7 @@ def _choose_pair(model: LoadedModel) -> str:
     if model.is_encoder_decoder:
         label, about = (
             _("Decoder’s input"),
-            _("What the decoder reads, and goes on with; without it, it writes by itself."),
+            _("What the decoder reads, and continues; without it, it writes by itself."),
         )
     elif model.outputs == "next token":
         about = _("The model reads it right after the first, as one text.")

@@ -34,11 +34,9 @@ from attnviz.views.intervened_example import IntervenedExample
 
 LONGEST_OUTPUT = 60  # characters of what the decoder has written
 LISTED = 5  # tokens whose labels are listed
-PICTURE = N_("What {name} makes of the picture in the end is not compared: it is the maps that show the change.")
+PICTURE = N_("The output of {name} for the image is not compared: the maps show the change.")
 _outcomes = cache.VisitorResults(4)  # whose maps take memory
-NEITHER = N_(
-    "{name} gives neither a next token, nor labels, nor a vector of a sentence, so it is the maps that show the change."
-)
+NEITHER = N_("{name} gives neither a next token, nor labels, nor a vector of a sentence, so the maps show the change.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -141,7 +141,7 @@ def _compute_metric(selection: ModelSelection, metric: HeadMetric) -> HeadMetric
     check_work(
         work,
         _("To measure all heads"),
-        _("Take a shorter text, or see “What heads do”: it computes them in the background."),
+        _("Use a shorter text, or see “What heads do”: it computes them in the background."),
     )
     return cache.once(
         partial(head_metrics, layers, metrics=[metric]), "heads colored by", selection.source, metric.name, work=work
@@ -181,7 +181,9 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
     if not missing:
         return ""
     if not drawn[0].all_layers:
-        return _("All heads of all layers would take long on so long a text: the mosaic has {name} alone.", name=name)
+        return _(
+            "All heads of all layers would take long on a text of this length: the mosaic shows only {name}.", name=name
+        )
     return plural(
         "The mosaic has the layers that are like {name}; {others} has other numbers of heads or tokens. Choose one in "
         "the menu to see it.",

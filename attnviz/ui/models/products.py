@@ -181,7 +181,7 @@ def _show_vectors(
         st.caption(
             plain(
                 _(
-                    "{name}: {rows} × {columns} numbers are too many for one picture.",
+                    "{name}: {rows} × {columns} numbers are too many for one figure.",
                     name=name,
                     rows=grouped(vectors.shape[0]),
                     columns=grouped(vectors.shape[1]),

@@ -53,7 +53,7 @@ def show(selection: ModelSelection) -> None:
             _show_map(one, head_map, key, end, linked)
     caption = _("**What you are seeing.** Both maps have one range of colors: equal colors are equal weights.")
     if not linked:
-        caption += f" {_('Their cells do not stand for the same tokens, so each is read by itself.')}"
+        caption += f" {_('Their cells do not represent the same tokens, so each is read by itself.')}"
     st.caption(caption)
     is_whole = all(one.downsampled is None for one in maps)
     if linked and is_whole and draw(ModelsState.difference):
@@ -136,7 +136,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     right_name = right.layer.name
     if state.right_layer is None and right_name != left_name:
         missing = _(
-            "There is no {missing} on the right: it is {shown} that is shown there.",
+            "There is no {missing} on the right: {shown} is shown there.",
             missing=left_name,
             shown=right_name,
         )
@@ -144,7 +144,7 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     if state.right_head is None and right.head != selection.head:
         notes.info(
             _(
-                "There is no head {head} on the right: it is head {count} that is shown there.",
+                "There is no head {head} on the right: head {count} is shown there.",
                 head=selection.head,
                 count=right.head,
             )

@@ -45,9 +45,9 @@ BITS = N_(
     "changed distribution where the other one holds. 0 bits: the two are the same."
 )
 CAPTION = N_(
-    "**What you are seeing.** The model reads the text once more, and attends otherwise where you "
-    "say so. Layers below stay as they are; every layer above works with what comes of it, so its "
-    "maps change too. Both maps have one color range. A small cell is a head: its mass shift is "
+    "**What you are seeing.** The model reads the text again, with its attention changed where you "
+    "choose. Layers below stay as they are; every layer above works with the result, so its maps "
+    "change too. Both maps have one color range. A small cell is a head: its mass shift is "
     "the share of a query’s attention that has left its keys, on average over the queries; an "
     "ablated head has no color."
 )

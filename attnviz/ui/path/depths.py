@@ -191,7 +191,7 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
         + (f" {_('The likeliest word is “{greedy}”.', greedy=greedy)}" if drawn != greedy else ""),
         "caption": _(
             "The last row is compared with all {count} French words. Softmax, at temperature "
-            "{temperature}, makes probabilities of the scores.",
+            "{temperature}, turns the scores into probabilities.",
             count=len(next_word.words),
             temperature=number(next_word.temperature),
         ),

@@ -27,8 +27,8 @@ export class LayerView extends View {
     super(...given);
     const { picture, room } = this;
     this.caption = picture.heads
-      ? _("Head {head} of {heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to go in.", { head: picture.head ?? 0, heads: picture.heads })
-      : _("Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to go in.");
+      ? _("Head {head} of {heads} is shown. Each row is a word. Point at a row to see where it comes from; click a part to open it.", { head: picture.head ?? 0, heads: picture.heads })
+      : _("Each row is a word, each part a matrix. Point at a row to see where it comes from; click a part to open it.");
     /** @type {Drawn[]} */
     this.drawn = [];
     /** @type {{ to: Drawn, shape: SVGElement }[]} */

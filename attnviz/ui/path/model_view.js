@@ -13,7 +13,7 @@ const DOTS = 10; // that run along the lines of a step
 
 /** @extends {View<import("./types").ModelPicture>} */
 export class ModelView extends View {
-  caption = _("Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to go in.");
+  caption = _("Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are attention, the mean of all heads. Click a layer to open it.");
 
   /** @param {import("./types").Shown<import("./types").ModelPicture>} given */
   constructor(...given) {

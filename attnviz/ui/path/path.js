@@ -133,7 +133,7 @@ export class Path {
           return [...between, here];
         }
         const out = button(title, "", () => this.#open(open));
-        out.title = _("Go out (Escape)");
+        out.title = _("Go back (Escape)");
         return [...between, out];
       }),
     );

@@ -23,8 +23,11 @@ ABOUT = N_(
     "Attention lets every word take what it needs from all the others: much from some, next to "
     "nothing from most. Here you see it, in a real model, and every number of it."
 )
-NEW = N_("Short lessons, from a dictionary to a transformer that translates. Each asks, and you try it in the picture.")
-TEACH = N_("Every page fills a projector, and its link opens just the state that you have set.")
+NEW = N_(
+    "Short lessons, from a dictionary to a transformer that translates. Each asks a question, and you "
+    "try it in the figure."
+)
+TEACH = N_("Every page fills a projector, and its link opens exactly the state that you have set.")
 COMPARE = N_("Any text, any mask, any head of a model of yours, with the numbers to trust it.")
 
 

@@ -28,7 +28,7 @@ def linked_edits(state: StepsState) -> tuple[Edits, str]:
     lost = sum(map(len, edits.values())) - sum(map(len, valid.values()))
     count = plural("{count} number", "{count} numbers", lost, count=lost)
     return valid, _(
-        "{count} written by hand had a place that is not here, and can’t be shown.", count=count
+        "{count} written by hand had a place that does not exist here, and can’t be shown.", count=count
     ) if lost else ""
 
 

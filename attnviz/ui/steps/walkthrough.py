@@ -33,9 +33,9 @@ TITLES = {
     "contributions": N_("What each head adds"),
 }
 SIMILARITY: dict[type[Score], str] = {
-    ScaledDot: N_("Their dot product tells."),
-    Dot: N_("Their dot product tells."),
-    General: N_("A learned matrix W maps the query to the keys; then their dot product tells."),
+    ScaledDot: N_("Their dot product is the similarity."),
+    Dot: N_("Their dot product is the similarity."),
+    General: N_("A learned matrix W maps the query to the keys; their dot product is the similarity."),
 }
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -72,8 +72,8 @@ def show(state: StepsState) -> None:
 def _rest_of_the_layer(example: TranslatorExample) -> html.Markup:
     """Returns where the steps after one head of the translator can be seen, with a link."""
     sentence = _(
-        "In the translator, the outputs of all {heads} heads of a layer then stand side by side "
-        "and are multiplied by Wᴼ. These matrices are too large to be read here. See {link}."
+        "In the translator, the outputs of all {heads} heads of a layer are then placed side by "
+        "side and multiplied by Wᴼ. These matrices are too large to be read here. See {link}."
     )
     address = several_heads_address(example.english, example.similarity, example.use)
     link = html.element("a", _("Transformer → Several heads"), href=address)
@@ -113,7 +113,7 @@ def _stage(name: str, state: StepsState, step_matrices: tuple[Matrix, ...]) -> S
             query=query,
             key=key,
         ),
-        "heads": _("The outputs of the {heads} heads for “{query}” stand side by side.", heads=heads, query=query),
+        "heads": _("The outputs of the {heads} heads for “{query}” are placed side by side.", heads=heads, query=query),
         "projection": _("All heads, side by side, times the matrix Wᴼ: one output, as wide as the vector of a word."),
         "contributions": _("Each head times its own rows of Wᴼ is what this head adds. Their sum is the same output."),
     }

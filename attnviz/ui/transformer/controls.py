@@ -61,7 +61,7 @@ def _choose_sentence() -> str:
         )
         st.button(
             _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,
-            help=_("One of those that were kept apart for testing: it was never trained on."),
+            help=_("One of the sentences that were kept apart for testing: it was never trained on."),
         )  # fmt: skip
         with st.popover(_("Known words ({count})", count=len(ENGLISH)), type="tertiary"):
             st.html(vocabulary())

@@ -18,7 +18,7 @@ from attnviz.views.translator_maps import Maps
 
 MASKED = (N_("“{query}” may not look at “{key}”."), N_("“{query}” may look at nothing."))  # a cell, and a whole row
 SENTENCES = CellSentences(N_("“{query}” gives {weight} of its attention to “{key}”."), *MASKED)
-TRUE = N_("“{query}” gives {weight} of its attention to “{key}”, which the French word stands for.")
+TRUE = N_("“{query}” gives {weight} of its attention to “{key}”, which the French word translates.")
 NOT_YET = N_("“{query}” comes in a later step.")
 
 

@@ -53,8 +53,8 @@ def show(state: TransformerState) -> None:
             "voiture”: *petite* goes in, and *voiture* comes out. Gray is masked: a word may not look "
             "at the words after it. The framed row is the current step; the rows below it come later. "
             "In encoder–decoder attention an outline marks the English words that the French word "
-            "stands for. They are known from the grammar that made the sentences; the translator was "
-            "never taught them. The percentage above a head says for how many French words its largest "
+            "translates. They are known from the grammar that made the sentences; the translator was "
+            "never taught them. The percentage above a head shows for how many French words its largest "
             "weight lies on such a word, in {test_sentences} test sentences. The mark at the end "
             "counts as a word.",
             test_sentences=TEST_SENTENCES,
@@ -109,7 +109,7 @@ def _note(use: Use, translator: Translator, translation: Translation, head: int)
         )
         return _("{why}, so there is no true alignment to outline. {agreed}", why=why, agreed=agreed)
     agreed = _(
-        "**{agreed} of {count} words** look most at a word that they stand for",
+        "**{agreed} of {count} words** look most at a word that they translate",
         agreed=whole.agreed(head),
         count=len(whole.true),
     )

@@ -102,7 +102,7 @@ def progress() -> None:
         st.info(
             _(
                 "Somebody else is training: about {seconds_left:.0f} s are left. You are {place}. "
-                "Yours starts by itself, in about {value:.0f} s.",
+                "Yours starts automatically, in about {value:.0f} s.",
                 seconds_left=before[0].seconds_left,
                 place=place,
                 value=sum(one.seconds_left for one in before),

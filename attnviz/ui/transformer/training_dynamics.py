@@ -28,7 +28,7 @@ MANY = 4  # repetitions of a word in a row; from here on their number is written
 CAPTION = N_(
     "**What you are seeing.** *Exact sentences*: the share of {count} test sentences with every "
     "word right. *Agreement*: the share of their French words for which the head’s largest weight "
-    "lies on an English word that the French word stands for. Gray lines are the other heads of "
+    "lies on an English word that the French word translates. Gray lines are the other heads of "
     "the encoder–decoder attention; each head has its percentage above its map."
 )
 TEACHER_FORCED = N_(

@@ -180,7 +180,7 @@ def words(side: str, translation: Translation, differs: set[int], step: int | No
             html.element("ol", *items, class_="attnviz-row attnviz-compared", lang="fr"),
             ""
             if translation.finished
-            else html.element("p", _("It does not come to an end, so it is cut off."), class_="attnviz-verdict"),
+            else html.element("p", _("It does not end, so it is cut off."), class_="attnviz-verdict"),
             word_by_word.translation_verdict(translation),
         ]
     )

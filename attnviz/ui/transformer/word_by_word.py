@@ -23,7 +23,7 @@ END = "<end>"
 COLORED = N_(
     "Orange: where this word looks; a thicker line is more attention. Gray: where each earlier word looked most."
 )
-RINGS = N_("A ring marks the English word that it stands for; the head was never taught this.")
+RINGS = N_("A ring marks the English word that it translates; the head was never taught this.")
 SURE = N_("How sure it is of the next word (training limits this to about {most}).")
 MOST_EXPECTED = 4  # words that are named where another one is not understood
 

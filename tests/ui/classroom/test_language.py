@@ -49,7 +49,7 @@ def test_pages_are_in_the_language_of_the_browser_or_of_the_link(live, phone, ad
 def test_pages_are_in_english_for_any_other_browser(live, phone) -> None:
     answer = phone.get(class_address(live.code), headers={"accept-language": "fi"}).text
     assert '<html lang="en">' in answer
-    assert "The teacher’s pictures appear here." in answer
+    assert "The teacher’s figures appear here." in answer
     assert 'id="attnviz-words"' not in answer
 
 

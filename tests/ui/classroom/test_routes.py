@@ -92,7 +92,7 @@ def test_a_class_without_questions_gives_a_sentence_for_its_lesson(live, teachin
 def test_only_the_teacher_of_this_class_reads_what_is_hers(live, classes, path) -> None:
     for client in (follower(live), browser(classes.start())):
         answer = client.get(class_address(live.code, path))
-        assert (answer.status_code, answer.text) == (403, "Only who has started the class may do this.")
+        assert (answer.status_code, answer.text) == (403, "Only the person who started the class may do this.")
 
 
 def test_a_second_tab_commands_the_class_and_a_second_teacher_does_not(live, classes, teaching) -> None:
