@@ -233,7 +233,7 @@ class _Parser:
         if unknown := [name for name in table if name not in known]:
             raise self.error(
                 _(
-                    "{subject} has {names}; known are {known}.",
+                    "{subject} has {names}; the known ones are {known}.",
                     subject=subject,
                     names=enumeration([*map(quoted, unknown[:MOST_NAMES])]),
                     known=enumeration([*known]),

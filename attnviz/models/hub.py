@@ -185,8 +185,8 @@ class Hub:
         free = shutil.disk_usage(place).free
         if left > free:
             raise value_error(
-                "{left} of {name} would have to be stored, and the disk has {free} left. Make "
-                "room, or choose a smaller model.",
+                "{left} of {name} would have to be stored, and the disk has {free} left. Free "
+                "some space, or choose a smaller model.",
                 left=byte_size(left),
                 name=quoted(name),
                 free=byte_size(free),
@@ -316,7 +316,7 @@ def _error_sentence(name: str, error: BaseException, cached: Callable[[], list[C
         )
     if any(isinstance(cause, OSError) and cause.errno == errno.ENOSPC for cause in causes):
         return _(
-            "The disk is full, so {name} could not be stored. Make room and try again; what is here is kept.",
+            "The disk is full, so {name} could not be stored. Free some space and try again; what is here is kept.",
             name=quoted(name),
         )
     statuses = [status for cause in causes if (status := _status(cause))]

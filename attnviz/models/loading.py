@@ -38,8 +38,8 @@ def check_size(name: str, parameters: int, size: int) -> None:
     """Raises ValueError for a model that does not fit into memory."""
     if size > model_bytes():
         raise value_error(
-            "{name} has {parameters} parameters, which take {size} of memory; at most "
-            "{model_bytes} may be taken here. Choose a smaller model, or start attnviz with a "
+            "{name} has {parameters} parameters, which need {size} of memory; at most "
+            "{model_bytes} may be used here. Choose a smaller model, or start attnviz with a "
             "larger ATTNVIZ_MODEL_MB.",
             name=quoted(name),
             parameters=grouped(parameters),

@@ -169,7 +169,7 @@ def place_in_line() -> Iterator[OnPlace]:
 
 def line_sentence(place: int) -> str:
     """Returns the sentence about a place in the line."""
-    return _("The server computes for others. Your place in the line: {place}.", place=place)
+    return _("The server is computing for others. Your place in the line: {place}.", place=place)
 
 
 @contextmanager

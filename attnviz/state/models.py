@@ -124,7 +124,7 @@ class ModelsState(LongMapState):
     model = TextField(N_("Model"), MINILM, about=N_("Models that are on this computer."))
     text = LongTextField(N_("Text"), EXAMPLE)
     second = LongTextField(N_("Second text"), "")
-    picture = FileField(N_("Picture"), PICTURES, PICTURE_MB)
+    picture = FileField(N_("Image"), PICTURES, PICTURE_MB)
     layer, head = LayerField(), HeadField()
     special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
@@ -210,7 +210,7 @@ class ModelsState(LongMapState):
         ),
     )
     right_text = LongTextField(N_("Text on the right"), TWIN)
-    right_picture = FileField(N_("Picture on the right"), PICTURES, PICTURE_MB)
+    right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB)
     right_layer = optional_choice(
         N_("Layer on the right"),
         SAME,

@@ -58,7 +58,7 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
         _add_heads(computation, outputs, example)
     if unknown := [name for name in computation.edits if name not in computation.matrices]:
         raise value_error(
-            "There is no matrix {unknown} here. There are {matrices}.",
+            "There is no matrix {unknown} here. The matrices are {matrices}.",
             unknown=unknown[0],
             matrices=", ".join(computation.matrices),
         )

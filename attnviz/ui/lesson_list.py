@@ -30,7 +30,7 @@ def show() -> None:
         _("Lessons"),
         _(
             "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right "
-            "state and asks; answers are checked against what the page computes."
+            "state and asks questions; answers are checked against what the page computes."
         ),
     )
     st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-row attnviz-links"))

@@ -48,7 +48,7 @@ def find_lesson(name: str) -> Lesson:
     if name.startswith(IN_LINK):
         return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
     raise value_error(
-        "There is no lesson “{name}”. There are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons])
+        "There is no lesson “{name}”. The lessons are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons])
     )
 
 

@@ -118,7 +118,7 @@ def test_a_lesson_without_steps_opens_its_page(tmp_path):
     [
         ("tap = 2", "tap = 9", "Line 10: tap is 9; expected 1 to 5 tokens."),
         ("tap = 2", 'tap = "x"', "Line 10: tap is 'x'; expected a whole number."),
-        ("number =", "reech =", "Line 15: Step 2 has “reech”; known are"),
+        ("number =", "reech =", "Line 15: Step 2 has “reech”; the known ones are"),
         ('"largest weight < 0.25"', '"largest weight"', "Line 21: “largest weight” is not a condition;"),
         # A long one is refused before it is matched, which would take seconds.
         ('"largest weight < 0.25"', f'"{"a" + " < " * 20_000}"', "Line 21: “a <  < "),
@@ -157,7 +157,10 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
             GOOD.replace('"masks"', '"mask"'),
             "page is “mask”; expected one of explore, lookup, steps,",
         ),
-        (GOOD.replace("title", "titel").replace("about", 'title = "x"\nabout'), "The lesson has “titel”; known are"),
+        (
+            GOOD.replace("title", "titel").replace("about", 'title = "x"\nabout'),
+            "The lesson has “titel”; the known ones are",
+        ),
         (GOOD.replace("layers = 7", "layers = { a = 1 }"), "“layers” in the state is {'a': 1}; expected text"),
         (GOOD.replace("7", "1979-05-27"), "expected text, a number, true or false."),
         ('title = "a"\nabout = "b"\npage = "masks"\nstate = "x"', "state is 'x'; expected a table."),
@@ -169,7 +172,10 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
         (GOOD.replace("7", "[[[[1]]]]"), "“layers” in the state is [[[[1]]]]; expected text"),
         (GOOD.replace("layers = 7", f"{'a' * 5_000} = {{}}"), "a…” in the state is {}; expected text"),
         (GOOD.replace('"A title"', f"[{'1, ' * 900}]"), "title is [1, 1, 1, 1, 1, 1, ...]; expected text"),
-        ("".join(f"a{i} = 1\n" for i in range(900)) + GOOD, "The lesson has “a0”, “a1”, “a2”, “a3” and “a4”; known"),
+        (
+            "".join(f"a{i} = 1\n" for i in range(900)) + GOOD,
+            "The lesson has “a0”, “a1”, “a2”, “a3” and “a4”; the known",
+        ),
         (GOOD.replace('"masks"', f"'{'a' * 5_000}'"), "a…”; expected one of explore,"),
         (GOOD + '[[questions]]\nask = "a"\nanswer = "b"\n', "It is not TOML:"),
         (GOOD.split("questions")[0] + '[[questions]]\nask="a"\nanswer="b"\n' * 13, "at most 12 steps; it has 13."),

@@ -109,7 +109,7 @@ def test_a_model_that_would_never_be_whole_is_refused(hub):
 
 def test_a_model_of_the_hub_that_is_too_large_is_not_downloaded(hub, monkeypatch):
     monkeypatch.setattr("attnviz.settings.MB", 10)
-    with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which take .* at most 40 KB may be taken"):
+    with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which need .* at most 40 KB may be used"):
         hub.find("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))
 
@@ -123,14 +123,14 @@ def test_a_model_of_the_hub_is_measured_by_the_type_of_its_files(hub, monkeypatc
     monkeypatch.setattr(loading, "model_bytes", lambda: size)
     assert hub.find("org/half").parameters == sum(tensor.numel() for tensor in halves.values())
     monkeypatch.setattr(loading, "model_bytes", lambda: size - 1)
-    with pytest.raises(ValueError, match=f"which take {byte_size(size)} of memory"):
+    with pytest.raises(ValueError, match=f"which need {byte_size(size)} of memory"):
         hub.find("org/half")
 
 
 def test_a_disk_without_room(hub, monkeypatch):
     full = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(hubs.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(ValueError, match=r"and the disk has 0.977 KB left. Make room"):
+    with pytest.raises(ValueError, match=r"and the disk has 0.977 KB left. Free some space"):
         hub.find("org/bert")
 
 

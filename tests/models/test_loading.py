@@ -131,7 +131,7 @@ def test_a_large_model_in_half_precision_is_measured_by_its_type(saved, tmp_path
     monkeypatch.setattr(loading, "model_bytes", lambda: size)
     assert inspect_folder(tmp_path).size == size
     monkeypatch.setattr(loading, "model_bytes", lambda: size - 1)
-    assert f"which take {byte_size(size)} of memory" in refusal(tmp_path)
+    assert f"which need {byte_size(size)} of memory" in refusal(tmp_path)
 
 
 def test_weights_in_several_files(saved, tmp_path):

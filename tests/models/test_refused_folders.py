@@ -59,8 +59,8 @@ def test_a_config_that_is_none(copied, text, words):
         ({"parts": {"attention_dropout": [float("-inf")]}}, "“attention_dropout” is -inf, which no model can have"),
         ({"depths": [2] * 2_000}, "has 2,000 numbers for “depths”; no model has more than 1,024"),
         ({"num_hidden_layers": 1_000}, "of “bert” describes far more parts than its files have weights for"),
-        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which take 61.6 GB"),
-        ({"num_hidden_layers": 20, "hidden_size": 16_384}, "parameters, which take "),
+        ({"vocab_size": 4_000_000, "hidden_size": 4_096}, "parameters, which need 61.6 GB"),
+        ({"num_hidden_layers": 20, "hidden_size": 16_384}, "parameters, which need "),
         ({"part": json.loads('{"x":' * 900 + "1" + "}" * 900)}, "has parts within parts, more than 16 deep"),
         ({"hidden_size": 31}, "cannot build “bert” from its config.json. The reason given is: “The hidden size"),
         ({"hidden_size": -4}, "cannot build “bert” from its config.json"),
@@ -243,8 +243,8 @@ def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypa
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
     assert inspect_folder(saved / "bert").size < 1_000_000
     monkeypatch.setattr("attnviz.settings.MB", 1_000)
-    assert "parameters, which take 78.8 KB of memory" in (said := refusal(saved / "bert"))
-    assert "at most 0.977 KB may be taken here" in said
+    assert "parameters, which need 78.8 KB of memory" in (said := refusal(saved / "bert"))
+    assert "at most 0.977 KB may be used here" in said
 
 
 @pytest.mark.parametrize("value", ["0", "many", "-1", "1.5"])

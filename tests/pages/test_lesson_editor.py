@@ -156,7 +156,7 @@ def test_a_mistake_in_the_text_stays_and_is_named_with_its_line() -> None:
     again = editor(linked_name(app))  # after a reload
     assert written(again) == broken
     app.text_area(key=TEXT).input(broken.replace("tap = 1", "tipp = 1").replace("about = ", 'about = "')).run()
-    assert "Step 1 has “tipp”; known are" in contents(app)
+    assert "Step 1 has “tipp”; the known ones are" in contents(app)
     field(app, "Title", kind="text_input").input("New").run()
     assert "tipp = 1" in written(app)
     assert 'title = "New"' in written(app)

@@ -147,7 +147,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     # Two pictures side by side; there is no text to bring.
     app.query_params["inspect"] = "Side by side"
     app = ok(app.run())
-    assert [box.label for box in app.file_uploader] == ["Picture", "Picture on the right"]
+    assert [box.label for box in app.file_uploader] == ["Image", "Image on the right"]
     assert "right-text" not in [one.key for one in app.text_area]
     app.file_uploader[1].upload("blue.png", png((40, 40), color="blue"))
     app = ok(app.run())

@@ -398,7 +398,7 @@ def test_what_is_too_much_is_refused_in_words(example: dict, said: str) -> None:
         ({"X": {(0, 0): 1001.0}}, "1001.0 was written"),
         ({"X": {(4, 0): 1.0}}, "no row 4, column 0 in X, which is 4 × 4"),
         ({"X": {(0, -1): 1.0}}, "no row 0, column -1"),
-        ({"Y": {(0, 0): 1.0}}, "There is no matrix Y here. There are X, Wq0"),
+        ({"Y": {(0, 0): 1.0}}, "There is no matrix Y here. The matrices are X, Wq0"),
         ({"sum0": {(1, 0): 0.0}}, "A row would add up to 0"),
     ],
 )

@@ -21,7 +21,7 @@ KINDS = {
     "choose": N_("Choose one of several texts"),
     "tap": N_("Tap the words with the largest weights"),
     "number": N_("Write a number that the page computes"),
-    "reach": N_("Change the page until something holds"),
+    "reach": N_("Change the page until a condition holds"),
 }
 ADDRESS_HELP = N_("Set the page up as you want it, and copy the address from the browser.")
 CONDITION_HELP = N_("A quantity, then <, > or =, then a number or another quantity.")

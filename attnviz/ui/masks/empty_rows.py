@@ -26,7 +26,7 @@ def show(pair: MaskPair) -> None:
     st.caption(
         plain(
             _(
-                "Here {masking}. An empty row becomes {result}. So it is in {libraries}.",
+                "Here {masking}. An empty row becomes {result}. This is the behavior of {libraries}.",
                 masking=_(convention.masking),
                 result=_(convention.result),
                 libraries=_(convention.libraries),
