@@ -666,7 +666,7 @@ def test_a_number_below_the_least_is_refused_in_words(mask):
         (lambda: Longformer(3), "Longformer needs an even window, half of it on each side; it got 3. Use 4."),
         (
             lambda: Fixed(4, 5),
-            "Fixed needs no more columns than a block has; it got 5 columns of 4. Take at most 4.",
+            "Fixed needs no more columns than a block has; it got 5 columns of 4. Use at most 4.",
         ),
         (
             lambda: Documents((2, 1), Causal("bottom right")),

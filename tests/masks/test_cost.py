@@ -223,7 +223,7 @@ def test_many_heads_have_one_limit():
     with pytest.raises(ValueError, match=r"follow 64 rules\. 131,072 × 131,072 in blocks of 128 × 128 are too many"):
         layer_cost(BigBird(128), N, N, heads=64)
     unstructured = parse("(k * k + q * k * -3 + h * q) % 7919 < 5")
-    with pytest.raises(ValueError, match=r"in 12 rules of heads\. .* Take at most 3,\d\d\d × 3,\d\d\d\."):
+    with pytest.raises(ValueError, match=r"in 12 rules of heads\. .* Use at most 3,\d\d\d × 3,\d\d\d\."):
         layer_cost(unstructured, 8192, 8192, heads=12)
     assert layer_cost(unstructured, 40, 40, heads=2, block=9).kept == sum(
         counted(unstructured, 40, 40, head, 9).kept for head in range(2)
