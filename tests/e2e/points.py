@@ -12,6 +12,7 @@ from attnviz import Inputs
 from attnviz.analysis.downsampling import downsample_map
 from attnviz.figures import downsampled_map, head_grid, products, scatter
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
+from attnviz.server.scripts import component_styles
 from attnviz.ui.chart import Cells, chart
 
 
@@ -44,6 +45,7 @@ figures = {
     "products": products(np.array([1.0, -2.0, 0.5]), np.array([2.0, 1.0, 1.0])),
     "long": downsampled_map(small, "abcd", "abcd", viewport=bool(part), zoom_key=str(part)),
 }
+st.html(f"<style>{component_styles()}</style>")
 st.text(st.session_state.get("clicked", "nothing yet"))
 st.text(f"In view: {tuple(part) if part else 'all'}")
 bars = go.Figure(go.Bar(x=["a", "b", "c"], y=np.array([1, 3, 2])))

@@ -1,20 +1,31 @@
 """The map of a long text in a real browser: search, the curve of the pinned query, bookmarks."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
+import pytest
+import torch
 from playwright.sync_api import expect
 
-from tests.support.browser import Explore
+from attnviz import Inputs, Layer, Mechanism, Trace
+from attnviz.layer import Kind, LayerId
+from tests.support.browser import Browser, Explore, opened, serving
 
-TOKENS = [f"t{i}" for i in range(1000)]
+TOKENS = tuple(f"t{i}" for i in range(1100))
 
 
-def test_a_long_text_is_searched_and_its_curve_and_bookmarks_move_the_map(explore: Explore, tmp_path: Path) -> None:
-    query, key, value = np.random.default_rng(0).normal(size=(3, 1, len(TOKENS), 8))
-    np.savez(tmp_path / "long.npz", query=query, key=key, value=value, tokens=TOKENS)
-    explore.visit("?source=Upload")
-    explore.upload(tmp_path / "long.npz")
+@pytest.fixture
+def long_explore(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Explore]:
+    torch.manual_seed(0)
+    inputs = Inputs(*torch.randn(3, 1, len(TOKENS), 8), TOKENS, TOKENS)
+    Trace((Layer(LayerId("decoder", 0), Kind.SELF, inputs, Mechanism()),)).save(tmp_path / "traces" / "long")
+    monkeypatch.setenv("ATTNVIZ_TRACES", str(tmp_path / "traces"))
+    with serving(tmp_path / "log") as address, opened(browser, address) as page:
+        yield page
+
+
+def test_a_long_text_is_searched_and_its_curve_and_bookmarks_move_the_map(long_explore: Explore) -> None:
+    explore = long_explore.open("?source=Trace&trace=long")
     page, curve = explore.page, explore.chart("query-curve")
     expect(curve).to_have_attribute("data-rows", "1000")
     explore.painted()
