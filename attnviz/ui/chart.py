@@ -5,8 +5,8 @@ owns its graph. Its browser code is in attnviz/chart/ and begins in streamlit.js
 """
 
 import zlib
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from attnviz.chart import header, pack
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.server import scripts
-from attnviz.ui.session_values import SessionValue, read_widget
+from attnviz.ui.session_values import SessionValue, event_callback
 
 Cells = tuple[int, int, int, int]  # a part of a heatmap: its first and last row, and its first and last column
 Stack = Literal["", "lower", "upper", "beside"]
@@ -64,26 +64,22 @@ def chart(
 
     last_drop = SessionValue(f"{key} drop", int)  # the last that this figure knows of
 
-    def click() -> None:
-        cell = read_widget(key)["click"]
+    def click(cell: Mapping[str, Any]) -> None:
         if on_click and cell["stamp"] == stamp:
             on_click(int(cell["row"]), int(cell["column"]))
 
-    def stroke() -> None:
-        painted = read_widget(key)["stroke"]
+    def stroke(painted: Mapping[str, Any]) -> None:
         if on_stroke and painted["stamp"] == stamp:
             on_stroke(np.array(painted["cells"], dtype=int).reshape(-1, 2), bool(painted["value"]))
 
-    def drag() -> None:
-        dropped = read_widget(key)["drag"]
+    def drag(dropped: Mapping[str, Any]) -> None:
         last_drop.set(int(dropped["drop"]))
         if on_drag and dropped["stamp"] == drag_stamp:
             on_drag(float(dropped["x"]), float(dropped["y"]))
 
-    def zoom() -> None:
-        event = read_widget(key)["view"]
-        if on_zoom and event["stamp"] == stamp:
-            on_zoom(event["cells"] and tuple(map(int, event["cells"])))
+    def zoom(view: Mapping[str, Any]) -> None:
+        if on_zoom and view["stamp"] == stamp:
+            on_zoom(view["cells"] and tuple(map(int, view["cells"])))
 
     scripts.mount("chart")(
         key=key,
@@ -98,8 +94,8 @@ def chart(
                 "plotly": scripts.plotly_address(),
             }
         ),
-        on_click_change=click,
-        on_stroke_change=stroke,
-        on_drag_change=drag,
-        on_view_change=zoom,
+        on_click_change=event_callback(key, "click", click),
+        on_stroke_change=event_callback(key, "stroke", stroke),
+        on_drag_change=event_callback(key, "drag", drag),
+        on_view_change=event_callback(key, "view", zoom),
     )

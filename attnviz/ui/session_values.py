@@ -51,3 +51,14 @@ def read_widget(key: str, default: Any = None) -> Any:
 def write_widget(key: str, value: object) -> None:
     """Sets the value of a widget; call it before the widget is drawn in a run, as a callback does."""
     st.session_state[key] = value
+
+
+def event_callback(key: str, event: str, act: Callable[[Any], None]) -> Callable[[], None]:
+    """Returns a callback that calls `act` with the value of a component's event. It calls nothing if a link in place
+    has left the page at the same time: the session then has no value of the component."""
+
+    def call() -> None:
+        if values := read_widget(key):
+            act(values[event])
+
+    return call

@@ -129,7 +129,7 @@ def test_fewer_heads_than_the_one_shown_begin_with_the_first() -> None:
 @pytest.mark.parametrize(
     ("edits", "why"),
     [
-        ("X.0.0_1.0~Y.0.0_1.0~K0.0.9_1.0", "2 numbers written by hand had a place that is not here"),
+        ("X.0.0_1.0~Y.0.0_1.0~K0.0.9_1.0", "2 numbers written by hand had a place that does not exist here"),
         ("nonsense", "“nonsense” is not a number of a matrix"),
     ],
 )

@@ -4,14 +4,14 @@ Formulas, links and colors are made here; the browser code begins in streamlit.j
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from attnviz.formatting import fixed, visible
 from attnviz.server import scripts
 from attnviz.steps.matrix import Matrix
-from attnviz.ui.session_values import read_widget
+from attnviz.ui.session_values import event_callback
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,7 @@ def matrices(
     data-ready="true" once it is shown, data-stage and data-playing.
     """
 
-    def event(name: str) -> Any:
-        return read_widget(key)[name]
-
-    def edit() -> None:
-        one = event("edit")
+    def edit(one: Mapping[str, Any]) -> None:
         on_edit(str(one["matrix"]), int(one["row"]), int(one["column"]), str(one["text"]))
 
     scripts.mount("ui/matrices")(
@@ -65,9 +61,9 @@ def matrices(
             "problem": problem,
             "edits": any(any(map(any, one["edited"])) for one in contents),
         },
-        on_stage_change=lambda: on_stage(str(event("stage"))),
-        on_query_change=lambda: on_query(int(event("query"))),
-        on_edit_change=edit,
+        on_stage_change=event_callback(key, "stage", lambda stage: on_stage(str(stage))),
+        on_query_change=event_callback(key, "query", lambda query: on_query(int(query))),
+        on_edit_change=event_callback(key, "edit", edit),
         on_undo_change=on_undo,
     )
 

@@ -1,7 +1,5 @@
 """The path through a model as one picture, drawn by the browser code that begins in streamlit.js."""
 
-from typing import Any
-
 from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.server import scripts
 from attnviz.state.path import PathState
@@ -9,7 +7,7 @@ from attnviz.ui import presentation
 from attnviz.ui.field_widgets import choose_option
 from attnviz.ui.path.controls import draw_again
 from attnviz.ui.path.depths import path_picture
-from attnviz.ui.session_values import read_widget
+from attnviz.ui.session_values import event_callback
 
 KEY = "path"
 COLORS = {"weights": WEIGHTS, "changes": CHANGES, "masked": MASKED}
@@ -21,13 +19,10 @@ def show(state: PathState) -> None:
     The root element has data-ready="true" once it is drawn, data-depth, data-stage and data-playing.
     """
 
-    def event(name: str) -> Any:
-        return read_widget(KEY)[name]
-
     scripts.mount("ui/path")(
         key=KEY,
         data={**path_picture(state), "colors": COLORS, "presenting": presentation.presenting()},
-        on_open_change=lambda: choose_option(PathState.open, event("open"), state),
-        on_head_change=lambda: choose_option(PathState.head, event("head"), state),
+        on_open_change=event_callback(KEY, "open", lambda part: choose_option(PathState.open, part, state)),
+        on_head_change=event_callback(KEY, "head", lambda head: choose_option(PathState.head, head, state)),
         on_draw_change=draw_again,
     )
