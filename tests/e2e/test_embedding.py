@@ -10,7 +10,8 @@ from urllib.request import urlopen
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.browser import Browser, free_port, serving
+from tests.support.browser import Browser, serving
+from tests.support.ports import free_port
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,8 @@ from playwright.sync_api import Locator, Page, expect
 
 import attnviz
 from attnviz.formatting import number
-from tests.support.browser import ROOT, Browser, free_port, place_of, running
+from tests.support.browser import ROOT, Browser, place_of, running
+from tests.support.ports import free_port
 
 TOKENS = ["the", "cat", "sat", "<b>down</b>"]
 WEIGHTS = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from attnviz.server import metrics
 from attnviz.server.page_runs import observation
-from tests.support.browser import free_port
+from tests.support.ports import free_port
 
 
 def samples(port: int) -> dict[tuple[str, frozenset[str]], float]:

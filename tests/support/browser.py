@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,8 @@ from playwright.sync_api import (
     TimeoutError,
     expect,
 )
+
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
@@ -111,12 +112,6 @@ def running(command: list[str], log: Path, url: str, folder: Path = ROOT, **envi
         finally:
             server.terminate()
             server.wait(20)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def answers(url: str) -> bool:

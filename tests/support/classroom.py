@@ -16,7 +16,8 @@ from typing import Any, Self
 
 from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect
 
-from tests.support.browser import ARGUMENTS, CHROMIUM, PATIENCE, ROOT, AppPage, answers, free_port
+from tests.support.browser import ARGUMENTS, CHROMIUM, PATIENCE, ROOT, AppPage, answers
+from tests.support.ports import free_port
 
 PHONE = {"width": 390, "height": 844}
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from tests.support.browser import ROOT, free_port, running
+from tests.support.browser import ROOT, running
+from tests.support.ports import free_port
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 

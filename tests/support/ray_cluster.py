@@ -2,14 +2,14 @@
 
 import inspect
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from attnviz.analysis.ray_engine import connect
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 SETTINGS = {
@@ -47,11 +47,7 @@ def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[An
 def ports() -> dict[str, int]:
     """Free ports for the agents of a node; where they choose their own, Ray gives them 15 seconds to do so, which a
     busy machine exceeds."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for one in sockets:
-            one.bind(("", 0))
-        return dict(zip(PORTS, (one.getsockname()[1] for one in sockets), strict=True))
+    return {agent: free_port() for agent in PORTS}
 
 
 @contextmanager

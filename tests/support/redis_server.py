@@ -12,7 +12,8 @@ from pathlib import Path
 import redis
 import yaml
 
-from tests.support.browser import ROOT, free_port
+from tests.support.browser import ROOT
+from tests.support.ports import free_port
 
 SERVER = shutil.which("redis-server", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin") or shutil.which(
     "valkey-server"
