@@ -24,6 +24,14 @@ DRAWN_BARE = "Number(document.querySelector('.js-plotly-plot')?.calcdata?.[0]?.[
 DRAWN = "Number(document.querySelector('.st-key-heatmap .attnviz-chart')?.dataset.rows)"
 
 
+# What a person sees who types a text: no run is under way, and the browser has nothing left to draw.
+AT_REST = """() => new Promise(done => {
+    const isRunning = () => document.querySelector('[data-testid=stApp]').dataset.testScriptState !== 'notRunning';
+    const look = () => isRunning() ? requestAnimationFrame(look) : requestIdleCallback(() => requestIdleCallback(done));
+    look();
+})"""
+
+
 def is_short() -> bool:
     return SHORT in os.environ
 
@@ -108,9 +116,10 @@ def visit(browser: BrowserContext, address: str) -> Iterator[Page]:
 
 
 def painted(page: Page, text: str, rows: int, drawn: str) -> float:
-    """Milliseconds from Enter until a map with `rows` rows is on the screen."""
+    """Milliseconds from Enter, on a page at rest, until a map with `rows` rows is on the screen."""
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
+    page.evaluate(AT_REST)
     page.evaluate("addEventListener('keydown', () => (window.entered = performance.now()), { once: true })")
     box.press("Enter")
     return page.evaluate(
