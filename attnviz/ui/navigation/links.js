@@ -84,14 +84,24 @@ async function addressAfterRun(document, link, isAwaited) {
   return now ? pageOf(now, document.location) : null;
 }
 
+/** @param {Event} event */
+const linkOf = event => (event.target instanceof Element ? event.target.closest("a") : null);
+
 /** Opens links to pages in place, unless a key or another button asks for a tab of their own. What was typed into a field
  * that the click leaves is in the state of the page that opens.
  * @param {Window} window */
 export function openLinksInPlace(window) {
+  const { document } = window;
   const isAwaited = followRuns(window);
+  const typedField = () => /** @type {HTMLElement | null} */ (document.activeElement?.closest(TYPED) ?? null);
+  // A field that is left before the button is released starts a run, which may replace the link: it would get no click.
+  window.addEventListener("mousedown", event => {
+    if (linkOf(event) && typedField()) event.preventDefault();
+  });
   window.addEventListener("click", async event => {
     if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    const link = linkOf(event);
+    if (link) typedField()?.blur();
     const translated = link && inLanguage(link, window.location);
     if (translated) {
       event.preventDefault();
@@ -101,6 +111,6 @@ export function openLinksInPlace(window) {
     const address = link && pageOf(link, window.location);
     if (!address) return;
     event.preventDefault();
-    openPage(window, (isAwaited() && (await addressAfterRun(window.document, link, isAwaited))) || address);
+    openPage(window, (isAwaited() && (await addressAfterRun(document, link, isAwaited))) || address);
   });
 }
