@@ -2,8 +2,9 @@
 
 Streamlit 1.67 reads the state of all widgets when it draws one of them, and wakes its event loop three times for each
 message to a browser, when it looks after the messages of all visitors: a fifth of the work of a run. It deletes the
-file of a download after two more runs of anybody's page. A function is replaced only if its source text is the one
-that the replacement was written for.
+file of a download after two more runs of anybody's page. It refers to messages that a browser has said to have and may
+delete before the reference arrives, which ends its connection. A function is replaced only if its source text is the
+one that the replacement was written for.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import inspect
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +26,7 @@ from streamlit import runtime
 from streamlit.config import set_option as set_option
 from streamlit.elements.lib.column_types import ColumnConfig as ColumnConfig
 from streamlit.proto.Block_pb2 import Block as Block
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.Element_pb2 import Element as Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg as ForwardMsg
 from streamlit.runtime.app_session import AppSession
@@ -41,6 +44,7 @@ from streamlit.web.server.starlette.starlette_websocket import is_host_allowed a
 CLIENT_FILES = Path(streamlit.__file__).parent / "static" / "static"  # served below /static
 DELAY = 0.015  # seconds for which messages of a page that runs are collected
 KEPT = 20.0  # seconds for which the file of a download can be fetched
+LAST_RUNS = 10  # runs to whose messages a later one may refer: fewer than global.maxCachedMessageAge
 
 
 def run_context() -> ScriptRunContext | None:
@@ -187,12 +191,56 @@ class Outbox:
             self._loop.call_soon(callback)
 
 
+class SentMessages:
+    """The hashes of the messages of a session's last runs, which its browser still has when a reference arrives.
+
+    A browser names the messages that it has when it asks for a run, and deletes the oldest when the run before ends.
+    """
+
+    def __init__(self) -> None:
+        self._runs: deque[set[str]] = deque([set()], LAST_RUNS)
+
+    def begin_run(self) -> None:
+        """Begins a run: the messages of the earliest are forgotten."""
+        self._runs.append(set())
+
+    def add(self, message: ForwardMsg) -> None:
+        """Adds a message of the current run, or a reference to it."""
+        self._runs[-1].add(message.ref_hash or message.hash)
+
+    def limit(self, client_state: ClientState) -> None:
+        """Removes from the messages that a browser says to have those of earlier runs."""
+        hashes = client_state.cached_message_hashes
+        hashes[:] = [one for one in hashes if any(one in run for run in self._runs)]
+
+
+def _sent_messages(session: AppSession) -> SentMessages:
+    return session.__dict__.setdefault("_attnviz_sent", SentMessages())
+
+
+_request_any_rerun = AppSession.request_rerun
+
+
+def _request_rerun(self: AppSession, client_state: ClientState | None) -> None:
+    if client_state:
+        _sent_messages(self).limit(client_state)
+    _request_any_rerun(self, client_state)
+
+
 def _on_event(self: AppSession, sender: Any, event: ScriptRunnerEvent, *values: Any, **named: Any) -> None:
     outbox = self.__dict__.get("_attnviz_outbox") or self.__dict__.setdefault(
         "_attnviz_outbox", Outbox(self._event_loop)
     )
-    handle = partial(self._handle_scriptrunner_event_on_event_loop, sender, event, *values, **named)
+    handle = partial(_handle_event, self, sender, event, *values, **named)
     outbox.add(handle, at_once=event is not ScriptRunnerEvent.ENQUEUE_FORWARD_MSG or _has_chart(**named))
+
+
+def _handle_event(self: AppSession, sender: Any, event: ScriptRunnerEvent, *values: Any, **named: Any) -> None:
+    if event is ScriptRunnerEvent.SCRIPT_STARTED:
+        _sent_messages(self).begin_run()
+    elif event is ScriptRunnerEvent.ENQUEUE_FORWARD_MSG:
+        _sent_messages(self).add(named["forward_msg"])
+    self._handle_scriptrunner_event_on_event_loop(sender, event, *values, **named)
 
 
 def _has_chart(forward_msg: ForwardMsg, **others: Any) -> bool:
@@ -238,6 +286,7 @@ REPLACEMENTS = (
         AppSession._on_scriptrunner_event: "a622d57aa2bacdc2",
         AppSession._call_soon_on_event_loop: "565b1968d78c9283",
     }),
+    Replacement(AppSession, "request_rerun", _request_rerun, {AppSession.request_rerun: "52f29d8973368c8b"}),
     Replacement(Runtime, "_enqueued_some_message", _wake_up, {
         Runtime._enqueued_some_message: "82ae537d91f146d1",
         Runtime._loop_coroutine: "f2bf0cf6b7bd78b7",

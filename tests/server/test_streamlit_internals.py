@@ -6,6 +6,8 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from streamlit import config
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.media_file_manager import MediaFileMetadata
 from streamlit.testing.v1 import AppTest
 
@@ -113,6 +115,53 @@ def test_an_event_is_delivered_at_once_after_the_messages_before_it(monkeypatch)
         return delivered
 
     assert asyncio.run(deliver()) == ["message", "message 2", "end"]
+
+
+class BrowserCache:
+    """The messages that a browser keeps, as Streamlit's client does: those used in its last runs."""
+
+    def __init__(self, oldest: int) -> None:
+        self.oldest, self.run, self.last_use = oldest, 0, {}
+
+    def receive(self, message: ForwardMsg) -> None:
+        if message.ref_hash:
+            assert message.ref_hash in self.last_use, "Cached ForwardMsg MISS"
+        self.last_use[message.ref_hash or message.hash] = self.run
+
+    def end_run(self) -> None:
+        self.run += 1
+        self.last_use = {one: run for one, run in self.last_use.items() if self.run - run <= self.oldest}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_browser_has_each_message_that_the_server_refers_to(monkeypatch, seed):
+    """What a browser has when it asks for a run may be deleted when the run before ends."""
+    known = frozenset()
+
+    def request(session, state):
+        nonlocal known
+        known = frozenset(state.cached_message_hashes)
+
+    monkeypatch.setattr(streamlit_internals, "_request_any_rerun", request)
+    handled = SimpleNamespace(_handle_scriptrunner_event_on_event_loop=lambda *_, **named: None)
+    oldest = config.get_option("global.maxCachedMessageAge")
+    chance, browser, references = random.Random(seed), BrowserCache(oldest), 0
+    unread = []  # what the server has sent and the browser not yet received
+    for _ in range(500):
+        state = ClientState(cached_message_hashes=[*browser.last_use])
+        while len(unread) > chance.randrange(3):  # the ends of some runs arrive after the next was asked for
+            for message in unread.pop(0):
+                browser.receive(message)
+            browser.end_run()
+        streamlit_internals._request_rerun(handled, state)
+        streamlit_internals._handle_event(handled, None, ScriptRunnerEvent.SCRIPT_STARTED)
+        run = []
+        for name in {f"{min(int(chance.expovariate(0.2)), 60)}" for _ in range(4)}:
+            run.append(ForwardMsg(ref_hash=name) if name in known else ForwardMsg(hash=name))
+            references += name in known
+            streamlit_internals._handle_event(handled, None, ScriptRunnerEvent.ENQUEUE_FORWARD_MSG, forward_msg=run[-1])
+        unread.append(run)
+    assert references > 100
 
 
 def test_a_chart_is_delivered_at_once(monkeypatch):
