@@ -2,8 +2,10 @@
 
 import os
 import re
+import sys
 from enum import StrEnum
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 from attnviz.formatting import quoted
 
@@ -12,7 +14,7 @@ NAMES = (
     *("ATTNVIZ_HOSTED", "ATTNVIZ_TLS", "ATTNVIZ_PROXY", "ATTNVIZ_MODELS", "ATTNVIZ_MODELS_KEPT", "ATTNVIZ_MODEL_MB"),
     *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
     *("ATTNVIZ_LOG", "ATTNVIZ_METRICS_PORT", "ATTNVIZ_METRICS_ADDRESS", "ATTNVIZ_RAY", "ATTNVIZ_TRACES"),
-    *("ATTNVIZ_CLASS_STORE", "ATTNVIZ_CLASS_HOURS"),
+    *("ATTNVIZ_CLASS_STORE", "ATTNVIZ_CLASS_HOURS", "ATTNVIZ_CACHE"),
 )
 
 
@@ -134,6 +136,16 @@ def ray_address() -> str | None:
 def traces_folder() -> str | None:
     """Returns the folder whose traces everybody who reaches the app may open: ATTNVIZ_TRACES; None by default."""
     return os.environ.get("ATTNVIZ_TRACES") or None
+
+
+def cache_folder() -> Path:
+    """Returns the folder of what can be computed again: ATTNVIZ_CACHE; by default attnviz in the cache folder of the
+    user, such as ~/.cache."""
+    if folder := os.environ.get("ATTNVIZ_CACHE"):
+        return Path(folder).expanduser()
+    default = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named if os.path.isabs(named) else os.path.expanduser(default)) / "attnviz"
 
 
 def class_store() -> str:

@@ -75,18 +75,19 @@ def model_folder(options: CaptureOptions) -> "ModelFolder":
     """Returns where the model is, with the options of loading it. Raises ValueError if it is not on this computer."""
     import torch
 
-    from attnviz.models import model_cache
-    from attnviz.models.hub import is_minilm, model_id
+    from attnviz.models import MINILM, model_cache
+    from attnviz.models.hub import model_id
     from attnviz.models.loading import inspect_folder
-    from attnviz.models.minilm import minilm_folder
 
     if options.device_map and find_spec("accelerate") is None:
         raise ValueError("--device-map needs accelerate, which is not installed. Install it: pip install accelerate")
-    name = model_id(options.model)
-    is_path, hub = model_cache.is_path(name), model_cache.HUB
-    folder = name if is_path else minilm_folder(hub) if is_minilm(name) else hub.folder(name)
-    if folder is None:
-        raise ValueError(f"{name} is not on this computer yet. Download it first: hf download {name}")
-    files = inspect_folder(folder, "" if is_path else name)
+    name, hub = model_id(options.model) or MINILM, model_cache.HUB
+    if (wheel := model_cache.WHEEL_MODELS.get(name)) is not None:
+        files = wheel.inspect(hub)
+    else:
+        is_path = model_cache.is_path(name)
+        if (folder := name if is_path else hub.folder(name)) is None:
+            raise ValueError(f"{name} is not on this computer yet. Download it first: hf download {name}")
+        files = inspect_folder(folder, "" if is_path else name)
     dtype = getattr(torch, options.dtype) if options.dtype else files.dtype
     return replace(files, dtype=dtype, device_map=options.device_map or None, most_tokens=MOST_TOKENS)

@@ -29,6 +29,7 @@ from huggingface_hub.utils import tqdm, validate_repo_id
 from attnviz.formatting import byte_size, quoted
 from attnviz.language import N_, _, value_error
 from attnviz.models import MINILM as MINILM
+from attnviz.models import SMOLLM2 as SMOLLM2
 from attnviz.models.folder import INDEX, WeightSizes, weight_files
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
@@ -49,6 +50,10 @@ NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organi
 REVISIONS = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # in an address, before a revision's name
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
+
+
+def no_progress(done: int, size: int) -> None:
+    """Shows nothing of how far a work is."""
 
 
 class NotDownloaded(ValueError):
@@ -136,7 +141,7 @@ class Hub:
         self._check_disk(name, left)
         return RemoteModel(name, parameters, size, left)
 
-    def fetch(self, remote: RemoteModel, progress: Progress = lambda done, size: None) -> Path:
+    def fetch(self, remote: RemoteModel, progress: Progress = no_progress) -> Path:
         """Downloads a model; calls `progress` with the bytes done and in total.
 
         Files that are on this computer are not downloaded again, so interrupted downloads continue. Raises ValueError
@@ -203,11 +208,6 @@ def _is_complete(folder: Path) -> bool:
     except ValueError:
         return False
     return (folder / "config.json").exists()
-
-
-def is_minilm(name: str) -> bool:
-    """Returns whether a name is that of the model that is installed with attnviz, as an empty name is."""
-    return name in ("", MINILM)
 
 
 def model_id(text: str) -> str:

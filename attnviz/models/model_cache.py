@@ -6,17 +6,33 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from attnviz.formatting import quoted
 from attnviz.language import _
-from attnviz.models.hub import HUB, MINILM, Hub, NotDownloaded, allowed_models, check_allowed, is_minilm, model_id
+from attnviz.models import minilm, smollm2
+from attnviz.models.hub import HUB, MINILM, SMOLLM2, Hub, NotDownloaded, allowed_models, check_allowed, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
-from attnviz.models.minilm import is_loaded, minilm
 from attnviz.models.model import LoadedModel
 from attnviz.settings import kept_models, model_bytes
 from attnviz.turns import turn
 
 LOADING_WORK = 100_000_000  # steps, as long as loading takes
+
+
+class WheelModel(NamedTuple):
+    """The functions of a model that may be installed as a wheel."""
+
+    is_installed: Callable[[Hub], bool]
+    is_loaded: Callable[[], bool]
+    load: Callable[[Hub], LoadedModel]
+    inspect: Callable[[Hub], ModelFolder]
+
+
+WHEEL_MODELS = {
+    MINILM: WheelModel(minilm.is_installed, minilm.is_loaded, minilm.minilm, minilm.inspect),
+    SMOLLM2: WheelModel(smollm2.is_installed, smollm2.is_loaded, smollm2.smollm2, smollm2.inspect),
+}
 
 
 class ModelCache:
@@ -87,10 +103,10 @@ def model(name: str, hub: Hub = HUB) -> LoadedModel:
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
     loaded or, on a hosted instance, is not allowed.
     """
-    name = model_id(name)
-    if is_minilm(name):
-        with turn(0 if is_loaded() else LOADING_WORK):
-            return minilm(hub)
+    name = model_id(name) or MINILM
+    if (wheel := WHEEL_MODELS.get(name)) is not None:
+        with turn(0 if wheel.is_loaded() else LOADING_WORK):
+            return wheel.load(hub)
     folder, modified = _files(name, hub)
     return shared_cache().get(
         (name, folder, modified), lambda: inspect_folder(name) if is_path(name) else inspect_folder(folder, name)
@@ -99,7 +115,9 @@ def model(name: str, hub: Hub = HUB) -> LoadedModel:
 
 def version(name: str, hub: Hub = HUB) -> str:
     """Returns a text that is another one when the files of a model are others; empty for a model that is not here, or,
-    on a hosted instance, is not allowed."""
+    on a hosted instance, is not allowed, and for those whose weights are known."""
+    if name in WHEEL_MODELS:
+        return ""
     try:
         return repr(_files(model_id(name), hub))
     except ValueError:
@@ -123,7 +141,16 @@ def available_models(hub: Hub = HUB) -> list[str]:
     """Returns the ids that can be loaded without network access, or those that a hosted instance lists."""
     listed = allowed_models()
     names = listed if listed is not None else [model.name for model in hub.cached_models()]
-    return [MINILM, *(name for name in names if name != MINILM)]
+    installed = [name for name, wheel in WHEEL_MODELS.items() if name == MINILM or wheel.is_installed(hub)]
+    return list(dict.fromkeys([*installed, *names]))
+
+
+def forget_examples(hub: Hub = HUB) -> None:
+    """Frees the memory of the examples of all models."""
+    shared_cache().forget_examples()
+    for wheel in WHEEL_MODELS.values():
+        if wheel.is_loaded() and wheel.is_installed(hub):
+            wheel.load(hub).forget_examples()
 
 
 def is_path(name: str) -> bool:

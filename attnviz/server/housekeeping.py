@@ -11,7 +11,7 @@ from pkgutil import walk_packages
 from types import ModuleType
 
 from attnviz.models.minilm import is_installed, minilm
-from attnviz.models.model_cache import shared_cache
+from attnviz.models.model_cache import forget_examples
 from attnviz.server import jobs, scheduling, streamlit_internals
 from attnviz.text import EXAMPLE
 
@@ -74,9 +74,7 @@ def free_results(drop_results: Callable[[], None]) -> None:
     have in memory."""
     drop_results()
     jobs.drop_finished_jobs()
-    shared_cache().forget_examples()
-    if is_installed():
-        minilm().forget_examples()
+    forget_examples()
     load_example()
 
 

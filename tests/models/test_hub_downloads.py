@@ -12,7 +12,7 @@ from attnviz.formatting import byte_size
 from attnviz.models import hub as hubs
 from attnviz.models import loading
 from attnviz.models.hub import Hub, RemoteModel
-from attnviz.models.model_cache import MINILM, NotDownloaded, available_models, model
+from attnviz.models.model_cache import MINILM, SMOLLM2, NotDownloaded, available_models, model
 from tests.support.tiny_hub import Played, played_hub
 from tests.support.tiny_models import TEXT
 
@@ -52,7 +52,7 @@ def test_a_model_is_weighed_brought_here_and_read(hub, saved):
     given = model("org/bert", hub)
     assert given.name == "org/bert"
     assert len(given.layers(TEXT)) == 2
-    assert available_models(hub) == [MINILM, "org/bert"]
+    assert available_models(hub) == [MINILM, SMOLLM2, "org/bert"]
     assert Played.asked == []  # what is here is read without the network
 
 

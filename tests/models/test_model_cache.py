@@ -10,7 +10,7 @@ import pytest
 from attnviz.models import model as kept
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
-from attnviz.models.model_cache import MINILM, ModelCache, NotDownloaded, available_models, model
+from attnviz.models.model_cache import MINILM, SMOLLM2, ModelCache, NotDownloaded, available_models, model
 from attnviz.trace.memory import layer_bytes
 from attnviz.ui.models import model_download
 from tests.support.tiny_models import TEXT
@@ -117,12 +117,12 @@ def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monke
 def test_the_model_of_the_wheel_is_always_there(name, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     assert model(name) is minilm()
-    assert available_models() == [MINILM]
+    assert available_models() == [MINILM, SMOLLM2]
 
 
 def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monkeypatch, tmp_path):
     monkeypatch.setenv("ATTNVIZ_MODELS", "openai-community/gpt2, org/tiny")
-    assert available_models() == [MINILM, "openai-community/gpt2", "org/tiny"]
+    assert available_models() == [MINILM, SMOLLM2, "openai-community/gpt2", "org/tiny"]
     for name in (str(saved / "bert"), "org/other", "~", "../x", f"{saved}/../bert"):
         with pytest.raises(ValueError, match=r"its owner lists, .*Choose one of .*“org/tiny”"):
             model(name)

@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.formatting import grouped
 from attnviz.language import N_, _
 from attnviz.models import MINILM, model_cache
-from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, is_minilm, model_id
+from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -211,10 +211,10 @@ def _not_downloaded(name: str, missing: NotDownloaded) -> _Refused:
     try:
         away = model_cache.HUB.find(name)
     except ValueError as problem:
-        # MiniLM can be installed without the hub.
-        return _Refused(name, MissingInput(str(missing)) if is_minilm(name) else problem)
+        # A wheel can be installed without the hub.
+        return _Refused(name, MissingInput(str(missing)) if name in model_cache.WHEEL_MODELS else problem)
     takes = model_download.takes(away)
-    return _Refused(name, MissingInput(f"{missing} {takes}" if is_minilm(name) else takes), away)
+    return _Refused(name, MissingInput(f"{missing} {takes}" if name in model_cache.WHEEL_MODELS else takes), away)
 
 
 def _offer_remedy(refused: _Refused) -> None:
