@@ -40,12 +40,11 @@ def converted_folder(key: str, write: Callable[[Path], None]) -> Path:
             write(unfinished)
             digests = {file.name: _digest(file) for file in unfinished.iterdir()}
             (unfinished / MANIFEST).write_text(json.dumps(digests, indent=2), encoding="utf-8")
-            shutil.rmtree(folder, ignore_errors=True)  # a damaged one
-            unfinished.rename(folder)
-        except BaseException:
+            if not _is_whole(folder):  # as it may be where there are no locks
+                shutil.rmtree(folder, ignore_errors=True)
+                unfinished.rename(folder)
+        finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-            if not _is_whole(folder):  # as it is if there are no locks, and another process was faster
-                raise
     return folder
 
 

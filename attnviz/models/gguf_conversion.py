@@ -147,8 +147,8 @@ def weight_names(model: Any, processor: TensorProcessor, architecture: str) -> d
         stem, _dot, end = own.rpartition(".")
         stem, end = (stem, f".{end}") if end in ("weight", "bias") else (own, "")
         # Some were named as the weights of the model without its head.
-        if (found := known.get_name(stem) or known.get_name(stem.partition(".")[2])) is not None:
-            names[found + end] = own
+        if (stored := known.get_name(stem) or known.get_name(stem.partition(".")[2])) is not None:
+            names[stored + end] = own
         else:
             processor.perform_fallback_tensor_mapping(names, end, "", own)
     return names

