@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnviz.layer import Layer
     from attnviz.mechanism import Attention, Mechanism
     from attnviz.models.forward_pass import run
+    from attnviz.models.generation import Alternative, Step, writing
     from attnviz.models.interventions import Intervention
     from attnviz.notebook import show, to_html
     from attnviz.trace import Trace
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Attention", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Trace",
+    "Alternative", "Attention", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step", "Trace",
     "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "run", "scores",
-    "show", "to_html", "view",
+    "show", "to_html", "view", "writing",
 ]  # fmt: skip
 
 _PLACES = {
-    "Attention": "attnviz.mechanism", "Downsampled": "attnviz.analysis.downsampling",
+    "Alternative": "attnviz.models.generation", "Attention": "attnviz.mechanism",
+    "Downsampled": "attnviz.analysis.downsampling",
     "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs",
     "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",
     "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
     "head_maps": "attnviz.analysis.head_maps", "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
-    "to_html": "attnviz.notebook", "Trace": "attnviz.trace", "view": "attnviz.views.pages",
+    "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",
+    "view": "attnviz.views.pages", "writing": "attnviz.models.generation",
 }  # fmt: skip
 
 

@@ -38,16 +38,9 @@ class TextInputs:
     @cached_property
     def limit(self) -> int:
         """The largest number of tokens, by the model's config, its positions and its tokenizer."""
-        limits, config = [self.most], self.model.config.get_text_config()
-        for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
-            most = getattr(config, name, None)
-            if isinstance(most, int) and most > 0:
-                limits.append(most)
-        for name, module in self.model.named_modules():
-            # RoBERTa and its kin count positions from the padding's number on.
-            embedding = "position_embeddings" in name and isinstance(module, torch.nn.Embedding)
-            if embedding and module.padding_idx is not None:
-                limits.append(module.num_embeddings - module.padding_idx - 1)
+        limits, positions = [self.most], position_limit(self.model)
+        if positions is not None:
+            limits.append(positions)
         if self.tokenizer is not None:
             limits.append(int(self.tokenizer.model_max_length))
         return min(limits)
@@ -170,6 +163,20 @@ class TextInputs:
                 break
             written.append(token)
         return written
+
+
+def position_limit(model: Any) -> int | None:
+    """Returns the largest number of tokens that a model has positions for, by its config and its embeddings; None if
+    they set no limit."""
+    config = model.config.get_text_config()
+    named = (getattr(config, name, None) for name in ("max_position_embeddings", "n_positions", "max_target_positions"))
+    limits = [most for most in named if isinstance(most, int) and most > 0]
+    for name, module in model.named_modules():
+        # RoBERTa and its kin count positions from the padding's number on.
+        embedding = "position_embeddings" in name and isinstance(module, torch.nn.Embedding)
+        if embedding and module.padding_idx is not None:
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    return min(limits, default=None)
 
 
 def forward_parameters(model: Any) -> tuple[str, ...]:

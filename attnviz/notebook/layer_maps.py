@@ -14,8 +14,8 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
-from attnviz.notebook.joined_passes import joined_layers
 from attnviz.trace import Trace
+from attnviz.tracing.joined_passes import joined_layers
 from attnviz.weights_only import FixedWeights, WeightsOnly
 
 Tokens: TypeAlias = Sequence[str] | None

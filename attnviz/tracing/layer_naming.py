@@ -102,15 +102,14 @@ class LayerNames:
 
     def continues_cache(self, module: nn.Module, queries: int, keys: int) -> bool:
         """Returns whether these keys are the tokens of a cache, and the queries come after them."""
-        if self.is_cross(module) or not self._is_of_decoder(module):
+        if self.is_cross(module) or not self.is_of_decoder(stack(self.modules[module])):
             return False
         cached = self.cached.get(module)
         is_longer = queries != keys and (cached is not None or self.past is not None)
         return is_longer or (cached is not None and cached.own.start > 0)
 
-    def _is_of_decoder(self, module: nn.Module) -> bool:
-        """Returns whether the queries of an attention are tokens of the text that a cache grows by."""
-        name = stack(self.modules[module])
+    def is_of_decoder(self, name: str) -> bool:
+        """Returns whether the queries in a stack of layers are tokens of the text that a cache grows by."""
         return name not in ("vision", "audio") and (name == "decoder" or not self.is_encoder_decoder)
 
     def match_cache(self, module: nn.Module, key: Tensor) -> None:
@@ -140,7 +139,7 @@ class LayerNames:
         if self.continues_cache(module, queries, keys):
             return self._cached_axes(module, queries, keys)
         first = 0
-        if cross and self._is_of_decoder(module):  # its queries may be those of attention that continues a cache
+        if cross and self.is_of_decoder(name):  # its queries may be those of attention that continues a cache
             first = next((one.own.start for one in self.cached.values()), self.past or 0)
         return axes[0].with_length(queries, first), axes[1].with_length(keys)
 

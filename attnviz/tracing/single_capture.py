@@ -162,7 +162,14 @@ def _sampled_rows_of_text(
 @contextmanager
 def prepared(model: nn.Module) -> Iterator[None]:
     """Prepares a model for forward passes that are recorded, one at a time, in evaluation mode, and restores it."""
-    with model_lock(model), uncompiled, tracked_modules(model), zeros_for_padding(model):
+    with evaluating(model), tracked_modules(model), zeros_for_padding(model):
+        yield
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Runs a model one forward pass at a time, in evaluation mode and uncompiled, and restores it."""
+    with model_lock(model), uncompiled:
         training = [module for module in model.modules() if module.training]
         try:
             if training:

@@ -110,7 +110,8 @@ class TorchInterception(TorchFunctionMode):
         one."""
         module, shapes, _ = self.recording.running[-1]
         states = [shape for shape in shapes if len(shape) == 3]
-        lengths = frozenset(size for shape in states for size in shape[:2])
+        lengths = {size for shape in states for size in shape[:2]}
+        lengths |= {size + (self.recording.names.past or 0) for size in lengths}  # keys in a cache
         self.recording.softmaxes.setdefault(module, result.shape)
         if not ATTENTION.search(f"{self.recording.names.modules[module]} {type(module).__name__}"):
             return result, False

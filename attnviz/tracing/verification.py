@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnviz.formatting import significant
 from attnviz.inputs import Inputs
-from attnviz.mechanism import Mechanism
+from attnviz.mechanism import Attention, Mechanism
 from attnviz.tracing.call import Call
 from attnviz.tracing.multi_head_attention import MultiHeadCall
 
@@ -49,7 +49,7 @@ class SampledRows:
     def from_output(cls, call: Call, sequences: slice, output: Tensor) -> "SampledRows":
         """Samples rows of an output (sequences, queries, heads, width)."""
         rows, whole = compared_rows(call, sequences), output[sequences].flatten(0, 1)
-        return cls(rows, whole[rows].float().cpu(), None, _number_type(call, output), len(whole))
+        return cls(rows, whole[rows].float().cpu(), None, number_type_of(call, output), len(whole))
 
     @classmethod
     def from_multi_head(cls, call: Call, own: MultiHeadCall) -> "SampledRows":
@@ -70,7 +70,7 @@ class SampledRows:
             outputs.append((own_output[0] if output is None else output[sequence, first:last]).float().cpu())
             weights[:, row : row + last - first, group] = own_weights[0]
             row += last - first
-        number_type = _number_type(call, own_output if output is None else output)
+        number_type = number_type_of(call, own_output if output is None else output)
         return cls(rows, torch.cat(outputs), weights.flatten(2), number_type, groups * queries)
 
     def matches_output(self, output: Tensor, sequences: slice) -> bool:
@@ -84,26 +84,21 @@ class SampledRows:
         own, known = self.output, self.output.isfinite().all(-1)
         if not known.all():
             rows, own = rows[known], own[known]
-        return _near(rows, own, tolerance * own.abs().amax(-1, keepdim=True))
+        return bool(_near(rows, own, tolerance * own.abs().amax(-1, keepdim=True)).all())
 
     def comparison(self, mechanism: Mechanism, inputs: Inputs) -> str:
         """Returns what was compared with a mechanism and how much it may have differed, as a sentence; an empty text
         if the mechanism does not reproduce these weights and outputs, in rows that are not empty.
-
-        The model rounds each score to its type, by at most eps / 2 of its size, and then weights and outputs. The
-        rounding of two scores changes the ratio of their weights by at most eps times the larger of them.
         """
         with torch.autocast(inputs.query.device.type, enabled=False):  # the model's autocast is its own
             attention = mechanism(inputs, rows=slice(None) if len(self.rows) == self.count else self.rows)
-        valid, same, subject = attention.allowed.any(-1, keepdim=True), True, "outputs"
-        scores = attention.scores.where(attention.allowed, 0).abs().amax(-1, keepdim=True)
-        tolerance = (torch.finfo(self.number_type).eps * (1 + scores)).clamp(SMALLEST_TOLERANCE, LARGEST_TOLERANCE)
+        valid, subject = attention.allowed.any(-1, keepdim=True), "outputs"
+        same, tolerance = output_agreement(attention, inputs.value, self.output.transpose(0, 1), self.number_type)
         if self.weights is not None:
             own, subject = self.weights, "weights and outputs"
             # Where a query looks everywhere a little, a small difference is a large one.
-            same = _near(attention.weights, own, tolerance * own.amax(-1, keepdim=True), valid)
-        rounded = tolerance * _largest_sums(attention.weights, inputs.value)
-        if not same or not _near(attention.output, self.output.transpose(0, 1), rounded, valid):
+            same &= _near(attention.weights, own, tolerance * own.amax(-1, keepdim=True)) | ~valid
+        if not bool(same.all()):
             return ""
         if not bool(valid.any()):
             return f"None of {self._compared} has an allowed key: there are no weights to compare."
@@ -120,6 +115,21 @@ class SampledRows:
         if number < self.count:
             return f"{number} of {self.count} queries"
         return f"all {number} queries" if number > 1 else "1 query"
+
+
+def output_agreement(
+    attention: Attention, value: Tensor, own: Tensor, number_type: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Returns in which rows (*heads, rows, 1) the output is the model's own, or nothing is allowed, and by how much
+    numbers may differ, as shares of the largest.
+
+    The model rounds each score to its type, by at most eps / 2 of its size, and then weights and outputs. The
+    rounding of two scores changes the ratio of their weights by at most eps times the larger of them.
+    """
+    scores = attention.scores.where(attention.allowed, 0).abs().amax(-1, keepdim=True)
+    tolerance = (torch.finfo(number_type).eps * (1 + scores)).clamp(SMALLEST_TOLERANCE, LARGEST_TOLERANCE)
+    same = _near(attention.output, own, tolerance * _largest_sums(attention.weights, value))
+    return same | ~attention.allowed.any(-1, keepdim=True), tolerance
 
 
 def compared_rows(call: Call, sequences: slice) -> list[int]:
@@ -177,7 +187,7 @@ def _empty_heads(valid: Tensor) -> str:
     return f" {number} of them {'has' if number == 1 else 'have'} no allowed key in {names}, and no weights."
 
 
-def _number_type(call: Call, output: Tensor | None) -> torch.dtype:
+def number_type_of(call: Call, output: Tensor | None) -> torch.dtype:
     """Returns the coarser type of queries and output: with autocast they differ."""
     types = {call.query.dtype, call.query.dtype if output is None else output.dtype}
     return max(types, key=lambda one: torch.finfo(one).eps)
@@ -185,13 +195,11 @@ def _number_type(call: Call, output: Tensor | None) -> torch.dtype:
 
 def _largest_sums(weights: Tensor, value: Tensor) -> Tensor:
     """Returns the largest sum of what is added up to an output, without signs, (heads, rows, 1): it is rounded."""
-    shared = len(weights) // len(value)
-    sums = weights.unflatten(0, (-1, shared)).flatten(1, 2) @ value.abs().to(weights)
-    return sums.amax(-1).view(*weights.shape[:2], 1)
+    groups = weights.unflatten(-3, (value.shape[-3], -1)).flatten(-3, -2)
+    return (groups @ value.abs().to(weights)).amax(-1).view(*weights.shape[:-1], 1)
 
 
-def _near(one: Tensor, other: Tensor, difference: Tensor, rows: Tensor | None = None) -> bool:
-    """Returns whether no number of these rows, by default of all, differs by more."""
+def _near(one: Tensor, other: Tensor, difference: Tensor) -> Tensor:
+    """Returns in which rows (…, rows, 1) no number differs by more."""
     # Several times as fast as to compare all numbers, and without further memory.
-    near = (one - other).abs_().sub_(difference).amax(-1, keepdim=True) <= 0
-    return bool((near if rows is None else near | ~rows).all())
+    return (one - other).abs_().sub_(difference).amax(-1, keepdim=True) <= 0

@@ -20,6 +20,10 @@ class JoinedWeights(MapAxes):
     parts: tuple[tuple[Layer, list[int]], ...]  # the layer in each pass, and which of all keys it had then
     query_tokens: tuple[str, ...]
     key_tokens: tuple[str, ...]
+    special_queries: tuple[int, ...] = ()
+    special_keys: tuple[int, ...] = ()
+    query_ids: tuple[int, ...] = ()
+    key_ids: tuple[int, ...] = ()
 
     @property
     def heads(self) -> int:

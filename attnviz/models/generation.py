@@ -1,0 +1,357 @@
+"""Text that a model writes token by token, with its attention at each step."""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LogitsProcessorList, StoppingCriteriaList
+from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from attnviz.formatting import grouped
+from attnviz.language import value_error
+from attnviz.models.readable_errors import INPUT_ERRORS, reason
+from attnviz.models.text_inputs import forward_parameters, position_limit
+from attnviz.text import too_long_error
+from attnviz.token_texts import VocabularyToken, token_texts, vocabulary_tokens
+from attnviz.trace import Trace
+from attnviz.tracing.generation_passes import GenerationPasses
+from attnviz.tracing.layer_naming import AxisTokens
+
+MOST_NEW_TOKENS = 1 << 20
+# What a model's own generation config does not decide: tokens are chosen one by one, and nothing else is returned.
+CHOICES = {
+    "do_sample": False, "num_beams": 1, "num_return_sequences": 1, "use_cache": True, "cache_implementation": None,
+    "return_dict_in_generate": False, "output_attentions": False, "output_hidden_states": False,
+    "output_scores": False, "output_logits": False, "guidance_scale": None, "watermarking_config": None,
+    "token_healing": False, "stop_strings": None, "max_time": None, "prefill_chunk_size": None,
+    "penalty_alpha": None, "prompt_lookup_num_tokens": None, "compile_config": None, "max_length": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that may be written next, and its probability at temperature 1."""
+
+    token_id: int
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A token that a model has written, and the attention of the forward pass that predicted it.
+
+    The probabilities are those at temperature 1, after what the model's generation config forbids or penalizes.
+    """
+
+    position: int  # among the new tokens, counted from 0
+    token_id: int
+    token: str
+    probability: float
+    alternatives: tuple[Alternative, ...]  # the likeliest first
+    trace: Trace  # over all tokens before this one, the last of which predicted it
+    evicted: dict[str, int]  # by the layer's name: how many keys, the oldest, the model's cache holds no more
+    end: str = ""  # why this is the last step: "end token" or "limit"; empty if it is not
+
+    @property
+    def is_last(self) -> bool:
+        return bool(self.end)
+
+
+def writing(
+    model: Any,
+    tokenizer: Any,
+    prompt: str | Sequence[int] | Tensor | Mapping[str, Any],
+    max_new_tokens: int = 128,
+    *,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    forced: Mapping[int, int | Sequence[int]] | None = None,
+    alternatives: int = 10,
+    tokens: Sequence[str] = (),
+    special: Sequence[int] = (),
+) -> Generator[Step, None, None]:
+    """Yields each token that a model of transformers writes after a prompt, with the attention that predicted it.
+
+    `prompt` is a text, token ids, or a batch that the tokenizer has made of one text, which may be padded on the left.
+    An encoder–decoder model reads it, and its decoder writes. `tokenizer` gives the texts of tokens; `tokens` and
+    `special` replace those of the prompt.
+
+    At temperature 0 the likeliest token is written, as `model.generate(do_sample=False)` does. Otherwise tokens are
+    drawn as transformers does: logits are divided by the temperature, then limited to the `top_k` largest (0: all),
+    then to the most probable with a sum of `top_p`. Which is drawn depends on the seed, the position and the
+    probabilities alone. `forced` are tokens at positions among the new ones, counted from 0: an id, or the ids from
+    there on.
+
+    The model reads the prompt once, then each token once, with its cache. Its attention is compared with its own in
+    every pass; a layer that differs is named in `trace.missing`. The traces of all steps share their memory. Between
+    two steps others may run the model; it is as it was, also if the loop is left: close the generator then.
+
+    Raises ValueError for a model that does not write text, a prompt without tokens or with too many, and for settings
+    out of range.
+
+    Example:
+        >>> import transformers
+        >>> config = transformers.GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=2, n_positions=16)
+        >>> model = transformers.GPT2LMHeadModel(config)
+        >>> for step in writing(model, None, [3, 1, 4], max_new_tokens=2):
+        ...     print(step.trace[0])
+        Layer(layer 0: causal, 2 heads, 3 queries × 3 keys, verified)
+        Layer(layer 0: causal, 2 heads, 4 queries × 4 keys, verified)
+    """
+    if not getattr(model, "can_generate", bool)():
+        raise value_error(
+            "{name} does not write text. Take a language model, such as those of AutoModelForCausalLM.",
+            name=type(model).__name__,
+        )
+    sampler = Sampler(temperature, top_k, top_p, seed)
+    _check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
+    _check_count("alternatives", alternatives, 0, 1000)
+    read = _prompt(model, tokenizer, prompt, tokens, special)
+    choices = _forced(forced or {}, getattr(model.config.get_text_config(), "vocab_size", None))
+    limit, count = position_limit(model), 1 if model.config.is_encoder_decoder else read.batch["input_ids"].shape[1]
+    most = max_new_tokens if limit is None else min(max_new_tokens, limit + 1 - count)  # the last one is not read
+    return _steps(model, read, most, sampler, choices, alternatives)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How a token is chosen: the likeliest at temperature 0, else by transformers' warpers and a random number that
+    the seed and the position give."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 100:
+            raise value_error("temperature must be from 0 to 100; it is {value}.", value=self.temperature)
+        if not 0 < self.top_p <= 1:
+            raise value_error("top_p must be above 0 and at most 1; it is {value}.", value=self.top_p)
+        _check_count("top_k", self.top_k, 0, 1 << 31)
+        _check_count("seed", self.seed, 0, (1 << 63) - 1)
+
+    def choose(self, ids: Any, scores: Any, position: int) -> int:
+        """Returns the token at a position for scores (1, tokens), after the `ids`."""
+        if self.temperature == 0:
+            return int(scores.argmax())
+        warpers = LogitsProcessorList([TemperatureLogitsWarper(float(self.temperature))])
+        if self.top_k:
+            warpers.append(TopKLogitsWarper(self.top_k))
+        if self.top_p < 1:
+            warpers.append(TopPLogitsWarper(float(self.top_p)))
+        return drawn(warpers(ids, scores)[0].softmax(-1), self.seed, position)
+
+
+def drawn(probabilities: Tensor, seed: int, position: int) -> int:
+    """Returns the index into whose part of the line from 0 to 1 a random number falls; likelier ones come first."""
+    generator = torch.Generator().manual_seed((seed * 0x9E3779B1 + position) % (1 << 63))
+    number = float(torch.rand((), dtype=torch.float64, generator=generator))
+    order = probabilities.argsort(descending=True, stable=True)
+    ends = probabilities[order].double().cumsum(-1)
+    place = int(torch.searchsorted(ends, number * float(ends[-1]), right=True))
+    return int(order[min(place, len(order) - 1)])
+
+
+class _Texts:
+    """The texts of tokens by their ids, each asked for once."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._known: dict[int, VocabularyToken] = {}
+        self._special = frozenset(getattr(tokenizer, "all_special_ids", None) or ())
+
+    def tokens(self, ids: Sequence[int]) -> list[VocabularyToken]:
+        new = [*dict.fromkeys(id for id in ids if id not in self._known)]
+        made = (
+            vocabulary_tokens(self._tokenizer, new)
+            if self._tokenizer is not None
+            else [VocabularyToken(str(id), str(id)) for id in new]
+        )
+        self._known.update(zip(new, made, strict=True))
+        return [self._known[id] for id in ids]
+
+    def axis(self, ids: Sequence[int], tokens: Sequence[str] = (), special: Sequence[int] = ()) -> AxisTokens:
+        """Returns tokens with their texts, of which the first may be given."""
+        texts = (*tokens, *token_texts(self.tokens(ids[len(tokens) :])))
+        marked = {*special} | {i for i, id in enumerate(ids) if id in self._special}
+        return AxisTokens(texts, tuple(sorted(marked)), tuple(ids))
+
+
+@dataclass(frozen=True, eq=False)
+class _Prompt:
+    """What the model reads first, and its tokens."""
+
+    batch: dict[str, Tensor]
+    axis: AxisTokens
+    texts: _Texts
+
+    def extended(self, model: Any, ids: Sequence[int]) -> dict[str, Any]:
+        """Returns the batch with further tokens, whose logits are needed, too."""
+        if not ids:
+            return dict(self.batch)
+        more = torch.tensor([ids], device=self.batch["input_ids"].device)
+        batch = {"input_ids": more, "attention_mask": torch.ones_like(more)}
+        longer: dict[str, Any] = {name: torch.cat([self.batch[name], one], 1) for name, one in batch.items()}
+        return longer | ({"logits_to_keep": len(ids) + 1} if "logits_to_keep" in forward_parameters(model) else {})
+
+
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """What `generate` prepares of its arguments."""
+
+    input_ids: Tensor
+    processors: LogitsProcessorList
+    stopping: StoppingCriteriaList
+    end_tokens: frozenset[int]
+    arguments: dict[str, Any]
+
+
+def _prepare(
+    model: Any,
+    input_ids: Tensor,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: Any,
+    synced_gpus: bool = False,
+    **arguments: Any,
+) -> _Prepared:
+    """Returns what `generate` calls a decoding loop with, in the place of one."""
+    ends = generation_config._eos_token_tensor
+    return _Prepared(
+        input_ids,
+        logits_processor,
+        stopping_criteria,
+        frozenset(() if ends is None else ends.flatten().tolist()),
+        arguments,
+    )
+
+
+def _steps(
+    model: Any, prompt: _Prompt, most: int, sampler: Sampler, forced: dict[int, int], alternatives: int
+) -> Generator[Step, None, None]:
+    is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
+    passes = GenerationPasses(model, prompt.axis)
+    # Tokens that are forced from the first on are read with the prompt.
+    known: list[int] = []
+    if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:
+        known = [forced[position] for position in takewhile(forced.__contains__, range(most - 1))]
+    with _refusals(model), passes.first():
+        state: _Prepared = model.generate(
+            **prompt.extended(model, known), custom_generate=_prepare, max_new_tokens=most - len(known), **CHOICES
+        )
+        ids, arguments = state.input_ids, state.arguments
+        inputs = model.prepare_inputs_for_generation(ids, is_first_iteration=True, **arguments)
+        outputs = model(**inputs, return_dict=True)
+    first, rows = ids.shape[1] - len(known), [*outputs.logits[0, -len(known) - 1 :].float()]
+    arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)
+    for position in range(most):
+        if not rows:
+            with _refusals(model), passes.later():
+                length = 1 if arguments["use_cache"] else None
+                inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=length, **arguments)
+                outputs = model(**inputs, return_dict=True)
+            rows = [outputs.logits[0, -1].float()]
+            arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)
+        count = first + position
+        read: Any = ids[:, :count]
+        scores = state.processors(read, rows.pop(0)[None])
+        token = forced[position] if position in forced else sampler.choose(read, scores, position)
+        if position >= len(known):
+            ids = torch.cat([ids, ids.new_tensor([[token]])], 1)
+        probabilities = scores[0].softmax(-1)
+        likeliest = probabilities.topk(min(alternatives, len(probabilities)))
+        others = likeliest.indices.tolist()
+        target = texts.axis(
+            read[0].tolist(), *(() if is_encoder_decoder else (prompt.axis.tokens, prompt.axis.special))
+        )
+        is_over = bool(state.stopping(ids[:, : count + 1], ()).all()) or position == most - 1
+        yield Step(
+            position,
+            token,
+            texts.tokens([token])[0].text,
+            float(probabilities[token]),
+            tuple(map(Alternative, others, (one.text for one in texts.tokens(others)), likeliest.values.tolist())),
+            passes.trace(count, target, prompt.axis),
+            passes.evicted,
+            "end token" if token in state.end_tokens else "limit" if is_over else "",
+        )
+        if is_over or token in state.end_tokens:
+            return
+
+
+def _prompt(model: Any, tokenizer: Any, prompt: Any, tokens: Sequence[str], special: Sequence[int]) -> _Prompt:
+    """Returns a prompt as a batch of one text. Raises ValueError if it is not one, or too long."""
+    if isinstance(prompt, str):
+        if tokenizer is None:
+            raise value_error("A text needs a tokenizer. Give the model's, or the ids of the tokens.")
+        encoded = tokenizer(prompt, return_special_tokens_mask=True)
+        special = special or [i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark]
+        prompt = encoded["input_ids"]
+    given = prompt if isinstance(prompt, Mapping) else {"input_ids": prompt}
+    batch = {name: torch.as_tensor(one) for name, one in given.items() if name != "special_tokens_mask"}
+    batch = {name: one[None] if one.ndim == 1 else one for name, one in batch.items()}
+    ids = batch.get("input_ids")
+    if ids is None or ids.ndim != 2 or len(ids) != 1 or not ids.shape[1] or ids.is_floating_point():
+        raise value_error(
+            "A prompt is a text, the ids of its tokens, or what a tokenizer makes of one text; here its ids have the "
+            "shape {shape}.",
+            shape=None if ids is None else tuple(ids.shape),
+        )
+    batch.setdefault("attention_mask", torch.ones_like(ids))
+    if not bool(batch["attention_mask"][0, -1]):
+        raise value_error("The padding of a prompt is on its left; this one ends with padding.")
+    limit, known = position_limit(model), getattr(model.config.get_text_config(), "vocab_size", None)
+    if limit is not None and ids.shape[1] > limit:
+        raise too_long_error(ids.shape[1], limit, type(model).__name__)
+    _check_ids(ids[0].tolist(), known)
+    texts = _Texts(tokenizer)
+    axis = texts.axis(ids[0].tolist(), tokens, special)
+    return _Prompt({name: one.to(model.device) for name, one in batch.items()}, axis, texts)
+
+
+def _forced(forced: Mapping[int, int | Sequence[int]], vocabulary: int | None) -> dict[int, int]:
+    """Returns the forced token of each position. Raises ValueError for one that is not there."""
+    choices: dict[int, int] = {}
+    for position, given in forced.items():
+        _check_count("A position in forced", position, 0, MOST_NEW_TOKENS)
+        choices.update(enumerate([given] if isinstance(given, int) else map(int, given), position))
+    _check_ids(choices.values(), vocabulary)
+    return choices
+
+
+def _check_ids(ids: Iterable[int], vocabulary: int | None) -> None:
+    wrong = next((id for id in ids if not 0 <= id < (vocabulary or 1 << 31)), None)
+    if wrong is not None:
+        raise value_error(
+            "The model knows {known} tokens, counted from 0; there is no token {id}.",
+            known=grouped(vocabulary or 0),
+            id=wrong,
+        )
+
+
+def _check_count(name: str, value: int, least: int, most: int) -> None:
+    if not isinstance(value, int) or not least <= value <= most:
+        raise value_error(
+            "{name} must be a whole number from {least} to {most}; it is {value}.",
+            name=name, least=least, most=grouped(most), value=value,
+        )  # fmt: skip
+
+
+@contextmanager
+def _refusals(model: Any) -> Iterator[None]:
+    """Raises ValueError for what transformers raises about a prompt."""
+    try:
+        yield
+    except INPUT_ERRORS as error:
+        raise value_error(
+            "{name} cannot continue this text. The reason given is: {reason}",
+            name=type(model).__name__, reason=reason(error),
+        ) from error  # fmt: skip

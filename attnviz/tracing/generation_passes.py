@@ -1,0 +1,145 @@
+"""The forward passes of a text that a model writes: the first reads the prompt, each later one a token."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.trace import Trace
+from attnviz.tracing.encoder_padding import zeros_for_padding
+from attnviz.tracing.growing_layers import FirstPass, GrowingLayers
+from attnviz.tracing.head_axes import head_counts
+from attnviz.tracing.joined_passes import JoinedWeights
+from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
+from attnviz.tracing.memory_budget import MemoryBudget
+from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.recording import Recording
+from attnviz.tracing.single_capture import evaluating, prepared
+from attnviz.tracing.torch_interception import recorded, tracked_modules
+from attnviz.tracing.transformers_models import observed_attention
+from attnviz.weights_only import FixedWeights, WeightsOnly
+
+
+class GenerationPasses:
+    """The attention of the passes, in layers over all tokens that the model has read.
+
+    The model computes as it would anyway, and others may run it between two passes.
+    """
+
+    def __init__(self, model: nn.Module, source: AxisTokens) -> None:
+        self.model = model
+        self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source)
+        self._layers: GrowingLayers | JoinedLayers
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """Records the pass over the prompt, and over the encoder's text, within the context."""
+        recording = FirstPass(self._names, (1,), 0, MemoryBudget(), observes=True)
+        heads = head_counts(self.model)
+        with prepared(self.model), observed_attention, torch.no_grad(), recorded(recording, heads):
+            yield
+        can_grow = GrowingLayers.can_follow(recording)
+        self._layers = GrowingLayers(recording) if can_grow else JoinedLayers(self.model, recording)
+
+    @contextmanager
+    def later(self) -> Iterator[None]:
+        """Records the pass over one more token within the context."""
+        with evaluating(self.model), observed_attention, torch.no_grad(), self._layers.next_pass():
+            yield
+
+    def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
+        """Returns the layers of a number of queries, which are the `target` tokens; those of an encoder are the
+        `source`."""
+        return self._layers.trace(queries, target, source)
+
+    @property
+    def evicted(self) -> dict[str, int]:
+        """By the layer's name, how many keys, the oldest, the cache of the model held no more in the last pass."""
+        return {name: count for name, count in self._layers.evicted.items() if count > 0}
+
+
+class JoinedLayers:
+    """The layers of passes that are each recorded in full, of which the weights are joined."""
+
+    def __init__(self, model: nn.Module, first: Recording) -> None:
+        trace = first.trace()
+        self._model, self._names, self._budget = model, first.names, first.budget
+        self._parts = {layer.id: [(layer, [*range(layer.inputs.keys)])] for layer in trace}
+        self._missing = [*trace.missing]
+        self.evicted: dict[str, int] = {}
+
+    @contextmanager
+    def next_pass(self) -> Iterator[None]:
+        """Records a forward pass within the context."""
+        read = max((_queries(parts) for id, parts in self._parts.items() if self._grows(id)), default=0)
+        names = replace(self._names, past=read, cached={}, unnamed={})
+        recording = Recording(names, (1,), 0, self._budget, observes=True)
+        with (
+            tracked_modules(self._model),
+            zeros_for_padding(self._model),
+            recorded(recording, head_counts(self._model)),
+        ):
+            yield
+        layers = {layer.id: layer for layer in recording.trace()}
+        new = recording.missing.sentences(recording.layers)
+        self._missing += [sentence for sentence in new if sentence not in self._missing]
+        for id in [id for id in self._parts if self._grows(id)]:
+            if id in layers:
+                self._add(id, layers[id], read + 1)
+            else:
+                del self._parts[id]
+
+    def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
+        """Returns the layers up to a number of queries, with the tokens of these, and of the encoder's text."""
+        layers = [
+            self._joined(parts, queries, target, source) if self._grows(id) else parts[0][0]
+            for id, parts in self._parts.items()
+        ]
+        return Trace(tuple(layers), tuple(self._missing))
+
+    def _grows(self, id: LayerId) -> bool:
+        return self._names.is_of_decoder(id.stack)
+
+    def _add(self, id: LayerId, layer: Layer, read: int) -> None:
+        """Adds the layer of a pass; without a cache it reads all tokens again."""
+        inputs = layer.inputs
+        if inputs.queries == read:
+            self._parts[id] = [(layer, [*range(inputs.keys)])]
+            return
+        weights = layer.maps()
+        self._budget.reserve(weights.nbytes, "its weights")
+        last = len(self._parts[id][0][1]) if layer.id.cross else read
+        self.evicted[layer.name] = last - inputs.keys
+        row = Layer(id, layer.kind, WeightsOnly(weights, inputs.query_tokens, inputs.key_tokens), FixedWeights())
+        self._parts[id].append((row, [*range(last - inputs.keys, last)]))
+
+    def _joined(
+        self, parts: Sequence[tuple[Layer, list[int]]], queries: int, target: AxisTokens, source: AxisTokens
+    ) -> Layer:
+        first, total = parts[0][0], _queries(parts)
+        is_cross = first.kind is Kind.CROSS
+        keys = len(parts[0][1]) if is_cross else queries
+        side, other = target.with_length(queries), (source if is_cross else target).with_length(keys)
+        if len(parts) == 1 and queries == total:
+            named = first.inputs.with_tokens(
+                query_tokens=side.tokens, key_tokens=other.tokens, special_queries=side.special,
+                special_keys=other.special, query_ids=side.ids, key_ids=other.ids,
+            )  # fmt: skip
+            return replace(first, inputs=named)
+        shown, count = [], 0
+        for layer, columns in parts:
+            if count < queries:
+                shown.append((layer, [column for column in columns if column < keys]))
+            count += layer.inputs.queries
+        inputs = JoinedWeights(
+            tuple(shown), side.tokens, other.tokens, side.special, other.special, side.ids, other.ids
+        )
+        kind = Kind.CROSS if is_cross else Kind.CAUSAL
+        return Layer(first.id, kind, inputs, FixedWeights(), Fidelity.WEIGHTS_ONLY)
+
+
+def _queries(parts: Sequence[tuple[Layer, list[int]]]) -> int:
+    return sum(layer.inputs.queries for layer, _ in parts)

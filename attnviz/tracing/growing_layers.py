@@ -1,0 +1,331 @@
+"""The layers of forward passes that continue one cache: each pass adds the row of its token to the layers before.
+
+The first pass is recorded in full. Of each later one, only the new queries, keys, values and outputs are, and the
+weights of the new row are compared with the model's own, of all layers with the same mechanism at once.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnviz.biases import SoftCap
+from attnviz.formatting import significant
+from attnviz.inputs import Inputs, is_bounded
+from attnviz.layer import Fidelity, Kind, Layer
+from attnviz.masks import Mask, Padding
+from attnviz.masks.mask import Combined
+from attnviz.mechanism import Attention, Mechanism
+from attnviz.normalizers import Sink, Softmax
+from attnviz.opaque_parts import CellTable, ModelMask
+from attnviz.scores import ScaledDot
+from attnviz.trace import Trace
+from attnviz.tracing.call import MASKED, Call
+from attnviz.tracing.layer_naming import AxisTokens
+from attnviz.tracing.mask_recognition import padding_mask, recognize_mask
+from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.recording import Recording, current_recording
+from attnviz.tracing.verification import number_type_of, output_agreement
+
+VECTORS = ("query", "key", "value")
+
+
+class GrownInputs(Inputs):
+    """Inputs that are a part of larger tensors, whose numbers were checked when they came."""
+
+    def _check_numbers(self, name: str, array: Tensor) -> None:
+        pass
+
+
+@dataclass
+class FirstPass(Recording):
+    """The recording of a forward pass that fills a cache, with the calls of attention that others continue."""
+
+    calls: dict[int, tuple[nn.Module, torch.dtype]] = field(default_factory=dict)  # by the index in `layers`
+
+    def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
+        before = len(self.layers)
+        result = super().observe(call, result, implementation)
+        if len(self.layers) > before and len(call.query) == 1 and not call.added_keys:
+            self.calls[before] = call.module, number_type_of(call, result[0])
+        return result
+
+
+@dataclass
+class LaterPass(Recording):
+    """The recording of the calls of attention of one token, which are read after the forward pass."""
+
+    calls: list[tuple[Call, Tensor]] = field(default_factory=list)  # with their outputs (1, 1, heads, width)
+
+    def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
+        self.calls.append((call, result[0]))
+        return result
+
+    def add_cached_keys(self, *_: Any) -> None:
+        """Does nothing: the keys are those of the calls."""
+
+
+@dataclass(eq=False)
+class LayerStack:
+    """Layers with one mechanism and equal shapes, whose vectors are stacked: (layers, heads, tokens, width)."""
+
+    members: list[int]  # the indices of the layers
+    mechanism: Mechanism
+    is_cross: bool
+    number_type: torch.dtype  # in which the model computes
+    vectors: dict[str, Tensor]  # with free places at the end
+    queries: int
+    keys: int
+    first_queries: int  # those of the first pass
+    evicted: int = 0  # keys that the cache of the model does not hold any more
+    tolerance: float = 0.0  # the largest difference that was allowed, as a share of the largest number
+
+    @classmethod
+    def from_layers(cls, members: Sequence[int], layers: Sequence[Layer], number_type: torch.dtype) -> "LayerStack":
+        first = layers[0]
+        inputs = [layer.inputs.vectors for layer in layers]
+        vectors = {name: torch.stack([getattr(one, name) for one in inputs]).float() for name in VECTORS}
+        is_cross = first.kind is Kind.CROSS
+        queries, keys = first.inputs.queries, first.inputs.keys
+        return cls([*members], first.known_mechanism, is_cross, number_type, vectors, queries, keys, queries)
+
+    def split(self, members: Sequence[int]) -> "LayerStack":
+        """Returns a stack of some of the layers."""
+        rows = [self.members.index(member) for member in members]
+        return replace(self, members=[*members], vectors={name: one[rows] for name, one in self.vectors.items()})
+
+    def append(self, calls: Sequence[tuple[Call, Tensor]], allowed: Tensor, budget: MemoryBudget) -> list[int]:
+        """Adds the row of one token, which may attend to the `allowed` keys. Returns the layers whose output is not
+        what the mechanism gives."""
+        rows = {name: _stacked([getattr(call, name)[0, :, -1] for call, _ in calls]) for name in VECTORS}
+        sides = {"query": self.queries} if self.is_cross else dict.fromkeys(VECTORS, self.queries)
+        if not all(is_bounded(rows[name]) for name in sides):
+            raise NotCaptured("it computes with numbers that are not finite, or too large")
+        for name, count in sides.items():
+            self.vectors[name] = _with_room(self.vectors[name], count + 1)
+            self.vectors[name][:, :, count] = rows[name]
+        self._fit_mask(allowed, budget)
+        self.queries += 1
+        self.keys = self.keys if self.is_cross else self.keys + 1
+        self.evicted = self.evicted if self.is_cross else self.keys - calls[0][0].lengths[1]
+        outputs = _stacked([output[0, -1] for _, output in calls])[:, :, None]
+        attention = self._last_row(allowed)
+        value = self.vectors["value"][:, :, : self.keys]
+        same, tolerance = output_agreement(attention, value, outputs, self.number_type)
+        self.tolerance = max(self.tolerance, float(tolerance.max()))
+        is_same = same.flatten(1).all(1).tolist()
+        return [member for member, one in zip(self.members, is_same, strict=True) if not one]
+
+    def _last_row(self, allowed: Tensor) -> Attention:
+        """Returns the attention (layers, heads, 1, …) of the last query of all layers."""
+        heads, last = self.vectors["query"].shape[1], self.queries - 1
+        positions = torch.zeros(1, dtype=torch.long), torch.arange(heads)[:, None, None], torch.tensor([[last]])
+        bound = self.mechanism.bind(self.queries, self.keys, heads)
+        query = self.vectors["query"][:, :, last : last + 1]
+        key, value = (self.vectors[name][:, :, : self.keys] for name in ("key", "value"))
+        return bound.stages(query, key, value, allowed, (*positions, torch.arange(self.keys)))
+
+    def _fit_mask(self, allowed: Tensor, budget: MemoryBudget) -> None:
+        """Makes the mask one that also allows the next query these keys (keys,), and no query before the new key."""
+        queries, keys, grows = self.queries, self.keys, not self.is_cross
+        mask = resized(self.mechanism.mask, keys + grows)
+        zero, k = torch.tensor(0), torch.arange(keys + grows)
+        bound = mask.bind(queries + 1, keys + grows, 1)
+        row = bound(zero, zero, torch.tensor([[queries]]), k).expand(1, len(k))[0]
+        column = bound(zero, zero, torch.arange(queries)[:, None], k[-1:]) if grows else torch.tensor(False)
+        if not torch.equal(row, allowed) or bool(column.any()):
+            cells = torch.zeros(queries + 1, keys + grows, dtype=torch.bool)
+            cells[:queries, :keys] = self.mechanism.mask.matrix(queries, keys)
+            cells[queries] = allowed
+            known = recognize_mask(lambda first, last: cells[first:last], *cells.shape)
+            if known is None:
+                budget.reserve(cells.nbytes, "the model's mask")
+            mask = known or ModelMask(CellTable(cells[None, None], *cells.shape))
+        self.mechanism = replace(self.mechanism, mask=mask)
+
+    def layer(self, first: Layer, row: int, queries: int, axes: tuple[AxisTokens, AxisTokens]) -> Layer:
+        """Returns a layer up to a number of queries, by what it was in the first pass."""
+        keys = self.keys if self.is_cross else self.keys - self.queries + queries
+        lengths = {"query": queries, "key": keys, "value": keys}
+        query, key, value = (self.vectors[name][row, :, : lengths[name]] for name in VECTORS)
+        side, other = (axis.with_length(count) for axis, count in zip(axes, (queries, keys), strict=True))
+        tokens, special, ids = ((getattr(side, part), getattr(other, part)) for part in ("tokens", "special", "ids"))
+        inputs = GrownInputs(query, key, value, *tokens, *special, *ids)
+        mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys))
+        comparison, new = first.comparison, queries - self.first_queries
+        if new > 0:
+            comparison += (
+                f" The outputs of {new} later quer{'ies' if new > 1 else 'y'} differ by at most "
+                f"{significant(100 * self.tolerance, 2)}% of the largest."
+            )
+        kind = Kind.CROSS if self.is_cross else Kind.CAUSAL
+        return Layer(first.id, kind, inputs, mechanism, Fidelity.VERIFIED, "", comparison)
+
+
+class GrowingLayers:
+    """The layers of a first pass, and of those that continue its cache."""
+
+    def __init__(self, first: FirstPass) -> None:
+        self.missing: dict[int, str] = {}  # sentences, by the layer
+        self._budget = first.budget
+        self.layers = [*first.trace().layers]
+        self._recording = LaterPass(first.names, first.example_counts, 0, first.budget, observes=True)
+        self._places: dict[tuple[nn.Module, int], int] = {}  # the layers, by their modules and the runs of these
+        self._stacks: list[LayerStack] = []
+        runs: Counter[nn.Module] = Counter()
+        groups: dict[Any, list[int]] = {}
+        for index, (module, number_type) in first.calls.items():
+            layer = first.layers[index][0]
+            if not first.names.is_of_decoder(self.layers[index].id.stack):
+                continue
+            self._places[module, runs[module]] = index
+            runs[module] += 1
+            shapes = tuple(tensor.shape for tensor in layer.inputs.tensors.values())
+            key = layer.mechanism, shapes, layer.kind is Kind.CROSS, number_type
+            groups.setdefault(key, []).append(index)
+        for (*_, number_type), members in groups.items():
+            whole = [first.layers[index][0] for index in members]
+            self._stacks.append(LayerStack.from_layers(members, whole, number_type))
+
+    @staticmethod
+    def can_follow(first: FirstPass) -> bool:
+        """Returns whether all layers of a first pass have queries and keys to which others can be added."""
+        trace = first.trace()
+        return (
+            not trace.missing
+            and len(trace) == len(first.layers)
+            and all(_is_simple(layer) and (index in first.calls) for index, (layer, _) in enumerate(first.layers))
+        )
+
+    @contextmanager
+    def next_pass(self) -> Iterator[None]:
+        """Records a forward pass of one token within the context, and adds its row to the layers."""
+        recording = self._recording
+        recording.calls.clear()
+        token = current_recording.set(recording)
+        try:
+            yield
+        finally:
+            current_recording.reset(token)
+        self._append(recording.calls)
+        recording.calls.clear()
+
+    def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
+        """Returns the layers up to a number of queries, with the tokens of these, and of the encoder's text."""
+        layers = dict(enumerate(self.layers))
+        for stack in self._stacks:
+            axes = target, source if stack.is_cross else target
+            for row, index in enumerate(stack.members):
+                layers[index] = stack.layer(self.layers[index], row, queries, axes)
+        shown = tuple(layer for index, layer in sorted(layers.items()) if index not in self.missing)
+        return Trace(shown, tuple(self.missing.values()))
+
+    @property
+    def evicted(self) -> dict[str, int]:
+        """How many keys, the oldest, each layer attends to no more since the cache of the model has dropped them."""
+        return {
+            str(self.layers[index].id): stack.evicted
+            for stack in self._stacks
+            for index in stack.members
+            if stack.evicted and index not in self.missing
+        }
+
+    def _append(self, calls: Sequence[tuple[Call, Tensor]]) -> None:
+        runs: Counter[nn.Module] = Counter()
+        by_layer: dict[int, tuple[Call, Tensor]] = {}
+        for call, output in calls:
+            index = self._places.get((call.module, runs[call.module]))
+            runs[call.module] += 1
+            if index is not None:
+                by_layer[index] = call, output
+        masks: dict[tuple[int, int, int], Tensor | None] = {}  # which layers share, by their tensors
+        stacks = []
+        for stack in self._stacks:
+            rows: dict[bytes, tuple[Tensor, list[int]]] = {}
+            for index in stack.members:
+                if index not in by_layer:
+                    self._drop(index, "it did not run for every token")
+                    continue
+                call = by_layer[index][0]
+                if call.lengths[0] != 1 or len(call.query) != 1:
+                    self._drop(index, "it ran for other tokens than the new one")
+                    continue
+                keys = stack.keys + (not stack.is_cross)
+                shared = id(call.mask), call.lengths[1], keys
+                if shared not in masks:
+                    masks[shared] = _allowed(call, keys)
+                row = masks[shared]
+                if row is None:
+                    self._drop(index, "its mask adds numbers to its scores, or is that of other keys")
+                    continue
+                rows.setdefault(row.numpy().tobytes(), (row, []))[1].append(index)
+            for row, members in rows.values():
+                part = stack if members == stack.members else stack.split(members)
+                try:
+                    for index in part.append([by_layer[index] for index in members], row, self._budget):
+                        self._drop(index, "its output is not what its queries, keys and values give here")
+                except NotCaptured as reason:
+                    for index in members:
+                        self._drop(index, str(reason))
+                    continue
+                stacks.append(part)
+        self._stacks = stacks
+
+    def _drop(self, index: int, reason: str) -> None:
+        self.missing.setdefault(index, f"{self.layers[index].name} is not shown: {reason}.")
+
+
+def resized(mask: Mask, keys: int) -> Mask:
+    """Returns a mask for another number of keys: those beyond its padding are real."""
+    if isinstance(mask, Padding) and isinstance(mask.keys, tuple) and len(mask.keys) != keys:
+        real = (*mask.keys, *[True] * keys)[:keys]
+        return padding_mask(torch.tensor(real)) or Padding(real)
+    if isinstance(mask, Combined):
+        left, right = resized(mask.left, keys), resized(mask.right, keys)
+        return mask if left is mask.left and right is mask.right else replace(mask, left=left, right=right)
+    return mask
+
+
+def _is_simple(layer: Layer) -> bool:
+    """Returns whether a mechanism holds for further tokens as it is: nothing in it is a table of this example."""
+    mechanism = layer.mechanism
+    return (
+        layer.fidelity is Fidelity.VERIFIED
+        and not layer.leak
+        and isinstance(mechanism, Mechanism)
+        and isinstance(mechanism.score, ScaledDot)
+        and all(isinstance(bias, SoftCap) for bias in mechanism.biases)
+        and isinstance(mechanism.normalizer, Softmax | Sink)
+    )
+
+
+def _allowed(call: Call, keys: int) -> Tensor | None:
+    """Returns which of all keys so far (keys,) the last query may attend to; keys that a cache has dropped are the
+    oldest. None if the mask does more, or there are more keys."""
+    count = call.lengths[1]
+    if count > keys:
+        return None
+    row = torch.ones(count, dtype=torch.bool)
+    if call.mask is not None:
+        cells = call.mask.reshape(-1, call.mask.shape[-1])[-1, -count:].cpu()
+        row = cells if cells.dtype == torch.bool else cells > MASKED
+        if cells.dtype != torch.bool and bool(cells[row].any()):
+            return None
+    return torch.cat([torch.zeros(keys - count, dtype=torch.bool), row])
+
+
+def _stacked(rows: Sequence[Tensor]) -> Tensor:
+    return torch.stack([*rows]).detach().float().cpu()
+
+
+def _with_room(stack: Tensor, tokens: int) -> Tensor:
+    """Returns vectors (layers, heads, tokens, width) with places for so many tokens, in a larger tensor if need be."""
+    if tokens <= stack.shape[2]:
+        return stack
+    larger = stack.new_empty(*stack.shape[:2], 2 * tokens, stack.shape[3])
+    larger[:, :, : stack.shape[2]] = stack
+    return larger
