@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import LogitsProcessorList, StoppingCriteriaList
-from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
+from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import forward_parameters, position_limit
 from attnviz.text import too_long_error
 from attnviz.token_texts import VocabularyToken, token_texts, vocabulary_tokens
@@ -111,53 +111,13 @@ def writing(
             name=type(model).__name__,
         )
     sampler = Sampler(temperature, top_k, top_p, seed)
-    _check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
-    _check_count("alternatives", alternatives, 0, 1000)
+    check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
+    check_count("alternatives", alternatives, 0, 1000)
     read = _prompt(model, tokenizer, prompt, tokens, special)
     choices = _forced(forced or {}, getattr(model.config.get_text_config(), "vocab_size", None))
     limit, count = position_limit(model), 1 if model.config.is_encoder_decoder else read.batch["input_ids"].shape[1]
     most = max_new_tokens if limit is None else min(max_new_tokens, limit + 1 - count)  # the last one is not read
     return _steps(model, read, most, sampler, choices, alternatives)
-
-
-@dataclass(frozen=True)
-class Sampler:
-    """How a token is chosen: the likeliest at temperature 0, else by transformers' warpers and a random number that
-    the seed and the position give."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    seed: int
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= 100:
-            raise value_error("temperature must be from 0 to 100; it is {value}.", value=self.temperature)
-        if not 0 < self.top_p <= 1:
-            raise value_error("top_p must be above 0 and at most 1; it is {value}.", value=self.top_p)
-        _check_count("top_k", self.top_k, 0, 1 << 31)
-        _check_count("seed", self.seed, 0, (1 << 63) - 1)
-
-    def choose(self, ids: Any, scores: Any, position: int) -> int:
-        """Returns the token at a position for scores (1, tokens), after the `ids`."""
-        if self.temperature == 0:
-            return int(scores.argmax())
-        warpers = LogitsProcessorList([TemperatureLogitsWarper(float(self.temperature))])
-        if self.top_k:
-            warpers.append(TopKLogitsWarper(self.top_k))
-        if self.top_p < 1:
-            warpers.append(TopPLogitsWarper(float(self.top_p)))
-        return drawn(warpers(ids, scores)[0].softmax(-1), self.seed, position)
-
-
-def drawn(probabilities: Tensor, seed: int, position: int) -> int:
-    """Returns the index into whose part of the line from 0 to 1 a random number falls; likelier ones come first."""
-    generator = torch.Generator().manual_seed((seed * 0x9E3779B1 + position) % (1 << 63))
-    number = float(torch.rand((), dtype=torch.float64, generator=generator))
-    order = probabilities.argsort(descending=True, stable=True)
-    ends = probabilities[order].double().cumsum(-1)
-    place = int(torch.searchsorted(ends, number * float(ends[-1]), right=True))
-    return int(order[min(place, len(order) - 1)])
 
 
 class _Texts:
@@ -321,7 +281,7 @@ def _forced(forced: Mapping[int, int | Sequence[int]], vocabulary: int | None) -
     """Returns the forced token of each position. Raises ValueError for one that is not there."""
     choices: dict[int, int] = {}
     for position, given in forced.items():
-        _check_count("A position in forced", position, 0, MOST_NEW_TOKENS)
+        check_count("A position in forced", position, 0, MOST_NEW_TOKENS)
         choices.update(enumerate([given] if isinstance(given, int) else map(int, given), position))
     _check_ids(choices.values(), vocabulary)
     return choices
@@ -335,14 +295,6 @@ def _check_ids(ids: Iterable[int], vocabulary: int | None) -> None:
             known=grouped(vocabulary or 0),
             id=wrong,
         )
-
-
-def _check_count(name: str, value: int, least: int, most: int) -> None:
-    if not isinstance(value, int) or not least <= value <= most:
-        raise value_error(
-            "{name} must be a whole number from {least} to {most}; it is {value}.",
-            name=name, least=least, most=grouped(most), value=value,
-        )  # fmt: skip
 
 
 @contextmanager

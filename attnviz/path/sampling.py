@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.language import value_error
+from attnviz.models.sampling import drawn_index, random_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +51,12 @@ class NextWord:
     @cached_property
     def random_number(self) -> float:
         """The random number of the seed, from 0 to below 1."""
-        return float(torch.rand((), generator=torch.Generator().manual_seed(self.seed)))
+        return random_number(self.seed)
 
     @cached_property
     def drawn(self) -> str:
         """The word into whose part of the line from 0 to 1 the random number falls; likelier words come first."""
-        order = self.logits.argsort(descending=True, stable=True)
-        ends = self.probabilities[order].double().cumsum(-1)
-        place = int(torch.searchsorted(ends, self.random_number * float(ends[-1]), right=True))
-        return self.words[int(order[min(place, len(order) - 1)])]
+        return self.words[drawn_index(self.probabilities, self.random_number)]
 
     def likeliest(self, count: int) -> list[tuple[str, float, float]]:
         """Returns the likeliest words, each with its logit and its probability."""

@@ -14,7 +14,7 @@ from attnviz.tracing.growing_layers import FirstPass, GrowingLayers
 from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.joined_passes import JoinedWeights
 from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
-from attnviz.tracing.memory_budget import MemoryBudget
+from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.recording import Recording
 from attnviz.tracing.single_capture import evaluating, prepared
@@ -66,7 +66,7 @@ class JoinedLayers:
 
     def __init__(self, model: nn.Module, first: Recording) -> None:
         trace = first.trace()
-        self._model, self._names, self._budget = model, first.names, first.budget
+        self._model, self._heads, self._names, self._budget = model, head_counts(model), first.names, first.budget
         self._parts = {layer.id: [(layer, [*range(layer.inputs.keys)])] for layer in trace}
         self._missing = [*trace.missing]
         self.evicted: dict[str, int] = {}
@@ -74,23 +74,23 @@ class JoinedLayers:
     @contextmanager
     def next_pass(self) -> Iterator[None]:
         """Records a forward pass within the context."""
-        read = max((_queries(parts) for id, parts in self._parts.items() if self._grows(id)), default=0)
-        names = replace(self._names, past=read, cached={}, unnamed={})
-        recording = Recording(names, (1,), 0, self._budget, observes=True)
-        with (
-            tracked_modules(self._model),
-            zeros_for_padding(self._model),
-            recorded(recording, head_counts(self._model)),
-        ):
+        growing = {id: parts for id, parts in self._parts.items() if self._grows(id)}
+        if not growing:
             yield
-        layers = {layer.id: layer for layer in recording.trace()}
-        new = recording.missing.sentences(recording.layers)
-        self._missing += [sentence for sentence in new if sentence not in self._missing]
-        for id in [id for id in self._parts if self._grows(id)]:
-            if id in layers:
-                self._add(id, layers[id], read + 1)
-            else:
+            return
+        read = max(map(_queries, growing.values()))
+        names = replace(self._names, past=read, cached={}, unnamed={})
+        recording = Recording(names, (1,), 0, MemoryBudget(), observes=True)
+        with tracked_modules(self._model), zeros_for_padding(self._model), recorded(recording, self._heads):
+            yield
+        layers, sentences = {layer.id: layer for layer in recording.trace()}, recording.missing.sentences([])
+        for id in growing:
+            try:
+                self._add(id, layers.get(id), read + 1)
+            except NotCaptured as reason:
                 del self._parts[id]
+                own = (sentence for sentence in sentences if sentence.startswith(f"{id} is "))
+                self._missing.append(next(own, f"{id} is not shown: {reason}."))
 
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
         """Returns the layers up to a number of queries, with the tokens of these, and of the encoder's text."""
@@ -103,8 +103,10 @@ class JoinedLayers:
     def _grows(self, id: LayerId) -> bool:
         return self._names.is_of_decoder(id.stack)
 
-    def _add(self, id: LayerId, layer: Layer, read: int) -> None:
-        """Adds the layer of a pass; without a cache it reads all tokens again."""
+    def _add(self, id: LayerId, layer: Layer | None, read: int) -> None:
+        """Adds the layer of a pass; without a cache it reads all tokens again. Raises NotCaptured if there is none."""
+        if layer is None:
+            raise NotCaptured("it was not captured for every token")
         inputs = layer.inputs
         if inputs.queries == read:
             self._parts[id] = [(layer, [*range(inputs.keys)])]

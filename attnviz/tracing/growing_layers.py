@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attnviz.biases import SoftCap
+from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.formatting import significant
 from attnviz.inputs import Inputs, is_bounded
 from attnviz.layer import Fidelity, Kind, Layer
@@ -98,9 +98,9 @@ class LayerStack:
         rows = [self.members.index(member) for member in members]
         return replace(self, members=[*members], vectors={name: one[rows] for name, one in self.vectors.items()})
 
-    def append(self, calls: Sequence[tuple[Call, Tensor]], allowed: Tensor, budget: MemoryBudget) -> list[int]:
-        """Adds the row of one token, which may attend to the `allowed` keys. Returns the layers whose output is not
-        what the mechanism gives."""
+    def append(self, calls: Sequence[tuple[Call, Tensor]], row: "AddedRow", budget: MemoryBudget) -> list[int]:
+        """Adds the row of one token. Returns the layers whose output is not what the mechanism gives. Raises
+        NotCaptured if no mechanism is known for it."""
         rows = {name: _stacked([getattr(call, name)[0, :, -1] for call, _ in calls]) for name in VECTORS}
         sides = {"query": self.queries} if self.is_cross else dict.fromkeys(VECTORS, self.queries)
         if not all(is_bounded(rows[name]) for name in sides):
@@ -108,12 +108,13 @@ class LayerStack:
         for name, count in sides.items():
             self.vectors[name] = _with_room(self.vectors[name], count + 1)
             self.vectors[name][:, :, count] = rows[name]
-        self._fit_mask(allowed, budget)
+        self._fit_biases(row.bias)
+        self._fit_mask(row.allowed, budget)
         self.queries += 1
         self.keys = self.keys if self.is_cross else self.keys + 1
         self.evicted = self.evicted if self.is_cross else self.keys - calls[0][0].lengths[1]
         outputs = _stacked([output[0, -1] for _, output in calls])[:, :, None]
-        attention = self._last_row(allowed)
+        attention = self._last_row(row.allowed)
         value = self.vectors["value"][:, :, : self.keys]
         same, tolerance = output_agreement(attention, value, outputs, self.number_type)
         self.tolerance = max(self.tolerance, float(tolerance.max()))
@@ -147,6 +148,20 @@ class LayerStack:
             mask = known or ModelMask(CellTable(cells[None, None], *cells.shape))
         self.mechanism = replace(self.mechanism, mask=mask)
 
+    def _fit_biases(self, bias: Tensor | None) -> None:
+        """Makes a bias of distances one that also has the numbers (heads, keys) of the next query."""
+        tables = [one for one in self.mechanism.biases if isinstance(one, Distances)]
+        new = [] if bias is None else [bias]
+        if len(tables) != len(new) or not all(map(_continues, tables, new)):
+            raise NotCaptured("what it adds to its scores depends on more than distances")
+        if bias is not None:
+            [old] = tables
+            # A query that comes before a key does not attend to it: the number for that distance is never used.
+            table = torch.cat([bias[:, :1], old.table, old.table[:, -1:]], 1)
+            longer = Distances(table, old.queries + 1)
+            biases = tuple(longer if one is old else one for one in self.mechanism.biases)
+            self.mechanism = replace(self.mechanism, biases=biases)
+
     def layer(self, first: Layer, row: int, queries: int, axes: tuple[AxisTokens, AxisTokens]) -> Layer:
         """Returns a layer up to a number of queries, by what it was in the first pass."""
         keys = self.keys if self.is_cross else self.keys - self.queries + queries
@@ -155,7 +170,8 @@ class LayerStack:
         side, other = (axis.with_length(count) for axis, count in zip(axes, (queries, keys), strict=True))
         tokens, special, ids = ((getattr(side, part), getattr(other, part)) for part in ("tokens", "special", "ids"))
         inputs = GrownInputs(query, key, value, *tokens, *special, *ids)
-        mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys))
+        biases = tuple(shortened(bias, queries) for bias in self.mechanism.biases)
+        mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys), biases=biases)
         comparison, new = first.comparison, queries - self.first_queries
         if new > 0:
             comparison += (
@@ -164,6 +180,13 @@ class LayerStack:
             )
         kind = Kind.CROSS if self.is_cross else Kind.CAUSAL
         return Layer(first.id, kind, inputs, mechanism, Fidelity.VERIFIED, "", comparison)
+
+
+class AddedRow(NamedTuple):
+    """What the scores of a new query are combined with."""
+
+    allowed: Tensor  # which of all keys so far (keys,) it may attend to
+    bias: Tensor | None  # (heads, keys), or None if nothing is added
 
 
 class GrowingLayers:
@@ -245,7 +268,7 @@ class GrowingLayers:
         masks: dict[tuple[int, int, int], Tensor | None] = {}  # which layers share, by their tensors
         stacks = []
         for stack in self._stacks:
-            rows: dict[bytes, tuple[Tensor, list[int]]] = {}
+            rows: dict[tuple[bytes, int], tuple[AddedRow, list[int]]] = {}
             for index in stack.members:
                 if index not in by_layer:
                     self._drop(index, "it did not run for every token")
@@ -258,11 +281,12 @@ class GrowingLayers:
                 shared = id(call.mask), call.lengths[1], keys
                 if shared not in masks:
                     masks[shared] = _allowed(call, keys)
-                row = masks[shared]
-                if row is None:
+                allowed, bias = masks[shared], call.options.get("position_bias")
+                if allowed is None:
                     self._drop(index, "its mask adds numbers to its scores, or is that of other keys")
                     continue
-                rows.setdefault(row.numpy().tobytes(), (row, []))[1].append(index)
+                row = AddedRow(allowed, None if bias is None or not bool(bias.any()) else bias[0, :, -1].float().cpu())
+                rows.setdefault((allowed.numpy().tobytes(), id(bias)), (row, []))[1].append(index)
             for row, members in rows.values():
                 part = stack if members == stack.members else stack.split(members)
                 try:
@@ -290,15 +314,28 @@ def resized(mask: Mask, keys: int) -> Mask:
     return mask
 
 
+def shortened(bias: Bias, queries: int) -> Bias:
+    """Returns a bias for the first of equally many queries and keys."""
+    if not isinstance(bias, Distances) or bias.queries == queries:
+        return bias
+    cut = bias.queries - queries
+    return Distances(bias.table[:, cut : bias.table.shape[1] - cut], queries)
+
+
+def _continues(table: Distances, bias: Tensor) -> bool:
+    """Returns whether the numbers (heads, keys) of the next query are those of the same distances in a table."""
+    return torch.equal(table.table[:, : table.queries], bias[:, 1:])
+
+
 def _is_simple(layer: Layer) -> bool:
-    """Returns whether a mechanism holds for further tokens as it is: nothing in it is a table of this example."""
+    """Returns whether it is known how a mechanism goes on for further tokens."""
     mechanism = layer.mechanism
     return (
         layer.fidelity is Fidelity.VERIFIED
         and not layer.leak
         and isinstance(mechanism, Mechanism)
         and isinstance(mechanism.score, ScaledDot)
-        and all(isinstance(bias, SoftCap) for bias in mechanism.biases)
+        and all(isinstance(bias, SoftCap | Distances) for bias in mechanism.biases)
         and isinstance(mechanism.normalizer, Softmax | Sink)
     )
 

@@ -1,0 +1,73 @@
+"""The choice of a token by its score: the likeliest one, or one that is drawn."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.formatting import grouped
+from attnviz.language import value_error
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How a token is chosen: the likeliest at temperature 0, else by transformers' warpers and a random number that
+    the seed and the position give."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 100:
+            raise value_error("temperature must be from 0 to 100; it is {value}.", value=self.temperature)
+        if not 0 < self.top_p <= 1:
+            raise value_error("top_p must be above 0 and at most 1; it is {value}.", value=self.top_p)
+        check_count("top_k", self.top_k, 0, 1 << 31)
+        check_count("seed", self.seed, 0, (1 << 63) - 1)
+
+    def choose(self, ids: Any, scores: Any, position: int) -> int:
+        """Returns the token at a position for scores (1, tokens), after the `ids`."""
+        if self.temperature == 0:
+            return int(scores.argmax())
+        from transformers import LogitsProcessorList
+        from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+        warpers = LogitsProcessorList([TemperatureLogitsWarper(float(self.temperature))])
+        if self.top_k:
+            warpers.append(TopKLogitsWarper(self.top_k))
+        if self.top_p < 1:
+            warpers.append(TopPLogitsWarper(float(self.top_p)))
+        seed = (self.seed * 0x9E3779B1 + position) % (1 << 63)  # not that of the next position with the next seed
+        return drawn_index(warpers(ids, scores)[0].softmax(-1), random_number(seed))
+
+
+def random_number(seed: int) -> float:
+    """Returns the random number of a seed, from 0 to below 1."""
+    return float(torch.rand((), generator=torch.Generator().manual_seed(seed)))
+
+
+def drawn_index(probabilities: Float[Tensor, " choices"], number: float) -> int:
+    """Returns the index into whose part of the line from 0 to 1 a number falls; likelier ones come first.
+
+    Example:
+        >>> probabilities = torch.tensor([0.25, 0.75])
+        >>> drawn_index(probabilities, 0.7), drawn_index(probabilities, 0.8)
+        (1, 0)
+    """
+    order = probabilities.argsort(descending=True, stable=True)
+    ends = probabilities[order].double().cumsum(-1)
+    place = int(torch.searchsorted(ends, number * float(ends[-1]), right=True))
+    return int(order[min(place, len(order) - 1)])
+
+
+def check_count(name: str, value: int, least: int, most: int) -> None:
+    """Raises ValueError if a value is not a whole number in this range."""
+    if not isinstance(value, int) or not least <= value <= most:
+        raise value_error(
+            "{name} must be a whole number from {least} to {most}; it is {value}.",
+            name=name, least=least, most=grouped(most), value=value,
+        )  # fmt: skip
