@@ -10,10 +10,10 @@ from attnviz.state.explore import ExploreState
 from attnviz.ui import cache, head_charts, mechanism_controls, presentation, source_picker, viewport_sliders
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.views.head_view import head_view
 
-heading(_("Explore"), _("What does each token look at, in every head? Type a sentence, or upload vectors of your own."))
+page_heading("explore")
 
 opened, places = source_picker.choose_selection(presented=True, long=True)
 with st.sidebar:

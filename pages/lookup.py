@@ -6,17 +6,11 @@ from attnviz.language import _
 from attnviz.state.lookup import LookupState
 from attnviz.ui import quantities
 from attnviz.ui.field_widgets import draw_text
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.lookup import controls, gradient_table, network, plane, result, softness_table
 from attnviz.views.lookup import lookup
 
-heading(
-    _("Lookup"),
-    _(
-        "How is attention a soft dictionary? Ask for a key that is there, then for one in between. "
-        "Then make the match softer."
-    ),
-)
+page_heading("lookup")
 
 left, right = st.columns([0.54, 0.46], gap="medium")
 numbers, table = st.columns([0.54, 0.46], gap="large")

@@ -11,7 +11,7 @@ from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui import cache, mechanism_controls, pinned_query, quantities, source_picker, viewport_sliders
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.field_widgets import draw, draw_tabs
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.masks import (
     comparison_maps,
     conventions,
@@ -26,7 +26,7 @@ from attnviz.ui.masks import (
 )
 from attnviz.views.mask_pair import MaskPair
 
-heading(_("Masks"), _("What do two masks do to the same scores, and where do they disagree?"))
+page_heading("masks")
 
 selection, places = source_picker.choose_selection(long=True)
 if places.show_locked(

@@ -4,17 +4,13 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.language import _
 from attnviz.state.models import AGGREGATION, HEADS, NEEDLE, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
 from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw_tabs
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.models import aggregation, controls, head_metrics, needle, overview, side_by_side, what_if
 
-heading(
-    _("Models"),
-    _("What do the heads of any Hugging Face model do? Choose one that is here, or name another, and type a text."),
-)
+page_heading("models")
 
 choices = st.container(key="choices")
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are

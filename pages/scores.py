@@ -8,13 +8,10 @@ from attnviz.language import _
 from attnviz.state.scores import NORMALIZERS_TAB, SIMILARITIES, ScoresState
 from attnviz.ui import mechanism_controls, pinned_query, presentation, source_picker
 from attnviz.ui.field_widgets import draw_tabs
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.scores import normalizers, similarities
 
-heading(
-    _("Scores"),
-    _("What changes with another similarity of queries and keys, or with another way from scores to weights?"),
-)
+page_heading("scores")
 
 selection, places = source_picker.choose_selection()
 with st.sidebar:

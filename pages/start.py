@@ -1,4 +1,4 @@
-"""Start: what attention is, in one picture, and the ways into the app."""
+"""Start: what attention is, in one picture, and the groups of pages."""
 
 import streamlit as st
 
@@ -7,8 +7,8 @@ from attnviz.ui import start
 
 st.title(_("Which words does each word look at?"), anchor=False)
 with st.container(key="start"):
-    ways, picture = st.columns([0.5, 0.5], gap="large", vertical_alignment="center")
+    groups, picture = st.columns([0.5, 0.5], gap="large")
     with picture:
         start.show_picture()
-    with ways:
-        start.show_ways()
+    with groups:
+        start.show_groups()

@@ -5,13 +5,12 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.language import _
 from attnviz.state.steps import PREDICT, STEP_BY_STEP, WHY_SCALE, StepsState
 from attnviz.ui.field_widgets import draw_tabs
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.steps import controls, predict_weights, walkthrough, why_scale
 
-heading(_("Steps"), _("Where does each number come from? All of attention in matrices small enough to be read."))
+page_heading("steps")
 
 notes = st.container()  # one place for what comes and goes, so that what is below stays what it is
 state = controls.choose_steps(notes)

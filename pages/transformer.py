@@ -1,9 +1,8 @@
 """Transformer: how does a small, trained translator use attention three ways?"""
 
-from attnviz.language import _
 from attnviz.state.transformer import TransformerState
 from attnviz.ui.field_widgets import choice_tabs
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.transformer import (
     before_attention,
     controls,
@@ -16,10 +15,7 @@ from attnviz.ui.transformer import (
     word_by_word,
 )
 
-heading(
-    _("Transformer"),
-    _("How does a transformer use attention three ways? A small one translates English into French, word by word."),
-)
+page_heading("transformer")
 
 state = word_by_word.show(*controls.choose_sentence())
 modules = three_uses, what_if, training_dynamics, notation, before_attention, several_heads

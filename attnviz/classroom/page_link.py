@@ -3,7 +3,7 @@
 import re
 from urllib.parse import parse_qsl
 
-from attnviz.app_files import PAGES
+from attnviz.app_pages import PAGES
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.link import page_address
@@ -16,7 +16,7 @@ LINK = re.compile(r"([a-z][a-z0-9_-]{0,40})(\?[!-~]*)?")  # a page and a query, 
 def check_link(link: str) -> None:
     """Raises ValueError if this is not the name of a page of the app, with or without a query."""
     match = LINK.fullmatch(link) if isinstance(link, str) and len(link) <= LONGEST_LINK else None
-    if not match or not (PAGES / f"{match[1]}.py").is_file():
+    if not match or match[1] not in PAGES:
         raise value_error(
             "A link is the name of a page and its state, such as explore?head=Head+1, of at most {most} characters.",
             most=grouped(LONGEST_LINK),

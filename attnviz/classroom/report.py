@@ -4,6 +4,7 @@ import csv
 import io
 from urllib.parse import parse_qsl
 
+from attnviz.app_pages import STATE_PAGES
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.polls import PollRecord
 from attnviz.classroom.question import Answer, Question
@@ -12,7 +13,7 @@ from attnviz.formatting import enumeration, percent, significant, spreadsheet_ce
 from attnviz.formatting import number as format_number
 from attnviz.language import value_error
 from attnviz.lessons.checks import Choice
-from attnviz.lessons.lesson_files import MOST_STEPS, PAGES, Lesson, LessonStep
+from attnviz.lessons.lesson_files import MOST_STEPS, Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text
 
 COLUMNS = ("question", "round", "participant", "nickname", "answer", "right", "distance")
@@ -39,7 +40,7 @@ def answers_csv(live: LiveClass) -> str:
 def class_lesson(live: LiveClass) -> str:
     """Returns the last twelve questions of a class as the text of a lesson file, each with the page and the state that
     the teacher showed. Raises ValueError if there is none on a page that lessons have."""
-    records = [record for record in live.polls() if record.link.partition("?")[0] in PAGES]
+    records = [record for record in live.polls() if record.link.partition("?")[0] in STATE_PAGES]
     if not records:
         raise value_error("No question of this class was about a page that lessons have. Ask one, and save it then.")
     steps = tuple(map(_lesson_step, records[-MOST_STEPS:]))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnviz.app_files import ASSETS
+from attnviz.app_pages import STATE_PAGES
 from attnviz.bounded_toml import parse_toml
 from attnviz.formatting import enumeration, quoted, short_repr
 from attnviz.language import N_, _, value_error
@@ -13,7 +14,6 @@ from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.link import Link, page_address
 
 FOLDER = ASSETS / "lessons"
-PAGES = ("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models")
 LESSON, STEP = "lesson", "lesson-step"  # link parameters
 MOST_FILE_BYTES = 64 * 1024  # bytes of a file
 TOO_LARGE = N_("A lesson has at most {size} KB.")
@@ -41,7 +41,7 @@ class LessonStep:
 
     ask: str
     answer: str
-    page: str  # one of PAGES
+    page: str  # one of STATE_PAGES
     state: Link | None  # None: the page stays as the reader has left it
     check: Check | None = None  # of the reader's answer
     holds: tuple[Condition, ...] = ()  # what the answer says of the state, for a test
@@ -164,9 +164,9 @@ class _Parser:
         )
 
     def page(self, page: str, step: int) -> str:
-        if page not in PAGES:
+        if page not in STATE_PAGES:
             raise self.error(
-                _("page is {page}; expected one of {pages}.", page=quoted(page), pages=", ".join(PAGES)),
+                _("page is {page}; expected one of {pages}.", page=quoted(page), pages=", ".join(STATE_PAGES)),
                 step,
                 "page",
             )

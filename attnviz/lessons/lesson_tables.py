@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from urllib.parse import parse_qsl, urlsplit
 
+from attnviz.app_pages import STATE_PAGES
 from attnviz.formatting import enumeration, grouped
 from attnviz.language import value_error
 from attnviz.lessons.lesson_files import (
     LESSON,
     MOST_STEPS,
     OPTIONAL,
-    PAGES,
     REQUIRED,
     STEP,
     STEP_OPTIONAL,
@@ -25,9 +25,10 @@ Table = dict[str, object]
 Place = tuple[str, Link]  # a page and its state
 LONGEST_ADDRESS = 6000  # characters
 OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # parameters that no state has
+PAGE = "explore"  # of a lesson that names none
 NEW_STEP: Table = {"ask": "", "answer": ""}
 NEW_LESSON: Table = {
-    "title": "", "about": "", "page": "explore",
+    "title": "", "about": "", "page": PAGE,
     "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"}, "steps": [NEW_STEP],
 }  # fmt: skip
 
@@ -68,7 +69,7 @@ def lesson_steps(table: Table) -> list[Table]:
 
 def step_places(table: Table) -> list[Place | None]:
     """Returns the page and the state that each step opens; None where the page stays as the step before leaves it."""
-    page = str(table.get("page", PAGES[0]))
+    page = str(table.get("page", PAGE))
     places: list[Place | None] = []
     for step in lesson_steps(table):
         is_new = "page" in step or "state" in step
@@ -90,7 +91,7 @@ def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | No
     kept = {name: value for name, value in table.items() if name not in STEPS}
     if places and (first := places[0]):
         kept = placed(kept, first)
-    page, written = str(kept.get("page", PAGES[0])), []
+    page, written = str(kept.get("page", PAGE)), []
     for number, (step, place) in enumerate(zip(steps, places, strict=True)):
         fields = {name: value for name, value in step.items() if name not in ("page", "state")}
         if place and number:
@@ -126,8 +127,8 @@ def parse_address(text: str) -> Place:
             "This is not an address. Copy it from the browser, where the page is as you want it."
         ) from problem
     page = parts.path.rstrip("/").rpartition("/")[2]
-    if page not in PAGES:
+    if page not in STATE_PAGES:
         raise value_error(
-            "This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(PAGES)
+            "This is not the address of a page with lessons, which are {PAGES}.", PAGES=enumeration(STATE_PAGES)
         )
     return page, tuple((name, value) for name, value in state if name not in OF_THE_READER)

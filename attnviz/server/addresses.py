@@ -6,10 +6,10 @@ import streamlit as st
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnviz.app_files import PAGES
+from attnviz.app_pages import PAGES, START
 from attnviz.server.static_files import is_html
 
-FIRST_PAGE = "start"  # whose address has no name
+FIRST_PAGE = START.name  # whose address has no name
 NOTHING_HERE = "There is no page and no file at this address. Check it for a typing error, or open the first page."
 
 
@@ -21,8 +21,7 @@ def address(path: str) -> str:
 
 def page_addresses() -> set[str]:
     """Returns the addresses of all pages, without a slash at the end."""
-    names = (page.stem for page in PAGES.glob("*.py"))
-    return {address("" if name == FIRST_PAGE else f"/{name}") for name in names}
+    return {address("" if name == FIRST_PAGE else f"/{name}") for name in PAGES}
 
 
 class UnknownAddresses:

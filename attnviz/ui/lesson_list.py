@@ -10,7 +10,7 @@ from attnviz.server.addresses import address
 from attnviz.ui import lesson_draft, presentation
 from attnviz.ui.classroom.teacher import start_button
 from attnviz.ui.handout import handout_address
-from attnviz.ui.heading import heading
+from attnviz.ui.heading import page_heading
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
@@ -26,13 +26,7 @@ LANGUAGES = {
 def show() -> None:
     """Draws the lessons."""
     good, broken = shipped_lessons()
-    heading(
-        _("Lessons"),
-        _(
-            "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the right "
-            "state and asks questions; answers are checked against what the page computes."
-        ),
-    )
+    page_heading("lessons")
     st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-row attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")

@@ -1,7 +1,6 @@
 """Presentation mode for projectors: larger letters, and of the controls those that a lesson needs. `present=1` in the
 link; its style is in present.css, and its keys are in navigation/presentation_keys.js."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
@@ -12,12 +11,13 @@ from attnviz.state.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
+from attnviz.ui.page_menu import Menu
 
 PRESENTED = EveryPageState.presented
 PRESENTING = (PRESENTED.parameter, "1")  # in a link
 
 
-def switch(pages: Sequence[st.Page], current: st.Page, class_button: Markup) -> None:
+def switch(menu: Menu, current: st.Page, class_button: Markup) -> None:
     """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
     beside a button that starts a class.
 
@@ -29,7 +29,7 @@ def switch(pages: Sequence[st.Page], current: st.Page, class_button: Markup) -> 
     off = "embedded" if st.context.is_embedded else "not-presenting"
     with st.container(key="presenting" if on else off, width="content", horizontal=True, vertical_alignment="center"):
         if on:
-            _show_pages(pages, pages.index(current))
+            _show_pages(menu, current)
         st.button(
             _("Leave") if on else _("Present"),
             icon=":material/close:" if on else ":material/slideshow:",
@@ -59,14 +59,21 @@ def show_title(title: str) -> None:
         st.caption(plain(title))
 
 
-def _show_pages(pages: Sequence[st.Page], index: int) -> None:
+def _show_pages(menu: Menu, current: st.Page) -> None:
     """Draws links to the pages before and after the current one, and between them a menu of all pages."""
+    pages = [page for group in menu.values() for page in group]
+    index = pages.index(current)
     if index > 0:
         with st.container(key="present-previous", width="content"):
             st.page_link(pages[index - 1], icon=":material/chevron_left:")
-    with st.popover(pages[index].title, type="tertiary", help=_("All pages"), key=f"present-menu-{index}"):
-        for page in pages:
-            st.page_link(page)
+    with st.popover(current.title, type="tertiary", help=_("All pages"), key=f"present-menu-{index}"):
+        columns = st.columns(2)
+        for number, (title, group) in enumerate(menu.items()):
+            with columns[2 * number // len(menu)]:
+                if title:
+                    st.caption(plain(title))
+                for page in group:
+                    st.page_link(page)
     if index + 1 < len(pages):
         with st.container(key="present-next", width="content"):
             st.page_link(pages[index + 1], icon=":material/chevron_right:", icon_position="right")

@@ -6,9 +6,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs.tools.cluster_plan import cluster_plan
-from docs.tools.tables import masks
+from docs.tools.tables import masks, pages
 
 CATALOGUE = "<!-- the catalogue of masks -->"
+PAGES = "<!-- the pages of the app -->"
 PLAN = "<!-- the plan for clusters -->"
 
 
@@ -18,7 +19,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    for comment, table in {CATALOGUE: masks, PLAN: cluster_plan}.items():
+    for comment, table in {CATALOGUE: masks, PAGES: pages, PLAN: cluster_plan}.items():
         if comment in markdown:
             markdown = markdown.replace(comment, table())
     return markdown

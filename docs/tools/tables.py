@@ -6,6 +6,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from attnviz.app_pages import GROUPS as PAGE_GROUPS
+from attnviz.app_pages import START
 from attnviz.layer import Fidelity
 from attnviz.masks import GROUPS
 
@@ -27,6 +29,13 @@ def masks() -> str:
         for group, kinds in GROUPS.items()
     )
     return "\n".join(parts)
+
+
+def pages() -> str:
+    """Returns the pages of the app, in the groups of its menu, and the question that each answers."""
+    entries = [("", START), *((group.title, page) for group in PAGE_GROUPS for page in group.pages)]
+    rows = ((group, f"[{page.title}]({page.name}.md)", page.question) for group, page in entries)
+    return table(("group", "page", "it answers"), rows)
 
 
 def architectures() -> str:

@@ -15,12 +15,13 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnviz.app_pages import STATE_PAGES
 from tests.bench.load import LEFT_ALONE
 from tests.bench.measures import WORDS, is_short, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-PAGES = sizes(("explore", "lookup", "steps", "path", "scores", "masks", "transformer", "models"))
+PAGES = sizes(STATE_PAGES, ("explore",))
 SECONDS = 2.0 if is_short() else 20.0  # for each page
 THINKING = 0.2  # seconds between two light clicks
 LONG = " ".join(random.Random(0).choices(WORDS, k=400))

@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
 from attnviz.app_files import PAGES as PAGE_FILES
+from attnviz.app_pages import GROUPS, PAGES, START
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
@@ -19,7 +20,6 @@ from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8
 FONT_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
-PAGES = ["Start", "Explore", "Lessons", "Lookup", "Steps", "Path", "Scores", "Masks", "Transformer", "Models"]
 
 
 class Lessons(AppPage):
@@ -48,7 +48,7 @@ def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
         expect(masks.words("B")).to_have_value("sliding_window(4) | sinks(1)")
         # What was done before on the page does not come back with a lesson.
         masks.open("?mask-a=band(2)&look=Cost")
-        lessons.page.get_by_role("link", name="Lessons").click()
+        masks.choose_page("Lessons")
         expect(lessons.lessons.first).to_be_visible()
         lessons.lessons.nth(8).get_by_role("link").first.click()
         masks.painted(rows=16)
@@ -56,12 +56,13 @@ def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
         masks.expect_in_link("look", None)
 
 
-def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks) -> None:
+def test_the_groups_of_pages_and_present_are_in_the_menu(masks: Masks) -> None:
     masks.open()  # a page with a sidebar, which leaves less of the window to the menu
+    page = masks.page
     for width in (1280, 1024, 900):
-        masks.page.set_viewport_size({"width": width, "height": 800})
+        page.set_viewport_size({"width": width, "height": 800})
         masks.painted()
-        bar, present = masks.page.get_by_test_id("stTopNav"), masks.page.get_by_role("button", name="Present")
+        bar, present = page.get_by_test_id("stTopNav"), page.get_by_role("button", name="Present")
         entries = bar.locator(":is(a, button):not([aria-hidden=true] *)")
         present.click(trial=True)  # nothing lies over it
         edges = entries.evaluate_all(
@@ -69,17 +70,39 @@ def test_every_page_and_the_way_into_a_presentation_are_in_the_menu(masks: Masks
         )
         assert edges == sorted(edges)
         assert edges[-1] <= present.evaluate("e => e.getBoundingClientRect().x")
-        names = [name.split("\n")[-1] for name in entries.locator("p").all_inner_texts()]
-        folded = entries.filter(has_text=re.compile("more"))
-        if folded.count():
-            names.pop()
-            folded.click()
-            names += masks.page.get_by_role("menuitem").locator("p").all_inner_texts()
-            masks.page.get_by_role("menuitem", name="Models").click(trial=True)
-            masks.page.keyboard.press("Escape")
-        else:
-            entries.last.click(trial=True)
-        assert names == PAGES
+        assert [name.split("\n")[-1] for name in entries.locator("p").all_inner_texts()] == [
+            START.title,
+            *(group.title for group in GROUPS),
+        ]
+    for group in GROUPS:
+        bar.get_by_role("button", name=group.title).click()
+        expect(page.get_by_role("menuitem")).to_have_text([re.compile(f"{page.title}$") for page in group.pages])
+        page.get_by_role("menuitem").last.click(trial=True)
+        page.keyboard.press("Escape")
+    expect(bar.locator("button[aria-current]")).to_have_text(re.compile("Compare"))
+
+
+def test_the_menu_works_with_the_keyboard_and_says_where_one_is(masks: Masks) -> None:
+    page = masks.open().page
+    current = page.locator("[data-testid=stTopNav] [aria-current]")
+    expect(current).to_have_text(re.compile("Compare"))
+    learn = page.get_by_role("button", name="Learn")
+    learn.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("menuitem", name="Lessons")).to_be_focused()
+    lookup = page.get_by_role("menuitem", name="Lookup")
+    page.keyboard.press("ArrowDown")
+    expect(lookup).to_be_focused()
+    expect(lookup).to_have_accessible_description(PAGES["lookup"].question)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Lookup")).to_be_visible()
+    expect(current).to_have_text(re.compile("Learn"))
+    expect(learn).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(lookup).to_have_attribute("aria-current", "page")
+    page.keyboard.press("Escape")
+    masks.choose_page("Start")
+    expect(current).to_have_text(re.compile("Start"))
 
 
 def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str) -> None:
@@ -87,8 +110,10 @@ def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str)
         masks.open()
         masks.page.get_by_role("button", name="Present").click(trial=True)
         masks.page.get_by_test_id("stExpandSidebarButton").click()
+        groups = masks.page.get_by_test_id("stNavSectionHeader")
+        expect(groups).to_have_text([re.compile(f"^{group.title}") for group in GROUPS])
         links = masks.page.get_by_test_id("stSidebarNavLink")
-        expect(links).to_have_text([re.compile(f"{name}$") for name in PAGES])
+        expect(links).to_have_text([re.compile(f"{page.title}$") for page in PAGES.values()])
         for link in links.all():
             link.click(trial=True)
 
@@ -116,8 +141,9 @@ def test_a_presentation_has_no_controls_and_the_same_state(
         letters = page.page.evaluate(FONT_SIZE)
         page.page.get_by_role("button", name="Present").click()
         page.expect_in_link("present", "1")
-        i = PAGES.index(kind.__name__)
-        expected = [*PAGES[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
+        titles = [each.title for each in PAGES.values()]
+        i = titles.index(kind.__name__)
+        expected = [*titles[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
         page.until(IN_BAR, expected[:-1])
         page.painted()
         expect(page.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
@@ -153,7 +179,7 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
 def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explore: Explore) -> None:
     page = explore.open("?present=1").page
     page.keyboard.press("PageDown")  # a presenter's remote control
-    expect(page.get_by_role("heading", name="Lessons")).to_be_visible()
+    expect(page.get_by_role("heading", name="Models")).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("heading", name="Explore")).to_be_visible()
     explore.painted().stage.focus()
@@ -161,7 +187,7 @@ def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explor
     expect(explore.sentence).not_to_have_class(re.compile("hint"))
     bar = page.locator(".st-key-presenting")
     bar.get_by_role("button", name="Explore").click()
-    page.get_by_role("link", name="Masks").click()
+    page.get_by_role("link", name="Masks").click()  # of all pages
     Masks(page, explore.address).painted()
     explore.expect_in_link("present", "1")
     bar.get_by_role("button", name="Masks").click()
@@ -232,8 +258,8 @@ def presented(browser: Browser, address: str) -> Iterator[AppPage]:
 @pytest.mark.parametrize("name", dict.fromkeys((*PRESENTED, *FIRST_SCREEN)))
 def test_a_presentation_has_large_letters_and_fits_one_screen(presented: AppPage, name: str) -> None:
     page, pictures = presented.page, FIRST_SCREEN.get(name, [])
-    # Start is entered from another page: its address with parameters is that of Explore
-    link = PRESENTED["explore" if name == FIRST_PAGE else name]
+    # Start is entered from the page after it: its address with parameters is that of Explore
+    link = PRESENTED["lessons" if name == FIRST_PAGE else name]
     title = link.partition("?")[0].capitalize()
     presented.open_page(f"{link}{'&' if '?' in link else '?'}present=1", title)
     if name == FIRST_PAGE:

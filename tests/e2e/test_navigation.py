@@ -9,6 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
+GROUPS = ".attnviz-groups article"  # on the start page
+
 
 class Lookup(AppPage):
     """The Lookup page."""
@@ -41,17 +43,17 @@ def test_on_a_first_visit_each_word_has_its_turn_and_the_cards_lead_on(browser: 
         expect(caption).to_have_text(re.compile("^tired gives"))
         # To lessons and pages, without loading the app anew.
         explore.page.evaluate("window.same = true")
-        for link, name in (("All lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1: A dictionary", "Lookup")):
-            explore.page.locator(".attnviz-way").get_by_role("link", name=link, exact=True).click()
+        for link, name in (("Lessons", "Lessons"), ("Masks", "Masks"), ("Lesson 1: A dictionary", "Lookup")):
+            explore.page.locator(".st-key-start").get_by_role("link", name=link, exact=True).click()
             expect_page(explore.page, name)
             explore.page.go_back()
-            expect(explore.page.locator(".attnviz-way")).to_have_count(3)
+            expect(explore.page.locator(GROUPS)).to_have_count(4)
         assert explore.page.evaluate("window.same")
 
 
 def test_a_link_to_the_first_page_in_another_language_opens_that_page(lookup: Lookup) -> None:
     lookup.page.goto(f"{lookup.address}/?lang=de")
-    expect(lookup.page.get_by_role("link", name="Alle Lektionen", exact=True)).to_be_visible()
+    expect(lookup.page.get_by_role("link", name="Lektionen", exact=True)).to_be_visible()
     expect(lookup.page).to_have_url(f"{lookup.address}/?lang=de")
 
 
@@ -65,7 +67,7 @@ def test_a_returning_visitor_continues_where_they_were(lookup: Lookup) -> None:
     expect_page(again, "Lookup")
     expect(again).to_have_url(f"{lookup.address}/lookup?softness=hard")
     again.get_by_role("link", name="Start").first.click()
-    expect(again.locator(".attnviz-way")).to_have_count(3)
+    expect(again.locator(GROUPS)).to_have_count(4)
     again.close()
 
 
@@ -129,7 +131,7 @@ def test_a_link_in_place_changes_the_picture_of_the_same_page(masks: Masks) -> N
     # Nor is anything of it left where another page was open before.
     masks.settled()
     page.get_by_role("link", name="Start").first.click()
-    page.locator(".attnviz-way").get_by_role("link", name="Masks", exact=True).click()
+    page.locator(GROUPS).get_by_role("link", name="Masks", exact=True).click()
     masks.painted()
     expect(masks.words("B")).to_have_value("causal")
     np.testing.assert_array_equal(np.isnan(np.array(masks.weights(masks.b), dtype=float)), ~np.tri(16, dtype=bool))

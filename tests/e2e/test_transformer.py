@@ -68,9 +68,9 @@ def test_a_sentence_is_translated_and_an_unknown_word_is_named(transformer: Tran
     expect(transformer.french).not_to_contain_text("pommes sont toujours")
     # The way back from a page with a similarity of its own.
     text = transformer.french.inner_text()
-    transformer.page.get_by_role("link", name="Lookup").click()
+    transformer.choose_page("Lookup")
     expect(transformer.page.locator(".attnviz-result")).to_be_visible()
-    transformer.page.get_by_role("link", name="Transformer").click()
+    transformer.choose_page("Transformer")
     transformer.painted()
     expect(transformer.french).to_have_text(text)
 

@@ -155,7 +155,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
         (GOOD.replace("A title", "  "), "The lesson has an empty title."),
         (
             GOOD.replace('"masks"', '"mask"'),
-            "page is “mask”; expected one of explore, lookup, steps,",
+            "page is “mask”; expected one of lookup, steps, explore,",
         ),
         (
             GOOD.replace("title", "titel").replace("about", 'title = "x"\nabout'),
@@ -176,7 +176,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
             "".join(f"a{i} = 1\n" for i in range(900)) + GOOD,
             "The lesson has “a0”, “a1”, “a2”, “a3” and “a4”; the known",
         ),
-        (GOOD.replace('"masks"', f"'{'a' * 5_000}'"), "a…”; expected one of explore,"),
+        (GOOD.replace('"masks"', f"'{'a' * 5_000}'"), "a…”; expected one of lookup,"),
         (GOOD + '[[questions]]\nask = "a"\nanswer = "b"\n', "It is not TOML:"),
         (GOOD.split("questions")[0] + '[[questions]]\nask="a"\nanswer="b"\n' * 13, "at most 12 steps; it has 13."),
     ],

@@ -83,7 +83,7 @@ def test_an_address_is_a_page_in_a_state(text: str, place) -> None:
     [
         ("", "not the address of a page"),
         ("https://example.org/", "not the address of a page"),
-        ("https://example.org/lessons", "which are explore, lookup"),
+        ("https://example.org/lessons", "which are lookup, steps"),
         ("javascript:alert(1)", "not the address of a page"),
         ("http://[", "not an address"),
         ("explore?a=1&" * 101, "not an address"),

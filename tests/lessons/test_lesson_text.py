@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnviz.app_pages import STATE_PAGES
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
-from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, PAGES, Lesson, LessonStep, parse_lesson, read_lessons
+from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_tables import state_table
 from attnviz.lessons.lesson_text import IN_LINK, LONGEST_NAME, lesson_text, name_in_link, text_in_link
 
@@ -39,7 +40,7 @@ def lessons(draw: st.DrawFn) -> Lesson:
     steps: list[LessonStep] = []
     for _ in range(draw(st.integers(1, 5))):
         state = draw(st.none() | states) if steps else draw(states)
-        page = draw(st.sampled_from(PAGES)) if state is not None else steps[-1].page
+        page = draw(st.sampled_from(STATE_PAGES)) if state is not None else steps[-1].page
         holds = tuple(draw(st.lists(conditions, max_size=2)))
         steps.append(LessonStep(draw(words), draw(words), page, state, draw(checks), holds))
     language = draw(st.sampled_from(["en", "de", "pt-BR"]))

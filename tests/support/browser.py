@@ -25,6 +25,7 @@ from playwright.sync_api import (
     expect,
 )
 
+from attnviz.app_pages import GROUPS
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -279,6 +280,16 @@ class AppPage:
             self.page.evaluate(OPEN_IN_PLACE, f"{self.address}/")
         self.page.evaluate(OPEN_IN_PLACE, f"{self.address}/{link}")
         self.until(f"() => !({IS_START}) && {IS_SETTLED}")
+
+    def choose_page(self, name: str) -> None:
+        """Opens a page from the menu in the bar of a wide window."""
+        bar = self.page.get_by_test_id("stTopNav")
+        group = next((group.title for group in GROUPS if name in (page.title for page in group.pages)), None)
+        if group is None:
+            bar.get_by_role("link", name=name).click()
+        else:
+            bar.get_by_role("button", name=group).click()
+            self.page.get_by_role("menuitem", name=name).click()
 
     def until(self, function: str, arg: object = None) -> None:
         """Waits until a function in the page returns what is true.

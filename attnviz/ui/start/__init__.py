@@ -1,10 +1,11 @@
-"""The start page: a picture in which each word of a sentence has its turn, and the ways into the app."""
+"""The start page: a picture in which each word of a sentence has its turn, and the groups of pages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import streamlit as st
 
 from attnviz.analysis.head_maps import head_map
+from attnviz.app_pages import GROUPS, PageGroup
 from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
 from attnviz.language import N_, _, current_language
@@ -23,12 +24,7 @@ ABOUT = N_(
     "Attention lets every word take what it needs from all the others: much from some, next to "
     "nothing from most. Here you see it, in a real model, and every number of it."
 )
-NEW = N_(
-    "Short lessons, from a dictionary to a transformer that translates. Each asks a question, and you "
-    "try it in the figure."
-)
-TEACH = N_("Every page fills a projector, and its link opens exactly the state that you have set.")
-COMPARE = N_("Any text, any mask, any head of a model of yours, with the numbers to trust it.")
+TEACH = N_("In a class, every page fills a projector, and its link opens exactly the state that you have set.")
 
 
 def show_picture() -> None:
@@ -56,35 +52,28 @@ def show_picture() -> None:
     scripts.mount("ui/start")(key="picture", data=cache.once(compute, "start", installed))
 
 
-def show_ways() -> None:
-    """Draws what attention is in a sentence, and a card for each of three people."""
+def show_groups() -> None:
+    """Draws what attention is in a sentence, the first lesson, a card for each group of pages, and a way to present."""
     lessons = shipped_lessons()[0]
-    first = next((one for one in lessons if one.language == current_language()), lessons[0])
-    ways = (
-        (
-            _("I am new"),
-            _(NEW),
-            ((_("Lesson 1: {title}", title=first.title), first.link()), (_("All lessons"), "lessons")),
-        ),
-        (
-            _("I teach"),
-            _(TEACH),
-            ((_("Lessons"), "lessons"), (_("Present lesson 1"), first.link(1, presentation.PRESENTING))),
-        ),
-        (
-            _("I compare masks or models"),
-            _(COMPARE),
-            ((_("Explore"), "explore"), (_("Masks"), "masks"), (_("Models"), "models")),
-        ),
+    first = next((lesson for lesson in lessons if lesson.language == current_language()), lessons[0])
+    begin = _link(_("Lesson 1: {title}", title=first.title), first.link(), class_="attnviz-main")
+    present = _link(_("Present lesson 1"), first.link(1, presentation.PRESENTING))
+    st.html(
+        element("p", _(ABOUT), class_="attnviz-about")
+        + _links([begin])
+        + element("div", join(map(_card, GROUPS)), class_="attnviz-groups")
+        + element("p", _(TEACH), " ", present, class_="attnviz-teach")
     )
-    st.html(element("p", _(ABOUT), class_="attnviz-about") + join(card(*way) for way in ways))
 
 
-def card(name: str, about: str, links: Sequence[tuple[str, str]]) -> Markup:
-    """Returns a card; the first link is the main one."""
-    anchors = (
-        element("a", text, href=address(f"/{page}"), target="_self", class_=None if i else "attnviz-main")
-        for i, (text, page) in enumerate(links)
-    )
-    buttons = element("div", *anchors, class_="attnviz-row attnviz-links")
-    return element("article", element("h2", name), element("p", about), buttons, class_="attnviz-way")
+def _card(group: PageGroup) -> Markup:
+    links = _links(_link(_(page.title), page.name) for page in group.pages)
+    return element("article", element("h2", _(group.title)), element("p", _(group.question)), links)
+
+
+def _links(links: Iterable[Markup]) -> Markup:
+    return element("div", *links, class_="attnviz-row attnviz-links")
+
+
+def _link(text: str, page: str, **attributes: str) -> Markup:
+    return element("a", text, href=address(f"/{page}"), target="_self", **attributes)

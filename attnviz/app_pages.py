@@ -1,0 +1,125 @@
+"""The pages of the app and the groups of its menu: a page is declared here, and its file is in `pages/`."""
+
+from dataclasses import dataclass
+
+from attnviz.language import N_
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the app; its texts are messages, which are translated where they are shown."""
+
+    name: str  # of its file, and in its address
+    title: str
+    icon: str  # of Material Symbols
+    question: str  # that the page answers
+    hint: str = ""  # what to do or see there
+    has_state: bool = True  # whether its link has a state, which lessons open and views show
+
+
+@dataclass(frozen=True)
+class PageGroup:
+    """Pages that belong together; the title is a verb."""
+
+    title: str
+    question: str  # that its pages answer
+    pages: tuple[Page, ...]
+
+
+START = Page("start", N_("Start"), "home", N_("What is attention, and where do I begin?"), has_state=False)
+GROUPS = (
+    PageGroup(
+        N_("Learn"),
+        N_("How does attention work?"),
+        (
+            Page(
+                "lessons",
+                N_("Lessons"),
+                "school",
+                N_("How does attention work, in small steps?"),
+                N_(
+                    "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the "
+                    "right state and asks questions; answers are checked against what the page computes."
+                ),
+                has_state=False,
+            ),
+            Page(
+                "lookup",
+                N_("Lookup"),
+                "book_2",
+                N_("How is attention a soft dictionary?"),
+                N_("Ask for a key that is there, then for one in between. Then make the match softer."),
+            ),
+            Page(
+                "steps",
+                N_("Steps"),
+                "steps",
+                N_("Where does each number come from?"),
+                N_("All of attention in matrices small enough to be read."),
+            ),
+        ),
+    ),
+    PageGroup(
+        N_("Look"),
+        N_("What do the words of a text look at?"),
+        (
+            Page(
+                "explore",
+                N_("Explore"),
+                "grid_view",
+                N_("What does each token look at, in every head?"),
+                N_("Type a sentence, or upload vectors of your own."),
+            ),
+            Page(
+                "models",
+                N_("Models"),
+                "neurology",
+                N_("What do the heads of any Hugging Face model do?"),
+                N_("Choose one that is here, or name another, and type a text."),
+            ),
+        ),
+    ),
+    PageGroup(
+        N_("Explain"),
+        N_("How does a model find the next word?"),
+        (
+            Page(
+                "path",
+                N_("Path"),
+                "route",
+                N_("How do words become the next word?"),
+                N_("One forward pass, with its real numbers. Click a part to open it."),
+            ),
+            Page(
+                "transformer",
+                N_("Transformer"),
+                "translate",
+                N_("How does a transformer use attention three ways?"),
+                N_("A small one translates English into French, word by word."),
+            ),
+        ),
+    ),
+    PageGroup(
+        N_("Compare"),
+        N_("What changes with another score or mask?"),
+        (
+            Page(
+                "scores",
+                N_("Scores"),
+                "balance",
+                N_(
+                    "What changes with another similarity of queries and keys, or with another way from scores to "
+                    "weights?"
+                ),
+            ),
+            Page(
+                "masks",
+                N_("Masks"),
+                "compare",
+                N_("What do two masks do to the same scores, and where do they disagree?"),
+            ),
+        ),
+    ),
+)
+PAGES = {page.name: page for page in (START, *(page for group in GROUPS for page in group.pages))}
+STATE_PAGES = tuple(page.name for page in PAGES.values() if page.has_state)
