@@ -22,6 +22,7 @@ from attnviz.tracing.generation_passes import GenerationPasses
 from attnviz.tracing.layer_naming import AxisTokens
 
 MOST_NEW_TOKENS = 1 << 20
+LIKELY_TOKENS = 512  # for which there is memory from the start; more are copied into larger tensors
 # What a model's own generation config does not decide: tokens are chosen one by one, and nothing else is returned.
 CHOICES = {
     "do_sample": False, "num_beams": 1, "num_return_sequences": 1, "use_cache": True, "cache_implementation": None,
@@ -198,7 +199,7 @@ def _steps(
     model: Any, prompt: _Prompt, most: int, sampler: Sampler, forced: dict[int, int], alternatives: int
 ) -> Generator[Step, None, None]:
     is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
-    passes = GenerationPasses(model, prompt.axis)
+    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS))
     # Tokens that are forced from the first on are read with the prompt.
     known: list[int] = []
     if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:

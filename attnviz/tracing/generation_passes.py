@@ -29,8 +29,9 @@ class GenerationPasses:
     The model computes as it would anyway, and others may run it between two passes.
     """
 
-    def __init__(self, model: nn.Module, source: AxisTokens) -> None:
-        self.model = model
+    def __init__(self, model: nn.Module, source: AxisTokens, room: int) -> None:
+        """Records passes of a model that reads the `source`, and then at most about `room` tokens."""
+        self.model, self._room = model, room
         self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source)
         self._layers: GrowingLayers | JoinedLayers
 
@@ -42,7 +43,7 @@ class GenerationPasses:
         with prepared(self.model), observed_attention, torch.no_grad(), recorded(recording, heads):
             yield
         can_grow = GrowingLayers.can_follow(recording)
-        self._layers = GrowingLayers(recording) if can_grow else JoinedLayers(self.model, recording)
+        self._layers = GrowingLayers(recording, self._room) if can_grow else JoinedLayers(self.model, recording)
 
     @contextmanager
     def later(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.formatting import significant
 from attnviz.inputs import Inputs, is_bounded
-from attnviz.layer import Fidelity, Kind, Layer
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Mask, Padding
 from attnviz.masks.mask import Combined
 from attnviz.mechanism import Attention, Mechanism
@@ -25,7 +25,7 @@ from attnviz.opaque_parts import CellTable, ModelMask
 from attnviz.scores import ScaledDot
 from attnviz.trace import Trace
 from attnviz.tracing.call import MASKED, Call
-from attnviz.tracing.layer_naming import AxisTokens
+from attnviz.tracing.layer_naming import AxisTokens, with_unique_ids
 from attnviz.tracing.mask_recognition import padding_mask, recognize_mask
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.recording import Recording, current_recording
@@ -85,13 +85,21 @@ class LayerStack:
     tolerance: float = 0.0  # the largest difference that was allowed, as a share of the largest number
 
     @classmethod
-    def from_layers(cls, members: Sequence[int], layers: Sequence[Layer], number_type: torch.dtype) -> "LayerStack":
-        first = layers[0]
-        inputs = [layer.inputs.vectors for layer in layers]
-        vectors = {name: torch.stack([getattr(one, name) for one in inputs]).float() for name in VECTORS}
-        is_cross = first.kind is Kind.CROSS
-        queries, keys = first.inputs.queries, first.inputs.keys
-        return cls([*members], first.known_mechanism, is_cross, number_type, vectors, queries, keys, queries)
+    def from_layers(cls, layers: dict[int, Layer], number_type: torch.dtype, room: int) -> "LayerStack":
+        """Stacks layers, with places for so many more tokens, and removes them from `layers` one by one."""
+        members = [*layers]
+        first = layers[members[0]]
+        inputs, is_cross = first.inputs.vectors, first.kind is Kind.CROSS
+        places = {"query": inputs.queries + room} | dict.fromkeys(VECTORS[1:], inputs.keys + room * (not is_cross))
+        vectors = {
+            name: torch.empty(len(members), len(one), places[name], one.shape[2])
+            for name, one in inputs.tensors.items()
+        }
+        for row, member in enumerate(members):
+            for name, one in layers.pop(member).inputs.tensors.items():
+                vectors[name][row, :, : one.shape[1]] = one
+        queries, keys = inputs.queries, inputs.keys
+        return cls(members, first.known_mechanism, is_cross, number_type, vectors, queries, keys, queries)
 
     def split(self, members: Sequence[int]) -> "LayerStack":
         """Returns a stack of some of the layers."""
@@ -162,8 +170,8 @@ class LayerStack:
             biases = tuple(longer if one is old else one for one in self.mechanism.biases)
             self.mechanism = replace(self.mechanism, biases=biases)
 
-    def layer(self, first: Layer, row: int, queries: int, axes: tuple[AxisTokens, AxisTokens]) -> Layer:
-        """Returns a layer up to a number of queries, by what it was in the first pass."""
+    def layer(self, id: LayerId, comparison: str, row: int, queries: int, axes: tuple[AxisTokens, AxisTokens]) -> Layer:
+        """Returns a layer up to a number of queries; `comparison` is that of the first pass."""
         keys = self.keys if self.is_cross else self.keys - self.queries + queries
         lengths = {"query": queries, "key": keys, "value": keys}
         query, key, value = (self.vectors[name][row, :, : lengths[name]] for name in VECTORS)
@@ -172,14 +180,14 @@ class LayerStack:
         inputs = GrownInputs(query, key, value, *tokens, *special, *ids)
         biases = tuple(shortened(bias, queries) for bias in self.mechanism.biases)
         mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys), biases=biases)
-        comparison, new = first.comparison, queries - self.first_queries
+        new = queries - self.first_queries
         if new > 0:
             comparison += (
                 f" The outputs of {new} later quer{'ies' if new > 1 else 'y'} differ by at most "
                 f"{significant(100 * self.tolerance, 2)}% of the largest."
             )
         kind = Kind.CROSS if self.is_cross else Kind.CAUSAL
-        return Layer(first.id, kind, inputs, mechanism, Fidelity.VERIFIED, "", comparison)
+        return Layer(id, kind, inputs, mechanism, Fidelity.VERIFIED, "", comparison)
 
 
 class AddedRow(NamedTuple):
@@ -192,37 +200,37 @@ class AddedRow(NamedTuple):
 class GrowingLayers:
     """The layers of a first pass, and of those that continue its cache."""
 
-    def __init__(self, first: FirstPass) -> None:
+    def __init__(self, first: FirstPass, room: int) -> None:
+        """Takes the layers out of the recording of a first pass, for as many more tokens as there is room for."""
         self.missing: dict[int, str] = {}  # sentences, by the layer
         self._budget = first.budget
-        self.layers = [*first.trace().layers]
         self._recording = LaterPass(first.names, first.example_counts, 0, first.budget, observes=True)
         self._places: dict[tuple[nn.Module, int], int] = {}  # the layers, by their modules and the runs of these
-        self._stacks: list[LayerStack] = []
+        layers = dict(enumerate(with_unique_ids(first.layers)))
+        first.layers.clear()
+        self._known = {index: (layer.id, layer.comparison) for index, layer in layers.items()}
         runs: Counter[nn.Module] = Counter()
         groups: dict[Any, list[int]] = {}
         for index, (module, number_type) in first.calls.items():
-            layer = first.layers[index][0]
-            if not first.names.is_of_decoder(self.layers[index].id.stack):
+            layer = layers[index]
+            if not first.names.is_of_decoder(layer.id.stack):
                 continue
             self._places[module, runs[module]] = index
             runs[module] += 1
             shapes = tuple(tensor.shape for tensor in layer.inputs.tensors.values())
             key = layer.mechanism, shapes, layer.kind is Kind.CROSS, number_type
             groups.setdefault(key, []).append(index)
-        for (*_, number_type), members in groups.items():
-            whole = [first.layers[index][0] for index in members]
-            self._stacks.append(LayerStack.from_layers(members, whole, number_type))
+        self._stacks = [
+            LayerStack.from_layers({index: layers.pop(index) for index in members}, number_type, room)
+            for (*_, number_type), members in groups.items()
+        ]
+        self._static = layers  # those of an encoder
 
     @staticmethod
     def can_follow(first: FirstPass) -> bool:
         """Returns whether all layers of a first pass have queries and keys to which others can be added."""
-        trace = first.trace()
-        return (
-            not trace.missing
-            and len(trace) == len(first.layers)
-            and all(_is_simple(layer) and (index in first.calls) for index, (layer, _) in enumerate(first.layers))
-        )
+        simple = (index in first.calls and _is_simple(layer) for index, (layer, _) in enumerate(first.layers))
+        return bool(first.layers) and not first.missing.sentences(first.layers) and all(simple)
 
     @contextmanager
     def next_pass(self) -> Iterator[None]:
@@ -239,11 +247,11 @@ class GrowingLayers:
 
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
         """Returns the layers up to a number of queries, with the tokens of these, and of the encoder's text."""
-        layers = dict(enumerate(self.layers))
+        layers = dict(self._static)
         for stack in self._stacks:
             axes = target, source if stack.is_cross else target
             for row, index in enumerate(stack.members):
-                layers[index] = stack.layer(self.layers[index], row, queries, axes)
+                layers[index] = stack.layer(*self._known[index], row, queries, axes)
         shown = tuple(layer for index, layer in sorted(layers.items()) if index not in self.missing)
         return Trace(shown, tuple(self.missing.values()))
 
@@ -251,7 +259,7 @@ class GrowingLayers:
     def evicted(self) -> dict[str, int]:
         """How many keys, the oldest, each layer attends to no more since the cache of the model has dropped them."""
         return {
-            str(self.layers[index].id): stack.evicted
+            str(self._known[index][0]): stack.evicted
             for stack in self._stacks
             for index in stack.members
             if stack.evicted and index not in self.missing
@@ -300,7 +308,7 @@ class GrowingLayers:
         self._stacks = stacks
 
     def _drop(self, index: int, reason: str) -> None:
-        self.missing.setdefault(index, f"{self.layers[index].name} is not shown: {reason}.")
+        self.missing.setdefault(index, f"{self._known[index][0]} is not shown: {reason}.")
 
 
 def resized(mask: Mask, keys: int) -> Mask:
