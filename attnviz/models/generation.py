@@ -1,6 +1,6 @@
 """Text that a model writes token by token, with its attention at each step."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessorList, StoppingCriteriaList
 
 from attnviz.formatting import grouped
 from attnviz.language import value_error
-from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import forward_parameters, position_limit
 from attnviz.text import too_long_error
@@ -169,8 +167,8 @@ class _Prepared:
     """What `generate` prepares of its arguments."""
 
     input_ids: Tensor
-    processors: LogitsProcessorList
-    stopping: StoppingCriteriaList
+    processors: Callable[[Tensor, Tensor], Tensor]
+    stopping: Callable[[Tensor, Any], Tensor]
     end_tokens: frozenset[int]
     arguments: dict[str, Any]
 
@@ -178,8 +176,8 @@ class _Prepared:
 def _prepare(
     model: Any,
     input_ids: Tensor,
-    logits_processor: LogitsProcessorList,
-    stopping_criteria: StoppingCriteriaList,
+    logits_processor: Callable[[Tensor, Tensor], Tensor],
+    stopping_criteria: Callable[[Tensor, Any], Tensor],
     generation_config: Any,
     synced_gpus: bool = False,
     **arguments: Any,
@@ -301,6 +299,8 @@ def _check_ids(ids: Iterable[int], vocabulary: int | None) -> None:
 @contextmanager
 def _refusals(model: Any) -> Iterator[None]:
     """Raises ValueError for what transformers raises about a prompt."""
+    from attnviz.models.readable_errors import INPUT_ERRORS, reason
+
     try:
         yield
     except INPUT_ERRORS as error:

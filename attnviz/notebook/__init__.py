@@ -1,5 +1,6 @@
 """Viewers of attention in a notebook."""
 
+from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,7 +30,8 @@ def show(
     The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
     keys), where NaN is masked; the attentions of a transformers output, or the output, also of `generate`; a cache of
     TransformerLens; a layer, a trace, other layers, or a source of them; the traces of forward passes that continue one
-    cache; or inputs, with a mechanism as `other`.
+    cache; steps of `attnviz.writing`, which are followed while the model writes, if anywidget is installed; or inputs,
+    with a mechanism as `other`.
 
     `other` is a list or an array of tokens, a mechanism, or a second source: then the viewer compares the two, which
     have `names`. `tokens` are those of the queries, and of the keys where there are no `key_tokens`: texts, or what a
@@ -45,6 +47,12 @@ def show(
         >>> viewer.head, viewer.to_html().startswith("<!doctype html>")
         (1, True)
     """
+    if isinstance(source, Generator):
+        if find_spec("anywidget") is not None:
+            from attnviz.notebook.writing_widget import WritingWidget
+
+            return WritingWidget(source, layer, head, query)
+        source = [*source]
     if isinstance(other, Mechanism):
         if not isinstance(source, Inputs):
             raise ValueError(f"A mechanism applies to attnviz.Inputs; the source is a {type(source).__name__}.")

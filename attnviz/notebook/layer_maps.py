@@ -50,6 +50,10 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
     tokens, key_tokens = _list_of_texts("tokens", tokens), _list_of_texts("key_tokens", key_tokens)
     if isinstance(source, nn.Module):
         raise ValueError(f"{type(source).__name__} is a model. Show attnviz.capture(model, …), which runs it once.")
+    if isinstance(source, list) and source and isinstance(getattr(source[-1], "trace", None), Trace):
+        source = source[-1]  # the last of the steps of a text, which has all tokens
+    if isinstance(getattr(source, "trace", None), Trace):
+        source = source.trace
     if callable(getattr(source, "layers", None)):
         source = source.layers()
     if isinstance(source, Layer):

@@ -52,6 +52,13 @@ class Pictures:
         if self.compared and any(map(self.is_long, range(len(self.layers)))):
             raise ValueError(f"Maps of more than {MOST_CELLS:,} cells cannot be compared. Choose fewer tokens.")
 
+    def grown(self, layers: Sequence[Layer]) -> "Pictures":
+        """Returns the charts of the same layers with more queries, with the color scales that are known."""
+        grown = Pictures(layers, key=self.key)
+        if "_scales" in vars(self):
+            vars(grown)["_scales"] = self._scales
+        return grown
+
     @cached_property
     def groups(self) -> list[list[int]]:
         """The indices of the layers of each mosaic."""

@@ -24,6 +24,7 @@ import { watchTheme } from "./theme.js";
  */
 
 const MOST_QUERIES = 1024; // in a menu
+const SHARE_OF_MOSAICS = 0.2; // of the time that charts which grow take
 
 export class Viewer {
   runs = 0;
@@ -35,6 +36,11 @@ export class Viewer {
   group = -1; // of the mosaic
   /** @type {Span | null} */
   span = null;
+  isGrowing = false; // charts are drawn again
+  isBehind = false; // there are larger ones
+  mosaicTime = 0; // in milliseconds, when the mosaic was drawn
+  mosaicCost = 0; // milliseconds that it took
+  status = ""; // what is said when nothing is computed
 
   /**
    * @param {HTMLElement} root
@@ -74,6 +80,7 @@ export class Viewer {
 
   close() {
     this.runs++;
+    this.isGrowing = false;
     this.unlisten();
     this.unwatch();
     for (const chart of [this.heads, ...this.charts]) chart.close();
@@ -94,7 +101,8 @@ export class Viewer {
     const wanted = String([layer, head, this.span]);
     this.#choose();
     try {
-      if (wanted !== this.shown || this.group !== this.layers[layer].group) this.say("Computing …");
+      const isNew = wanted !== this.shown || this.group !== this.layers[layer].group;
+      if (isNew && !this.isGrowing) this.say("Computing …");
       await this.source.plotly();
       if (wanted !== this.shown) {
         const maps = await this.source.maps(layer, head, this.span);
@@ -104,15 +112,37 @@ export class Viewer {
       this.#showMaps();
       const { group } = this.layers[layer];
       if (this.group !== group && !this.overview.hidden) {
+        const start = performance.now();
         const mosaic = await this.source.mosaic(group);
         if (run !== this.runs) return;
         [this.mosaic, this.group] = [mosaic, group];
+        this.mosaicTime = performance.now();
+        this.mosaicCost = this.mosaicTime - start;
       }
       this.#showMosaic();
-      this.say("");
+      this.say(this.status);
     } catch (error) {
       if (run === this.runs) this.say(/** @type {Error} */ (error).message);
     }
+  }
+
+  /**
+   * Shows layers that have grown, the newest ones when what is under way is drawn.
+   * @param {Layer[]} layers
+   * @param {string} [status] what is said meanwhile; empty at the end
+   */
+  async grow(layers, status = "") {
+    [this.layers, this.status, this.isBehind] = [layers, status, true];
+    if (this.isGrowing) return;
+    this.isGrowing = true;
+    while (this.isBehind && this.isGrowing) {
+      this.isBehind = false;
+      this.shown = "";
+      const since = performance.now() - this.mosaicTime;
+      if (!this.status || since * SHARE_OF_MOSAICS > this.mosaicCost) this.group = -1;
+      await this.show();
+    }
+    this.isGrowing = false;
   }
 
   /** @param {string} text */

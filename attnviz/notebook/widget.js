@@ -5,6 +5,7 @@ import { loadPlotly } from "./library.js";
 import { Viewer } from "./viewer.js";
 
 const CHOICES = ["layer", "head", "query"];
+const GROWING = ["_overview", "_status"];
 
 /**
  * What anywidget gives.
@@ -49,7 +50,13 @@ function render({ model, el }) {
     },
   };
   const viewer = new Viewer(el.appendChild(document.createElement("div")), model.get("_overview"), model.get("_template"), source, state);
-  return () => viewer.close();
+  viewer.status = model.get("_status") ?? "";
+  const grow = () => viewer.grow(model.get("_overview"), model.get("_status"));
+  for (const name of GROWING) model.on(`change:${name}`, grow);
+  return () => {
+    for (const name of GROWING) model.off(`change:${name}`, grow);
+    viewer.close();
+  };
 }
 
 /**

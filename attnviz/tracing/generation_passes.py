@@ -1,7 +1,7 @@
 """The forward passes of a text that a model writes: the first reads the prompt, each later one a token."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -15,11 +15,10 @@ from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.joined_passes import JoinedWeights
 from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
-from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Recording
 from attnviz.tracing.single_capture import evaluating, prepared
 from attnviz.tracing.torch_interception import recorded, tracked_modules
-from attnviz.tracing.transformers_models import observed_attention
 from attnviz.weights_only import FixedWeights, WeightsOnly
 
 
@@ -31,6 +30,8 @@ class GenerationPasses:
 
     def __init__(self, model: nn.Module, source: AxisTokens, room: int) -> None:
         """Records passes of a model that reads the `source`, and then at most about `room` tokens."""
+        transformers = transformers_models()
+        self._observed = transformers.observed_attention if transformers else nullcontext()
         self.model, self._room = model, room
         self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source)
         self._layers: GrowingLayers | JoinedLayers
@@ -40,7 +41,7 @@ class GenerationPasses:
         """Records the pass over the prompt, and over the encoder's text, within the context."""
         recording = FirstPass(self._names, (1,), 0, MemoryBudget(), observes=True)
         heads = head_counts(self.model)
-        with prepared(self.model), observed_attention, torch.no_grad(), recorded(recording, heads):
+        with prepared(self.model), self._observed, torch.no_grad(), recorded(recording, heads):
             yield
         can_grow = GrowingLayers.can_follow(recording)
         self._layers = GrowingLayers(recording, self._room) if can_grow else JoinedLayers(self.model, recording)
@@ -48,7 +49,7 @@ class GenerationPasses:
     @contextmanager
     def later(self) -> Iterator[None]:
         """Records the pass over one more token within the context."""
-        with evaluating(self.model), observed_attention, torch.no_grad(), self._layers.next_pass():
+        with evaluating(self.model), self._observed, torch.no_grad(), self._layers.next_pass():
             yield
 
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:

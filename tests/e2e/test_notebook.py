@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -24,6 +25,19 @@ WEIGHTS = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).so
 CREATE = f"""import attnviz, torch
 weights = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0)).softmax(-1)
 viewer = attnviz.show(weights, {TOKENS!r})
+viewer"""
+WRITE = """import attnviz, time, torch, transformers
+from threading import Event
+torch.manual_seed(0)
+config = transformers.LlamaConfig(
+    vocab_size=50, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, eos_token_id=None)
+model, go_on = transformers.LlamaForCausalLM(config), Event()
+def steps():
+    for step in attnviz.writing(model, None, [7, 8, 9], 12):
+        if step.position == 4:
+            go_on.wait()
+        yield step
+viewer = attnviz.show(steps())
 viewer"""
 KERNEL_IS_IDLE = """async path => {
     const sessions = await (await fetch("/api/sessions")).json();
@@ -153,16 +167,14 @@ def jupyter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
         yield f"http://127.0.0.1:{port}", folder
 
 
-@pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
-def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], browser: Browser, path: str) -> None:
-    """In JupyterLab and in Notebook 7."""
+@contextmanager
+def notebook(jupyter: tuple[str, Path], browser: Browser, path: str, cells: list[str]) -> Iterator[Page]:
+    """A notebook in which all cells are run."""
     address, folder = jupyter
-    name = f"{path.split('/')[0]}.ipynb"
-    # A widget answers between two cells: the last cell is run by hand.
-    cells = [new_code_cell(CREATE), new_code_cell("viewer.head, viewer.query = 1, 2")]
-    cells += [new_code_cell('print(f"layer {viewer.layer}, head {viewer.head}, query {viewer.query}")')]
+    name = f"{path.split('/')[0]}-{len(cells)}.ipynb"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": kernel}), folder / name)
+    made = new_notebook(cells=[new_code_cell(cell) for cell in cells], metadata={"kernelspec": kernel})
+    nbformat.write(made, folder / name)
     page = browser.new_page(height=1000)
     try:
         page.goto(f"{address}/{path}/{name}")
@@ -171,6 +183,23 @@ def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], b
         expect(page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first).to_be_visible()
         page.get_by_role("menuitem", name="Run", exact=True).click()
         page.get_by_text("Run All Cells", exact=True).click()
+        yield page
+    finally:
+        page.close()
+
+
+def run_last_cell(page: Page) -> None:
+    page.locator(".jp-Notebook .jp-CodeCell").last.locator(".jp-InputArea").click()
+    page.keyboard.press("Shift+Enter")
+
+
+@pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
+def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], browser: Browser, path: str) -> None:
+    """In JupyterLab and in Notebook 7."""
+    # A widget answers between two cells: the last cell is run by hand.
+    cells = [CREATE, "viewer.head, viewer.query = 1, 2"]
+    cells += ['print(f"layer {viewer.layer}, head {viewer.head}, query {viewer.query}")']
+    with notebook(jupyter, browser, path, cells) as page:
         viewer = page.locator(".attnviz-viewer")
         expect_row(viewer, WEIGHTS[0, 1], 2)
         expect(viewer).to_have_count(1)  # the picture for when no kernel runs is gone
@@ -178,11 +207,25 @@ def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], b
         expect_row(viewer, WEIGHTS[1, 1], 2)
         viewer.get_by_label("Query").select_option("cat")
         expect_row(viewer, WEIGHTS[1, 1], 1)
-        page.locator(".jp-Notebook .jp-CodeCell").last.locator(".jp-InputArea").click()
-        page.keyboard.press("Shift+Enter")
+        run_last_cell(page)
         expect(page.get_by_text("layer 1, head 1, query 1", exact=True)).to_be_visible()
-    finally:
-        page.close()
+
+
+def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser: Browser) -> None:
+    again = "if 'again' in globals(): go_on.set()\nagain = True"  # what is run by hand, and what runs before it
+    with notebook(jupyter, browser, "notebooks", [WRITE, again]) as page:
+        viewer = page.locator(".attnviz-viewer")
+        chart = '.attnviz-viewer-maps .attnviz-chart[data-ready="true"][data-rows="{}"]'
+        expect(viewer.locator(chart.format(6))).to_be_visible()  # the prompt, and the first three tokens
+        expect(viewer.get_by_label("Query")).to_have_value("5")
+        expect(viewer.get_by_role("status")).not_to_have_text("")
+        viewer.get_by_label("Layer").select_option("layer 1")  # the kernel answers meanwhile
+        expect(viewer.locator(chart.format(6))).to_be_visible()
+        run_last_cell(page)
+        expect(viewer.locator(chart.format(14))).to_be_visible()
+        expect(viewer.get_by_label("Query")).to_have_value("13")
+        expect(viewer.get_by_label("Layer")).to_have_value("1")
+        expect(viewer.get_by_role("status")).to_have_text("")
 
 
 def test_a_long_map_is_zoomed_by_python_in_marimo(browser: Browser, tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from torch import Tensor, nn
 
 import attnviz
 from attnviz import (
+    Alternative,
     Attention,
     Downsampled,
     Inputs,
     Intervention,
     Layer,
     Mechanism,
+    Step,
     biases,
     figures,
     head_maps,
@@ -54,6 +56,10 @@ with attnviz.capturing(nn.Linear(2, 2)) as traces:
 warm = Intervention(normalizer=normalizers.Softmax(4.0), ablated=((0, 1),))
 assert_type(warm.mask, Mask | None)
 output: Tensor = attnviz.run(nn.Linear(2, 2), torch.zeros(1, 2), [warm])
+for step in attnviz.writing(nn.Linear(2, 2), None, [1, 2], max_new_tokens=3, temperature=0.5, forced={0: [1], 2: 5}):
+    assert_type(step, Step)
+    assert_type(step.trace, Trace)
+    assert_type(step.alternatives, tuple[Alternative, ...])
 assert_type(Model("a b").layers(), Trace)
 [layer] = Toy("a b").layers()
 assert_type(layer, Layer)
