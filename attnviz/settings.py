@@ -15,6 +15,7 @@ NAMES = (
     *("ATTNVIZ_UPLOAD_MB", "ATTNVIZ_UNPACKED_MB", "ATTNVIZ_UPLOADS_MB", "ATTNVIZ_EMBED"),
     *("ATTNVIZ_LOG", "ATTNVIZ_METRICS_PORT", "ATTNVIZ_METRICS_ADDRESS", "ATTNVIZ_RAY", "ATTNVIZ_TRACES"),
     *("ATTNVIZ_CLASS_STORE", "ATTNVIZ_CLASS_HOURS", "ATTNVIZ_CACHE"),
+    *("ATTNVIZ_WRITE_TOKENS", "ATTNVIZ_WRITE_SECONDS", "ATTNVIZ_WRITERS"),
 )
 
 
@@ -157,6 +158,23 @@ def class_store() -> str:
 def class_hours() -> int:
     """Returns the number of hours after which a class is deleted: ATTNVIZ_CLASS_HOURS, 24 by default."""
     return _positive("ATTNVIZ_CLASS_HOURS", 24, "hours")
+
+
+def written_tokens() -> int:
+    """Returns the largest number of tokens that a model writes for a visitor at a time: ATTNVIZ_WRITE_TOKENS, 512 by
+    default."""
+    return _positive("ATTNVIZ_WRITE_TOKENS", 512, "tokens")
+
+
+def writing_seconds() -> int:
+    """Returns the number of seconds after which a model ends a visitor's text: ATTNVIZ_WRITE_SECONDS, 60 by default."""
+    return _positive("ATTNVIZ_WRITE_SECONDS", 60, "seconds")
+
+
+def writers() -> int:
+    """Returns the number of texts that models write at the same time, while other visitors wait: ATTNVIZ_WRITERS, 2 by
+    default."""
+    return _positive("ATTNVIZ_WRITERS", 2, "texts")
 
 
 def check_names() -> None:

@@ -254,8 +254,8 @@ def _prompt(model: Any, tokenizer: Any, prompt: Any, tokens: Sequence[str], spec
         encoded = tokenizer(prompt, return_special_tokens_mask=True)
         special = special or [i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark]
         prompt = encoded["input_ids"]
-    given = prompt if isinstance(prompt, Mapping) else {"input_ids": prompt}
-    batch = {name: torch.as_tensor(one) for name, one in given.items() if name != "special_tokens_mask"}
+    parts = prompt if isinstance(prompt, Mapping) else {"input_ids": prompt}
+    batch = {name: torch.as_tensor(one) for name, one in parts.items() if name != "special_tokens_mask"}
     batch = {name: one[None] if one.ndim == 1 else one for name, one in batch.items()}
     ids = batch.get("input_ids")
     if ids is None or ids.ndim != 2 or len(ids) != 1 or not ids.shape[1] or ids.is_floating_point():
@@ -279,9 +279,9 @@ def _prompt(model: Any, tokenizer: Any, prompt: Any, tokens: Sequence[str], spec
 def _forced(forced: Mapping[int, int | Sequence[int]], vocabulary: int | None) -> dict[int, int]:
     """Returns the forced token of each position. Raises ValueError for one that is not there."""
     choices: dict[int, int] = {}
-    for position, given in forced.items():
+    for position, choice in forced.items():
         check_count("A position in forced", position, 0, MOST_NEW_TOKENS)
-        choices.update(enumerate([given] if isinstance(given, int) else map(int, given), position))
+        choices.update(enumerate([choice] if isinstance(choice, int) else map(int, choice), position))
     _check_ids(choices.values(), vocabulary)
     return choices
 

@@ -97,6 +97,7 @@ def check_settings() -> None:
         *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
         *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
         *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours, settings.proxies),
+        *(settings.written_tokens, settings.writing_seconds, settings.writers),
         lambda: open_store(settings.class_store()),
     ):
         setting()

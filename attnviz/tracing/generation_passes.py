@@ -28,11 +28,11 @@ class GenerationPasses:
     The model computes as it would anyway, and others may run it between two passes.
     """
 
-    def __init__(self, model: nn.Module, source: AxisTokens, room: int) -> None:
-        """Records passes of a model that reads the `source`, and then at most about `room` tokens."""
+    def __init__(self, model: nn.Module, source: AxisTokens, new_tokens: int) -> None:
+        """Records passes of a model that reads the `source`, and then at most about `new_tokens` tokens."""
         transformers = transformers_models()
         self._observed = transformers.observed_attention if transformers else nullcontext()
-        self.model, self._room = model, room
+        self.model, self._new_tokens = model, new_tokens
         self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source)
         self._layers: GrowingLayers | JoinedLayers
 
@@ -44,7 +44,7 @@ class GenerationPasses:
         with prepared(self.model), self._observed, torch.no_grad(), recorded(recording, heads):
             yield
         can_grow = GrowingLayers.can_follow(recording)
-        self._layers = GrowingLayers(recording, self._room) if can_grow else JoinedLayers(self.model, recording)
+        self._layers = GrowingLayers(recording, self._new_tokens) if can_grow else JoinedLayers(self.model, recording)
 
     @contextmanager
     def later(self) -> Iterator[None]:

@@ -85,12 +85,14 @@ class LayerStack:
     tolerance: float = 0.0  # the largest difference that was allowed, as a share of the largest number
 
     @classmethod
-    def from_layers(cls, layers: dict[int, Layer], number_type: torch.dtype, room: int) -> "LayerStack":
+    def from_layers(cls, layers: dict[int, Layer], number_type: torch.dtype, new_tokens: int) -> "LayerStack":
         """Stacks layers, with places for so many more tokens, and removes them from `layers` one by one."""
         members = [*layers]
         first = layers[members[0]]
         inputs, is_cross = first.inputs.vectors, first.kind is Kind.CROSS
-        places = {"query": inputs.queries + room} | dict.fromkeys(VECTORS[1:], inputs.keys + room * (not is_cross))
+        places = {"query": inputs.queries + new_tokens} | dict.fromkeys(
+            VECTORS[1:], inputs.keys + new_tokens * (not is_cross)
+        )
         vectors = {
             name: torch.empty(len(members), len(one), places[name], one.shape[2])
             for name, one in inputs.tensors.items()
@@ -114,7 +116,7 @@ class LayerStack:
         if not all(is_bounded(rows[name]) for name in sides):
             raise NotCaptured("it computes with numbers that are not finite, or too large")
         for name, count in sides.items():
-            self.vectors[name] = _with_room(self.vectors[name], count + 1)
+            self.vectors[name] = _with_places(self.vectors[name], count + 1)
             self.vectors[name][:, :, count] = rows[name]
         self._fit_biases(row.bias)
         self._fit_mask(row.allowed, budget)
@@ -178,7 +180,7 @@ class LayerStack:
         side, other = (axis.with_length(count) for axis, count in zip(axes, (queries, keys), strict=True))
         tokens, special, ids = ((getattr(side, part), getattr(other, part)) for part in ("tokens", "special", "ids"))
         inputs = GrownInputs(query, key, value, *tokens, *special, *ids)
-        biases = tuple(shortened(bias, queries) for bias in self.mechanism.biases)
+        biases = tuple(bias_of_first(bias, queries) for bias in self.mechanism.biases)
         mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys), biases=biases)
         new = queries - self.first_queries
         if new > 0:
@@ -200,8 +202,8 @@ class AddedRow(NamedTuple):
 class GrowingLayers:
     """The layers of a first pass, and of those that continue its cache."""
 
-    def __init__(self, first: FirstPass, room: int) -> None:
-        """Takes the layers out of the recording of a first pass, for as many more tokens as there is room for."""
+    def __init__(self, first: FirstPass, new_tokens: int) -> None:
+        """Takes the layers out of the recording of a first pass, with places for so many more tokens."""
         self.missing: dict[int, str] = {}  # sentences, by the layer
         self._budget = first.budget
         self._recording = LaterPass(first.names, first.example_counts, 0, first.budget, observes=True)
@@ -221,7 +223,7 @@ class GrowingLayers:
             key = layer.mechanism, shapes, layer.kind is Kind.CROSS, number_type
             groups.setdefault(key, []).append(index)
         self._stacks = [
-            LayerStack.from_layers({index: layers.pop(index) for index in members}, number_type, room)
+            LayerStack.from_layers({index: layers.pop(index) for index in members}, number_type, new_tokens)
             for (*_, number_type), members in groups.items()
         ]
         self._static = layers  # those of an encoder
@@ -322,7 +324,7 @@ def resized(mask: Mask, keys: int) -> Mask:
     return mask
 
 
-def shortened(bias: Bias, queries: int) -> Bias:
+def bias_of_first(bias: Bias, queries: int) -> Bias:
     """Returns a bias for the first of equally many queries and keys."""
     if not isinstance(bias, Distances) or bias.queries == queries:
         return bias
@@ -367,7 +369,7 @@ def _stacked(rows: Sequence[Tensor]) -> Tensor:
     return torch.stack([*rows]).detach().float().cpu()
 
 
-def _with_room(stack: Tensor, tokens: int) -> Tensor:
+def _with_places(stack: Tensor, tokens: int) -> Tensor:
     """Returns vectors (layers, heads, tokens, width) with places for so many tokens, in a larger tensor if need be."""
     if tokens <= stack.shape[2]:
         return stack

@@ -2,7 +2,7 @@
 
 from attnviz.translator.encoder_decoder import VARIANTS
 from attnviz.translator.grammar import Sentence, generate_sentences, next_words, parse_sentence, tokenize
-from attnviz.translator.translation import Step, Translation, Translator
+from attnviz.translator.translation import Translation, TranslationStep, Translator
 from attnviz.translator.weights import Evaluation, TrainingLog, checkpoints, evaluate, load, training_log
 
 __all__ = [
@@ -10,9 +10,9 @@ __all__ = [
     "VARIANTS",
     "Evaluation",
     "Sentence",
-    "Step",
     "TrainingLog",
     "Translation",
+    "TranslationStep",
     "Translator",
     "checkpoints",
     "evaluate",

@@ -35,7 +35,7 @@ TARGET_IDS = {word: i for i, word in enumerate(TARGET_VOCABULARY)}
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TranslationStep:
     """One step of decoding: the output word, and the probability of every word."""
 
     word: str
@@ -57,7 +57,7 @@ class Translation:
     """A translation, step by step."""
 
     english: tuple[str, ...]
-    steps: tuple[Step, ...]  # the word of the last is <end>, unless it was cut off
+    steps: tuple[TranslationStep, ...]  # the word of the last is <end>, unless it was cut off
 
     @cached_property
     def french(self) -> tuple[str, ...]:
@@ -166,12 +166,12 @@ class Translator:
         """
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(records=encoded))
-        words, steps = target_ids([french]), list[Step]()
+        words, steps = target_ids([french]), list[TranslationStep]()
         for length in range(1, min(words.shape[1], MAX_POSITIONS + 1)):
             forward_pass = ForwardPass(records=list(encoded))
             logits = self.model.decode(words[:, :length], memory, forward_pass)[0, -1]
             word = TARGET_VOCABULARY[int(words[0, length])]
-            steps.append(Step(word, logits.softmax(-1), tuple(forward_pass.records or ())))
+            steps.append(TranslationStep(word, logits.softmax(-1), tuple(forward_pass.records or ())))
         return Translation(english, tuple(steps))
 
     def translate_batch(
@@ -248,7 +248,7 @@ class _Hypothesis:
 
     score: float = 0.0
     words: tuple[int, ...] = (START,)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TranslationStep, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -261,5 +261,5 @@ class _Hypothesis:
         scores, records = logits.log_softmax(-1), tuple(forward_pass.records or ())
         best = scores.topk(count)
         for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            step = Step(TARGET_VOCABULARY[word], scores.exp(), records)
+            step = TranslationStep(TARGET_VOCABULARY[word], scores.exp(), records)
             yield _Hypothesis(self.score + score, (*self.words, word), (*self.steps, step))

@@ -43,6 +43,7 @@ from tests.bench.measures import (
 from tests.bench.models import models
 from tests.bench.traces import traces
 from tests.bench.viewers import viewers
+from tests.bench.writing import written
 from tests.support.browser import ARGUMENTS, CHROMIUM, serving
 
 BARE_PAGE = Path(__file__).with_name("bare_page.py")
@@ -57,6 +58,7 @@ def main() -> None:
     long_maps()
     clusters()
     traces()
+    written()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         logs = [Path(folder) / name for name in ("bare", "app")]
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:

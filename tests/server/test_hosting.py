@@ -172,6 +172,9 @@ def test_only_an_app_without_a_name_or_an_address_for_others_is_local(options: d
             "ftp://host",
             "ATTNVIZ_CLASS_STORE must be a path, sqlite:///path or redis://host:port",
         ),
+        ("ATTNVIZ_WRITE_TOKENS", "0", "ATTNVIZ_WRITE_TOKENS must be a whole number of tokens, 1 or more; it is “0”."),
+        ("ATTNVIZ_WRITE_SECONDS", "1.5", "ATTNVIZ_WRITE_SECONDS must be a whole number of seconds"),
+        ("ATTNVIZ_WRITERS", "no", "ATTNVIZ_WRITERS must be a whole number of texts, 1 or more; it is “no”."),
         ("ATTNVIZ_HOST", "1", "There is no setting “ATTNVIZ_HOST”. The settings are ATTNVIZ_HOSTED, ATTNVIZ_TLS, "),
     ],
 )

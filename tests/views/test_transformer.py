@@ -12,7 +12,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.scores import Cosine
 from attnviz.state.transformer import MASKS, TransformerState
-from attnviz.translator import EXAMPLES, VARIANTS, Step, load, parse_sentence, training_log
+from attnviz.translator import EXAMPLES, VARIANTS, TranslationStep, load, parse_sentence, training_log
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
 from attnviz.translator.head_ablation import head_ablation
 from attnviz.views.page_view import PageView
@@ -24,12 +24,12 @@ def view(link: str) -> PageView:
     return attnviz.view(f"transformer?{link}")
 
 
-def ran(step: Step, use: Use, head: int) -> np.ndarray:
+def ran(step: TranslationStep, use: Use, head: int) -> np.ndarray:
     """The weights of a head of a use, numbered across layers."""
     return torch.cat([one.weights[0] for one in step.records if one.use == use])[head].numpy()
 
 
-def check(shown: PageView, step: Step, heads: dict[Use, int]) -> None:
+def check(shown: PageView, step: TranslationStep, heads: dict[Use, int]) -> None:
     assert len(shown.panels) == len(heads)
     for panel, (use, head) in zip(shown.panels, heads.items(), strict=True):
         expected = ran(step, use, head)

@@ -10,7 +10,7 @@ from attnviz.figures import lines
 from attnviz.formatting import number, visible
 from attnviz.language import N_, _, current_language, in_sentence
 from attnviz.state.transformer import HEAD_NAMES, TransformerState
-from attnviz.translator import Step, Translation, next_words
+from attnviz.translator import Translation, TranslationStep, next_words
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
 from attnviz.ui import html, play_slider
@@ -144,7 +144,7 @@ def why_unknown(english: tuple[str, ...]) -> str:
     )
 
 
-def likeliest(step: Step) -> html.Markup:
+def likeliest(step: TranslationStep) -> html.Markup:
     """Returns the five most likely words of a step as bars."""
     rows = (
         html.element(
