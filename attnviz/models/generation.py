@@ -28,6 +28,7 @@ CHOICES = {
     "output_scores": False, "output_logits": False, "guidance_scale": None, "watermarking_config": None,
     "token_healing": False, "stop_strings": None, "max_time": None, "prefill_chunk_size": None,
     "penalty_alpha": None, "prompt_lookup_num_tokens": None, "compile_config": None, "max_length": None,
+    "is_assistant": False,
 }  # fmt: skip
 
 

@@ -182,6 +182,23 @@ def test_what_a_generation_config_penalizes_is_not_written():
     assert all(step.alternatives[0].token_id == step.token_id for step in steps)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("cache_implementation", "static"), ("guidance_scale", 3.0), ("stop_strings", ["a"]), ("max_time", 1e-9)],
+        *[("prefill_chunk_size", 2), ("penalty_alpha", 0.6), ("prompt_lookup_num_tokens", 3), ("max_length", 4)],
+        *[("do_sample", True), ("use_cache", False), ("return_dict_in_generate", True), ("is_assistant", True)],
+        *[("watermarking_config", {"greenlist_ratio": 0.5}), ("token_healing", True), ("output_attentions", True)],
+    ],
+)
+def test_a_generation_config_does_not_choose_another_way_to_write(name, value):
+    model = llama()
+    setattr(model.generation_config, name, value)
+    steps = [*attnviz.writing(model, None, batch(), 4)]
+    assert [step.token_id for step in steps] == written(llama(), None, batch(), 4)
+    assert {layer.fidelity for layer in steps[-1].trace} == {Fidelity.VERIFIED}
+
+
 def test_a_decoders_first_token_is_the_one_that_its_config_forces():
     torch.manual_seed(0)
     model = hf.BartForConditionalGeneration(hf.BartConfig(**BOTH)).eval()
