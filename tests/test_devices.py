@@ -6,21 +6,24 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from torch import nn
 from torch.nn import functional
 
 from attnviz import Inputs, Mechanism, figures
 from attnviz.analysis import aggregation, difference, downsampling, head_maps, head_metrics, receptive_field
 from attnviz.biases import BIASES, Distances
-from attnviz.layer import Kind, Layer, LayerId
+from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Causal, Padding
 from attnviz.masks.catalogue import MASKS
 from attnviz.masks.empty_rows import masked_softmax
+from attnviz.models.generation import writing
 from attnviz.normalizers import NORMALIZERS, Sink
 from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.positional_encodings import rotated
 from attnviz.scores import SCORES
 from attnviz.tracing import capture, capturing
+from tests.support.architectures import SLIDING
 from tests.support.other_device import DEVICE, OtherTensor, other_device
 
 HEADS, N, WIDTH = 2, 12, 8
@@ -181,3 +184,19 @@ def test_models_on_another_device(model):
             torch.testing.assert_close(getattr(one.inputs, name), getattr(expected.inputs, name))
         attention = one.mechanism(one.inputs)
         torch.testing.assert_close(attention.weights, expected.mechanism(expected.inputs).weights)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_model_writes_on_another_device(temperature):
+    torch.manual_seed(0)
+    model = hf.MistralForCausalLM(hf.MistralConfig(**SLIDING)).eval()
+    options = {"max_new_tokens": 6, "temperature": temperature, "forced": {0: 9}}
+    expected = [*writing(model, None, [5, 6, 7, 8], **options)]
+    with other_device() as device:
+        steps = [*writing(model.to(device), None, [5, 6, 7, 8], **options)]
+        assert isinstance(model.lm_head.weight, OtherTensor)
+    assert [step.token_id for step in steps] == [step.token_id for step in expected]
+    for found, one in zip(steps[-1].trace, expected[-1].trace, strict=True):
+        assert not isinstance(found.inputs.key, OtherTensor)
+        assert found.fidelity is Fidelity.VERIFIED
+        torch.testing.assert_close(found.maps(), one.maps(), equal_nan=True)

@@ -225,7 +225,7 @@ def _steps(
         scores = state.processors(read, rows.pop(0)[None])
         token = forced[position] if position in forced else sampler.choose(read, scores, position)
         if position >= len(known):
-            ids = torch.cat([ids, ids.new_tensor([[token]])], 1)
+            ids = torch.cat([ids, torch.tensor([[token]], device=ids.device)], 1)
         probabilities = scores[0].softmax(-1)
         likeliest = probabilities.topk(min(alternatives, len(probabilities)))
         others = likeliest.indices.tolist()
