@@ -17,6 +17,7 @@ from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Recording
+from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.single_capture import evaluating, prepared
 from attnviz.tracing.torch_interception import recorded, tracked_modules
 from attnviz.weights_only import FixedWeights, WeightsOnly
@@ -43,6 +44,8 @@ class GenerationPasses:
         heads = head_counts(self.model)
         with prepared(self.model), self._observed, torch.no_grad(), recorded(recording, heads):
             yield
+        if not recording.layers and not recording.missing:
+            raise ValueError(no_attention(self.model, recording))
         can_grow = GrowingLayers.can_follow(recording)
         self._layers = GrowingLayers(recording, self._new_tokens) if can_grow else JoinedLayers(self.model, recording)
 

@@ -20,9 +20,7 @@ from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Mask, Padding
 from attnviz.masks.mask import Combined
 from attnviz.mechanism import Attention, Mechanism
-from attnviz.normalizers import Sink, Softmax
 from attnviz.opaque_parts import CellTable, ModelMask
-from attnviz.scores import ScaledDot
 from attnviz.trace import Trace
 from attnviz.tracing.call import MASKED, Call
 from attnviz.tracing.layer_naming import AxisTokens, with_unique_ids
@@ -122,7 +120,7 @@ class LayerStack:
         self._fit_mask(row.allowed, budget)
         self.queries += 1
         self.keys = self.keys if self.is_cross else self.keys + 1
-        self.evicted = self.evicted if self.is_cross else self.keys - calls[0][0].lengths[1]
+        self.evicted = self.keys - calls[0][0].lengths[1]
         outputs = _stacked([output[0, -1] for _, output in calls])[:, :, None]
         attention = self._last_row(row.allowed)
         value = self.vectors["value"][:, :, : self.keys]
@@ -338,16 +336,9 @@ def _continues(table: Distances, bias: Tensor) -> bool:
 
 
 def _is_simple(layer: Layer) -> bool:
-    """Returns whether it is known how a mechanism goes on for further tokens."""
-    mechanism = layer.mechanism
-    return (
-        layer.fidelity is Fidelity.VERIFIED
-        and not layer.leak
-        and isinstance(mechanism, Mechanism)
-        and isinstance(mechanism.score, ScaledDot)
-        and all(isinstance(bias, SoftCap | Distances) for bias in mechanism.biases)
-        and isinstance(mechanism.normalizer, Softmax | Sink)
-    )
+    """Returns whether it is known how a mechanism goes on for further tokens: no bias is a table of this example."""
+    is_verified = layer.fidelity is Fidelity.VERIFIED
+    return is_verified and all(isinstance(bias, SoftCap | Distances) for bias in layer.known_mechanism.biases)
 
 
 def _allowed(call: Call, keys: int) -> Tensor | None:

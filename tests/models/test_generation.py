@@ -11,7 +11,7 @@ import torch
 import transformers as hf
 
 import attnviz
-from attnviz.layer import Fidelity
+from attnviz.layer import Fidelity, Kind
 from attnviz.models.loading import inspect_folder
 from attnviz.tracing import capture, capturing
 from attnviz.tracing.memory_budget import MemoryBudget
@@ -211,8 +211,10 @@ def test_a_decoders_first_token_is_the_one_that_its_config_forces():
 # Choices
 
 
-def test_a_branch_goes_on_with_the_same_random_numbers():
-    model, given, sampled = llama(), batch(), {"temperature": 1.5, "seed": 4}
+@pytest.mark.parametrize("name", ["Gemma 2", "BLOOM", "Llama 4"])
+def test_a_branch_goes_on_with_the_same_random_numbers(name):
+    model = language_model(next(one for one in DECODERS if one.name == name))
+    given, sampled = batch(), {"temperature": 1.5, "seed": 4}
     steps = [*attnviz.writing(model, None, given, NEW, **sampled)]
     tokens = [step.token_id for step in steps]
     branch = [*attnviz.writing(model, None, given, NEW, forced={0: tokens[:4], 6: tokens[6]}, **sampled)]
@@ -220,7 +222,8 @@ def test_a_branch_goes_on_with_the_same_random_numbers():
     for step, other in zip(steps, branch, strict=True):
         assert step.probability == pytest.approx(other.probability, abs=1e-5)
         for layer, expected in zip(other.trace, step.trace, strict=True):
-            torch.testing.assert_close(layer.maps(), expected.maps(), atol=1e-5, rtol=0, equal_nan=True)
+            maps = layer.maps().nan_to_num(0), expected.maps().nan_to_num(0)
+            torch.testing.assert_close(*maps, atol=1e-5, rtol=0)
             assert layer.inputs.query_tokens == expected.inputs.query_tokens
     assert written(model, None, given, NEW, temperature=1.5, seed=5) != tokens
 
@@ -228,6 +231,41 @@ def test_a_branch_goes_on_with_the_same_random_numbers():
 def test_forced_tokens_may_be_ids_at_any_position():
     tokens = written(llama(), None, batch(), 6, forced={1: [7, 8], 4: 9})
     assert (tokens[1:3], tokens[4]) == ([7, 8], 9)
+
+
+# Models of other kinds
+
+
+@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize("name", ["Gemma 3", "BART", "M2M-100"])
+def test_a_first_query_alone_attends_to_itself(name, count):
+    """Nothing says then that its mask is causal."""
+    model = language_model(next(one for one in ZOO if one.name == name))
+    model.set_attn_implementation("sdpa")
+    *_, last = attnviz.writing(model, None, batch(count=count), 7)
+    for layer in last.trace:
+        if layer.id.stack != "encoder" and not layer.id.cross:
+            maps = layer.maps()
+            assert maps.triu(1).nan_to_num(0).max() == 0
+            assert maps.isnan()[:, 0, 1:].all()
+            assert layer.kind is Kind.CAUSAL
+
+
+def test_a_model_without_a_cache_reads_its_text_again():
+    torch.manual_seed(0)
+    model = hf.OpenAIGPTLMHeadModel(hf.OpenAIGPTConfig(vocab_size=WORDS, n_embd=16, n_layer=2, n_head=2)).eval()
+    given = batch()
+    steps = [*attnviz.writing(model, None, given, NEW)]
+    expected = model.generate(**given, do_sample=False, max_new_tokens=NEW)[0]
+    assert [step.token_id for step in steps] == expected[8:].tolist()
+    for layer, other in zip(steps[-1].trace, capture(model, expected[None, :-1]), strict=True):
+        torch.testing.assert_close(layer.maps().nan_to_num(0), other.maps().nan_to_num(0), atol=1e-5, rtol=0)
+
+
+def test_a_model_without_attention_is_refused():
+    model = hf.MambaForCausalLM(hf.MambaConfig(vocab_size=WORDS, hidden_size=8, num_hidden_layers=1)).eval()
+    with pytest.raises(ValueError, match="MambaForCausalLM"):
+        next(attnviz.writing(model, None, batch(), 2))
 
 
 # Others use the model meanwhile
@@ -301,6 +339,18 @@ def test_a_layer_that_computes_otherwise_meanwhile_is_missing():
     trace = next(steps).trace
     assert [layer.name for layer in trace] == ["layer 0"]
     assert trace.missing == ("layer 1 is not shown: its output is not what its queries, keys and values give here.",)
+
+
+def test_a_bias_that_changes_meanwhile_is_missing():
+    model = language_model(next(one for one in ZOO if one.name == "T5"))
+    steps = attnviz.writing(model, None, batch(), 6)
+    next(steps), next(steps), next(steps)
+    with torch.no_grad():
+        model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight *= 1.5
+    trace = next(steps).trace
+    reason = "is not shown: what it adds to its scores depends on more than distances."
+    assert trace.missing == (f"decoder 0 {reason}", f"decoder 1 {reason}")
+    assert [layer.name for layer in trace] == ["encoder 0", "encoder 1", "decoder 0 cross", "decoder 1 cross"]
 
 
 def test_a_window_shows_when_the_text_is_longer_than_it():
