@@ -106,16 +106,18 @@ class LayerStack:
         rows = [self.members.index(member) for member in members]
         return replace(self, members=[*members], vectors={name: one[rows] for name, one in self.vectors.items()})
 
-    def append(self, calls: Sequence[tuple[Call, Tensor]], row: "AddedRow", budget: MemoryBudget) -> list[int]:
-        """Adds the row of one token. Returns the layers whose output is not what the mechanism gives. Raises
-        NotCaptured if no mechanism is known for it."""
-        rows = {name: _stacked([getattr(call, name)[0, :, -1] for call, _ in calls]) for name in VECTORS}
-        sides = {"query": self.queries} if self.is_cross else dict.fromkeys(VECTORS, self.queries)
-        if not all(is_bounded(rows[name]) for name in sides):
-            raise NotCaptured("it computes with numbers that are not finite, or too large")
-        for name, count in sides.items():
-            self.vectors[name] = _with_places(self.vectors[name], count + 1)
-            self.vectors[name][:, :, count] = rows[name]
+    def append(self, calls: Sequence[tuple[Call, Tensor]], row: "AddedRow", budget: MemoryBudget) -> dict[int, str]:
+        """Adds the row of one token. Returns the layers that cannot be shown with it, and why. Raises NotCaptured if
+        that is so for all, since no mechanism is known for it."""
+        reasons: dict[int, str] = {}
+        for name in ("query",) if self.is_cross else VECTORS:
+            added = _stacked([getattr(call, name)[0, :, -1] for call, _ in calls])
+            for one, member in () if is_bounded(added) else zip(added, self.members, strict=True):
+                if not is_bounded(one):
+                    reasons[member] = "it computes with numbers that are not finite, or too large"
+                    one.zero_()
+            self.vectors[name] = _with_places(self.vectors[name], self.queries + 1)
+            self.vectors[name][:, :, self.queries] = added
         self._fit_biases(row.bias)
         self._fit_mask(row.allowed, budget)
         self.queries += 1
@@ -126,8 +128,10 @@ class LayerStack:
         value = self.vectors["value"][:, :, : self.keys]
         same, tolerance = output_agreement(attention, value, outputs, self.number_type)
         self.tolerance = max(self.tolerance, float(tolerance.max()))
-        is_same = same.flatten(1).all(1).tolist()
-        return [member for member, one in zip(self.members, is_same, strict=True) if not one]
+        for member, is_same in zip(self.members, same.flatten(1).all(1).tolist(), strict=True):
+            if not is_same:
+                reasons.setdefault(member, "its output is not what its queries, keys and values give here")
+        return reasons
 
     def _last_row(self, allowed: Tensor) -> Attention:
         """Returns the attention (layers, heads, 1, …) of the last query of all layers."""
@@ -242,7 +246,8 @@ class GrowingLayers:
             yield
         finally:
             current_recording.reset(token)
-        self._append(recording.calls)
+        with torch.autocast("cpu", enabled=False):  # the model's autocast is its own
+            self._append(recording.calls)
         recording.calls.clear()
 
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
@@ -288,7 +293,7 @@ class GrowingLayers:
                 keys = stack.keys + (not stack.is_cross)
                 shared = id(call.mask), call.lengths[1], keys
                 if shared not in masks:
-                    masks[shared] = _allowed(call, keys)
+                    masks[shared] = allowed_keys(call, keys)
                 allowed, bias = masks[shared], call.options.get("position_bias")
                 if allowed is None:
                     self._drop(index, "its mask adds numbers to its scores, or is that of other keys")
@@ -298,13 +303,12 @@ class GrowingLayers:
             for row, members in rows.values():
                 part = stack if members == stack.members else stack.split(members)
                 try:
-                    for index in part.append([by_layer[index] for index in members], row, self._budget):
-                        self._drop(index, "its output is not what its queries, keys and values give here")
+                    reasons = part.append([by_layer[index] for index in members], row, self._budget)
+                    stacks.append(part)
                 except NotCaptured as reason:
-                    for index in members:
-                        self._drop(index, str(reason))
-                    continue
-                stacks.append(part)
+                    reasons = dict.fromkeys(members, str(reason))
+                for index, why in reasons.items():
+                    self._drop(index, why)
         self._stacks = stacks
 
     def _drop(self, index: int, reason: str) -> None:
@@ -323,7 +327,13 @@ def resized(mask: Mask, keys: int) -> Mask:
 
 
 def bias_of_first(bias: Bias, queries: int) -> Bias:
-    """Returns a bias for the first of equally many queries and keys."""
+    """Returns a bias for the first of equally many queries and keys.
+
+    Example:
+        >>> whole = Distances(torch.tensor([[-2.0, -1.0, 0.0, 1.0, 2.0]]), queries=3)
+        >>> bias_of_first(whole, 2).table
+        tensor([[-1.,  0.,  1.]])
+    """
     if not isinstance(bias, Distances) or bias.queries == queries:
         return bias
     cut = bias.queries - queries
@@ -341,7 +351,7 @@ def _is_simple(layer: Layer) -> bool:
     return is_verified and all(isinstance(bias, SoftCap | Distances) for bias in layer.known_mechanism.biases)
 
 
-def _allowed(call: Call, keys: int) -> Tensor | None:
+def allowed_keys(call: Call, keys: int) -> Tensor | None:
     """Returns which of all keys so far (keys,) the last query may attend to; keys that a cache has dropped are the
     oldest. None if the mask does more, or there are more keys."""
     count = call.lengths[1]

@@ -228,6 +228,13 @@ def test_a_branch_goes_on_with_the_same_random_numbers(name):
     assert written(model, None, given, NEW, temperature=1.5, seed=5) != tokens
 
 
+def test_a_forced_prefix_is_read_with_the_prompt():
+    model, read = llama(), []
+    model.register_forward_hook(lambda *given: read.append(given[2].logits.shape[1]))
+    assert len(written(model, None, batch(), 6, forced={0: [5, 6, 7], 4: 9})) == 6
+    assert read == [4, 1, 1]
+
+
 def test_forced_tokens_may_be_ids_at_any_position():
     tokens = written(llama(), None, batch(), 6, forced={1: [7, 8], 4: 9})
     assert (tokens[1:3], tokens[4]) == ([7, 8], 9)
@@ -353,6 +360,16 @@ def test_a_bias_that_changes_meanwhile_is_missing():
     assert [layer.name for layer in trace] == ["encoder 0", "encoder 1", "decoder 0 cross", "decoder 1 cross"]
 
 
+def test_numbers_that_are_not_finite_are_named():
+    model = llama()
+    steps = attnviz.writing(model, None, batch(), 5)
+    next(steps)
+    with torch.no_grad():
+        model.model.layers[1].self_attn.v_proj.weight.fill_(torch.inf)
+    reason = "layer 1 is not shown: it computes with numbers that are not finite, or too large."
+    assert next(steps).trace.missing == (reason,)
+
+
 def test_a_window_shows_when_the_text_is_longer_than_it():
     torch.manual_seed(0)
     model = hf.MistralForCausalLM(hf.MistralConfig(**SLIDING)).eval()
@@ -395,6 +412,13 @@ def test_a_model_of_16_bits_is_verified_within_its_precision():
     ids = torch.cat([given["input_ids"], torch.tensor([[step.token_id for step in steps[:-1]]])], 1)
     for layer, expected in zip(steps[-1].trace, capture(model, ids), strict=True):
         torch.testing.assert_close(layer.maps(), expected.maps(), atol=0.05, rtol=0, equal_nan=True)
+
+
+def test_the_callers_autocast_is_not_that_of_the_comparison():
+    with torch.autocast("cpu", torch.bfloat16):
+        *_, last = attnviz.writing(llama(), None, batch(), NEW)
+    assert {layer.fidelity for layer in last.trace} == {Fidelity.VERIFIED}
+    assert len(last.trace) == 2
 
 
 # Prompts
