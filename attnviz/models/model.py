@@ -91,6 +91,11 @@ class LoadedModel:
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @property
+    def has_chat_template(self) -> bool:
+        """Whether the model reads chats: its tokenizer says how they are written."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @property
     def labels(self) -> list[str]:
         """The names of the labels of a classifier, in the order of their logits."""
         config = self.model.config

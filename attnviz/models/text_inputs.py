@@ -24,6 +24,7 @@ class Tokens:
     tokens: tuple[str, ...] = ()
     special: tuple[int, ...] = ()
     segments: tuple[int | None, ...] = ()  # 0 or 1 of a pair; None of a token that stands for no text
+    spans: tuple[tuple[int, int], ...] = ()  # the characters of its text that each stands for; (0, 0) where unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +47,10 @@ class TextInputs:
         return min(limits)
 
     def encode(
-        self, text: str, pair: str | None = None, *, as_target: bool = False
+        self, text: str, pair: str | None = None, *, as_target: bool = False, has_special: bool = False
     ) -> tuple[dict[str, Tensor], Tokens]:
-        """Returns the batch and the tokens of a text or a pair of texts.
+        """Returns the batch and the tokens of a text or a pair of texts. None are added to a text that has its special
+        tokens written in it (`has_special`).
 
         Raises ValueError for a text without tokens or with too many, and if there is no tokenizer that fits.
         """
@@ -64,13 +66,15 @@ class TextInputs:
             **({"text_target": text} if as_target else {"text": text, "text_pair": pair}),
             return_offsets_mapping=tokenizer.is_fast,
             return_special_tokens_mask=True,
+            add_special_tokens=not has_special,
             verbose=False,
         )
         ids = encoded["input_ids"]
         if len(ids) > self.limit:
             reader = self.name if self.limit < self.most else "attnviz"
             raise too_long_error(len(ids), self.limit, reader)
-        special = tuple(i for i, mark in enumerate(encoded["special_tokens_mask"]) if mark)
+        marks = self._are_special(ids) if has_special else encoded["special_tokens_mask"]
+        special = tuple(i for i, mark in enumerate(marks) if mark)
         if len(special) == len(ids):
             raise value_error("{name} finds no token in this text. Type a word or a sentence.", name=self.name)
         known = getattr(self.model.config.get_text_config(), "vocab_size", None)
@@ -92,6 +96,12 @@ class TextInputs:
             del batch["token_type_ids"]
         return batch, self._tokens(encoded, texts, special)
 
+    def _are_special(self, ids: list[int]) -> list[bool]:
+        """Returns which tokens are special wherever they come from; a tokenizer marks only those that it added."""
+        alone = [[token] for token in ids]
+        texts = zip(self.tokenizer.decode(alone), self.tokenizer.decode(alone, skip_special_tokens=True), strict=True)
+        return [bool(text) and not rest for text, rest in texts]
+
     def _tokens(self, encoded: Any, texts: list[str], special: tuple[int, ...]) -> Tokens:
         """Returns the tokens with their names on the axes."""
         tokenizer, ids = self.tokenizer, encoded["input_ids"]
@@ -110,7 +120,7 @@ class TextInputs:
             own = [i for i, source in enumerate(segments) if source == segment]
             own_texts = typed_texts([tokens[i] for i in own], typed, [spans[i] for i in own])
             by_position |= zip(own, own_texts, strict=True)
-        return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments))
+        return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments), tuple(spans))
 
     @torch.no_grad()
     def decoder_inputs(

@@ -78,6 +78,7 @@ class TokenizerProcess:
 
     is_fast: bool
     model_max_length: int
+    chat_template: bool  # whether it has one
 
     def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
         self.name = name  # of the model, in errors
@@ -94,18 +95,36 @@ class TokenizerProcess:
         """Returns the lists that the tokenizer makes of a text or a pair of texts."""
         return Encoding(self._ask("encode", _is_encoding, text=text, **options))
 
-    def decode(self, ids: Any) -> Any:
+    def decode(self, ids: Any, **options: Any) -> Any:
         """Returns the text of token ids, or of each list of them."""
         ids = ids.tolist() if isinstance(ids, Tensor) else ids
         if ids and isinstance(ids[0], list):
-            return self._ask("decode", lambda texts: _is_list(texts, str, len(ids)), ids=ids)
-        return self._ask("decode", lambda text: isinstance(text, str), ids=ids)
+            return self._ask("decode", lambda texts: _is_list(texts, str, len(ids)), ids=ids, **options)
+        return self._ask("decode", lambda text: isinstance(text, str), ids=ids, **options)
+
+    def apply_chat_template(self, chats: list[list[dict[str, str]]], **options: Any) -> list[str]:
+        """Returns the text that the model's chat template makes of each chat."""
+        return self._ask(
+            "apply_chat_template",
+            lambda texts: _is_list(texts, str, len(chats)),
+            "for its chat template",
+            "Change the messages, or give it a plain text.",
+            chats=chats,
+            **options,
+        )
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str | None]:
         """Returns the names of tokens, and None for those that the tokenizer does not know."""
         return self._ask("convert_ids_to_tokens", lambda names: _is_list(names, str | None, len(ids)), ids=ids)
 
-    def _ask(self, method: str, is_valid: Callable[[Any], bool], **arguments: Any) -> Any:
+    def _ask(
+        self,
+        method: str,
+        is_valid: Callable[[Any], bool],
+        purpose: str = "for this text",
+        advice: str = "Shorten the text, or take another model.",
+        **arguments: Any,
+    ) -> Any:
         with self._lock:
             self._wait()
             try:
@@ -114,7 +133,7 @@ class TokenizerProcess:
                 self._start()
                 self._wait()
                 self._send(SECONDS, method, arguments)
-            return self._receive(is_valid, SECONDS, "for this text", "Shorten the text, or take another model.")
+            return self._receive(is_valid, SECONDS, purpose, advice)
 
     def _start(self) -> None:
         try:
@@ -133,6 +152,7 @@ class TokenizerProcess:
             self._is_loading = False
             loaded = self._receive(_is_description, LOADING_SECONDS, "to be loaded", "Take another model.")
             self.is_fast, self.model_max_length = loaded["is_fast"], loaded["model_max_length"]
+            self.chat_template = loaded["chat_template"]
 
     def _send(self, seconds: float | int, method: str, arguments: dict[str, Any]) -> None:
         self._request_time = time.monotonic()
@@ -185,7 +205,8 @@ class TokenizerProcess:
 
 
 def _is_description(value: Any) -> bool:
-    return isinstance(value["is_fast"], bool) and isinstance(value["model_max_length"], int)
+    kinds = {"is_fast": bool, "model_max_length": int, "chat_template": bool}
+    return all(isinstance(value[name], kind) for name, kind in kinds.items())
 
 
 def _is_encoding(value: Any) -> bool:

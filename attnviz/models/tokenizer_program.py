@@ -30,7 +30,11 @@ class TokenizerMethods:
 
         own = CONFIG_MAPPING[config["model_type"]].from_dict(config)
         self.tokenizer = AutoTokenizer.from_pretrained(folder, config=own, **OPTIONS)
-        return {"is_fast": self.tokenizer.is_fast, "model_max_length": int(self.tokenizer.model_max_length)}
+        return {
+            "is_fast": self.tokenizer.is_fast,
+            "model_max_length": int(self.tokenizer.model_max_length),
+            "chat_template": bool(self.tokenizer.chat_template),
+        }
 
     def encode(self, **arguments: Any) -> dict[str, Any]:
         """Returns the lists of a tokenizer's own call."""
@@ -38,9 +42,13 @@ class TokenizerMethods:
         lists = {name: encoded[name] for name in KEPT if name in encoded}
         return lists | ({"sequence_ids": encoded.sequence_ids(0)} if self.tokenizer.is_fast else {})
 
-    def decode(self, ids: list[Any]) -> Any:
+    def decode(self, ids: list[Any], **options: Any) -> Any:
         """Returns the text of token ids, or of each list of them."""
-        return self.tokenizer.decode(ids)
+        return self.tokenizer.decode(ids, **options)
+
+    def apply_chat_template(self, chats: list[Any], **options: Any) -> Any:
+        """Returns the text of each chat."""
+        return self.tokenizer.apply_chat_template(chats, **options)
 
     def convert_ids_to_tokens(self, ids: list[int]) -> Any:
         """Returns the names of tokens."""
