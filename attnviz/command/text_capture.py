@@ -76,6 +76,7 @@ def model_folder(options: CaptureOptions) -> "ModelFolder":
     import torch
 
     from attnviz.models import MINILM, model_cache
+    from attnviz.models.gguf_model import inspect_path
     from attnviz.models.hub import model_id
     from attnviz.models.loading import inspect_folder
 
@@ -88,6 +89,6 @@ def model_folder(options: CaptureOptions) -> "ModelFolder":
         is_path = model_cache.is_path(name)
         if (folder := name if is_path else hub.folder(name)) is None:
             raise ValueError(f"{name} is not on this computer yet. Download it first: hf download {name}")
-        files = inspect_folder(folder, "" if is_path else name)
+        files = inspect_path(name) if is_path else inspect_folder(folder, name)
     dtype = getattr(torch, options.dtype) if options.dtype else files.dtype
     return replace(files, dtype=dtype, device_map=options.device_map or None, most_tokens=MOST_TOKENS)

@@ -6,6 +6,7 @@ Their weights are mapped from the file, so that all processes on a computer shar
 import fcntl
 import hashlib
 import json
+import os
 import secrets
 import shutil
 import time
@@ -18,6 +19,7 @@ from attnviz.settings import cache_folder
 
 MANIFEST = "manifest.json"  # the digests of the other files
 UNFINISHED_SECONDS = 3_600  # after which a folder that was not finished is removed
+UNUSED_SECONDS = 30 * 86_400  # after which a folder is removed, such as that of an older version
 
 
 def converted_folder(key: str, write: Callable[[Path], None]) -> Path:
@@ -28,12 +30,14 @@ def converted_folder(key: str, write: Callable[[Path], None]) -> Path:
     parent = cache_folder() / "models"
     folder = parent / key
     if _is_whole(folder):  # even where nothing can be written
+        with suppress(OSError):
+            os.utime(folder / MANIFEST)
         return folder
     parent.mkdir(parents=True, exist_ok=True)
     with _lock(parent / f"{key}.lock"):
         if _is_whole(folder):  # written by another process meanwhile
             return folder
-        _remove_unfinished(parent, key)
+        _remove_old(parent, key)
         unfinished = parent / f".{key}-{secrets.token_hex(8)}"
         unfinished.mkdir()
         try:
@@ -71,8 +75,15 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
-def _remove_unfinished(parent: Path, key: str) -> None:
-    """Removes what conversions left that were ended from outside."""
+def _remove_old(parent: Path, key: str) -> None:
+    """Removes what conversions left that were ended from outside, and folders that were not used for long."""
     for folder in parent.glob(f".{key}-*"):
-        if time.time() - folder.stat().st_mtime > UNFINISHED_SECONDS:
+        _remove_after(UNFINISHED_SECONDS, folder, folder)
+    for manifest in parent.glob(f"*/{MANIFEST}"):
+        _remove_after(UNUSED_SECONDS, manifest, manifest.parent)
+
+
+def _remove_after(seconds: int, file: Path, folder: Path) -> None:
+    with suppress(FileNotFoundError):  # removed by another process meanwhile
+        if time.time() - file.stat().st_mtime > seconds:
             shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ from attnviz.language import N_, _, value_error
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 METADATA_BYTES = 128 << 20  # of the names, the values and the tokens of a file
 MOST_ENTRIES = 1 << 16  # of values, and of tensors
-MOST_ITEMS = 1 << 22  # of an array, such as the tokens
+MOST_ITEMS = 1 << 22  # of all arrays, such as the tokens, together
 NAME_BYTES, STRING_BYTES = 1 << 16, 1 << 22
 MOST_DIMENSIONS, MOST_NUMBERS = 4, 1 << 40  # of a tensor
 ALIGNMENT, MOST_ALIGNMENT = 32, 1 << 16
@@ -65,16 +65,18 @@ class GgufFile:
     tensors: tuple[GgufTensor, ...] = field(repr=False)
 
     def numbers(self, tensor: GgufTensor) -> NDArray[np.float32]:
-        """Returns the numbers of a tensor in float32, dequantized. Raises ValueError if the file has become shorter."""
+        """Returns the numbers of a tensor in float32, dequantized; they may be infinite. Raises ValueError if the file
+        has become shorter."""
         with self.path.open("rb") as file:
             file.seek(tensor.offset)
             data = np.fromfile(file, np.uint8, tensor.size)
         if data.size < tensor.size:
             raise _damaged(self.path, CUT_OFF)
         if tensor.kind in FLOATS:
-            return data.view(FLOATS[tensor.kind]).astype(np.float32).reshape(tensor.shape)
-        rows = data.reshape(*tensor.shape[:-1], -1)
-        return dequantize(rows, tensor.kind).astype(np.float32, copy=False).reshape(tensor.shape)
+            numbers = data.view(FLOATS[tensor.kind])
+        else:
+            numbers = dequantize(data.reshape(*tensor.shape[:-1], -1), tensor.kind)
+        return numbers.astype(np.float32, copy=False).reshape(tensor.shape)
 
 
 def read_gguf(path: Path) -> GgufFile:
@@ -105,6 +107,7 @@ class _Head:
     file: BinaryIO
     size: int  # bytes of the file
     position: int = 0
+    items_left: int = MOST_ITEMS
 
     def read(self) -> GgufFile:
         if self._bytes(len(MAGIC)) != MAGIC:
@@ -163,7 +166,8 @@ class _Head:
             return self._text(STRING_BYTES)
         if kind != ARRAY or in_array:
             raise _damaged(self.path, N_("it has a value of the type {kind}, which is not known"), kind=kind)
-        kind, count = self._number("<I"), self._count(MOST_ITEMS)
+        kind, count = self._number("<I"), self._count(self.items_left)
+        self.items_left -= count
         if kind not in NUMBERS:
             return [self._value(kind, in_array=True) for _part in range(count)]
         code = NUMBERS[kind]

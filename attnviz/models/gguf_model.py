@@ -1,28 +1,72 @@
-"""Models in GGUF files: converted once into the cache folder, or in memory where that cannot be written."""
+"""Models in GGUF files: converted once into the cache folder."""
 
+import hashlib
 import logging
 from dataclasses import replace
 from pathlib import Path
 
 import torch
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from attnviz.formatting import quoted
-from attnviz.language import _
+from attnviz.formatting import grouped, quoted
+from attnviz.language import _, value_error
 from attnviz.models.conversion_cache import converted_folder
+from attnviz.models.gguf_file import MAGIC
 from attnviz.models.hub import Progress, no_progress
 from attnviz.models.loading import ModelFolder, inspect_folder, inspect_weights
 
-VERSION = 1  # of the conversion: one more when it gives other files
+VERSION = 2  # of the conversion: one more when it gives other files
+SUFFIX = ".gguf"
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def inspect_gguf(file: Path, name: str, digest: str, progress: Progress = no_progress) -> ModelFolder:
+def inspect_path(path: str | Path, progress: Progress = no_progress) -> ModelFolder:
+    """Returns the model in a folder, or in a GGUF file, before its weights are read; a folder may hold nothing but such
+    a file. Raises ValueError as `inspect_folder` and `inspect_gguf` do."""
+    file = find_gguf(Path(path).expanduser())
+    if file is None:
+        return inspect_folder(path)
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    return inspect_gguf(file, file.stem, digest, progress)
+
+
+def find_gguf(path: Path) -> Path | None:
+    """Returns a path of a GGUF file, or the GGUF file in a folder that has no weights as safetensors; else None.
+
+    Raises ValueError if there are several.
+    """
+    try:
+        if path.is_file():
+            with path.open("rb") as file:
+                return path if path.suffix == SUFFIX or file.read(len(MAGIC)) == MAGIC else None
+        names = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+    except OSError:  # which `open_folder` reports
+        return None
+    files = sorted(name for name in names if name.endswith(SUFFIX))
+    if not files or any(name.endswith(".safetensors") for name in names):
+        return None
+    if len(files) > 1:
+        raise value_error(
+            "{folder} holds {count} GGUF files. Give the path of the file itself, such as {file}.",
+            folder=quoted(path.name),
+            count=grouped(len(files)),
+            file=quoted(path / files[0], 200),
+        )
+    return path / files[0]
+
+
+def inspect_gguf(
+    file: Path, name: str, digest: str, progress: Progress = no_progress, *, trusted: bool = False
+) -> ModelFolder:
     """Returns the model in a GGUF file before its weights are read; converts the file if that was not done before, and
     calls `progress` with the bytes done and in total.
 
-    `digest` is the SHA-256 of the file. Raises ValueError if it is not a model that can be read.
+    `digest` is the SHA-256 of the file, and `trusted` whether its tokenizer may run in this process. Raises ValueError
+    if it is not a model that can be read. Where the cache folder cannot be written, a trusted file is converted in
+    memory, and another is refused.
     """
 
     def write(folder: Path) -> None:
@@ -31,19 +75,29 @@ def inspect_gguf(file: Path, name: str, digest: str, progress: Progress = no_pro
         write_folder(file, folder, progress)
 
     try:
-        return inspect_folder(converted_folder(f"{digest}-{VERSION}", write), name)
+        return replace(inspect_folder(converted_folder(f"{digest}-{VERSION}", write), name), trusted=trusted)
     except OSError as error:
-        note = _(
-            "{name} cannot be kept in the cache folder, so it is converted again at every start. The reason given is: "
-            "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
-            name=name,
-            reason=quoted(str(error)),
-        )
+        problem = quoted(str(error))
+        if not trusted:
+            raise value_error(
+                "{name} cannot be converted, because the cache folder cannot be written. The reason given is: "
+                "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
+                name=quoted(name),
+                reason=problem,
+            ) from error
+    note = _(
+        "{name} cannot be kept in the cache folder, so it is converted again at every start. The reason given is: "
+        "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
+        name=name,
+        reason=problem,
+    )
     _LOGGER.warning("%s", note)
     from attnviz.models.gguf_conversion import convert
 
     converted = convert(file, progress)
     tensors = {name: torch.from_numpy(numbers) for name, numbers in converted.weights}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=converted.tokenizer, **converted.tokenizer_config)
+    own, settings = Tokenizer.from_str(converted.tokenizer.tokenizer), dict(converted.tokenizer.config)
+    settings.pop("tokenizer_class")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, **settings)
     model = inspect_weights(name, converted.config, tensors, tokenizer)
-    return replace(model, notes=(*model.notes, note))
+    return replace(model, notes=(*model.notes, note), trusted=trusted)

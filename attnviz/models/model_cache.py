@@ -11,12 +11,14 @@ from typing import NamedTuple
 from attnviz.formatting import quoted
 from attnviz.language import _
 from attnviz.models import minilm, smollm2
+from attnviz.models.gguf_model import SUFFIX, inspect_path
 from attnviz.models.hub import HUB, MINILM, SMOLLM2, Hub, NotDownloaded, allowed_models, check_allowed, model_id
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
 from attnviz.settings import kept_models, model_bytes
 from attnviz.turns import turn
 
+FILES = (".safetensors", ".json", SUFFIX)  # whose change makes another model
 LOADING_WORK = 100_000_000  # steps, as long as loading takes
 
 
@@ -97,8 +99,8 @@ def shared_cache() -> ModelCache:
 
 
 def model(name: str, hub: Hub = HUB) -> LoadedModel:
-    """Returns a model by the id or address on the hub, or by the path of a local folder (absolute, or starting with ~
-    or .). One that is not in memory is loaded in turn.
+    """Returns a model by the id or address on the hub, or by the path of a local folder or GGUF file (absolute, or
+    starting with ~ or .). One that is not in memory is loaded in turn.
 
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
     loaded or, on a hosted instance, is not allowed.
@@ -109,7 +111,7 @@ def model(name: str, hub: Hub = HUB) -> LoadedModel:
             return wheel.load(hub)
     folder, modified = _files(name, hub)
     return shared_cache().get(
-        (name, folder, modified), lambda: inspect_folder(name) if is_path(name) else inspect_folder(folder, name)
+        (name, folder, modified), lambda: inspect_path(name) if is_path(name) else inspect_folder(folder, name)
     )
 
 
@@ -158,11 +160,10 @@ def is_path(name: str) -> bool:
     return name.startswith(("/", "~", ".")) or Path(name).is_absolute()
 
 
-def _last_modified(folder: Path) -> tuple[int, ...]:
+def _last_modified(path: Path) -> tuple[int, ...]:
     """Returns the modification times of the model's files, so that a changed model is loaded again."""
     try:
-        return tuple(
-            sorted(file.stat().st_mtime_ns for file in folder.iterdir() if file.suffix in (".safetensors", ".json"))
-        )
+        files = [file for file in path.iterdir() if file.suffix in FILES] if path.is_dir() else [path]
+        return tuple(sorted(file.stat().st_mtime_ns for file in files))
     except OSError:
         return ()

@@ -3,7 +3,6 @@
 The wheel has it as a GGUF file, which is checked by digest, and converted once, into the cache folder.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -66,7 +65,7 @@ def inspect(hub: Hub = HUB, progress: Progress = no_progress) -> ModelFolder:
     if file.is_dir():  # of the hub
         return inspect_folder(file, NAME)
     check_digest(file, SHA256, NAME)
-    return replace(inspect_gguf(file, NAME, SHA256, progress), trusted=True)
+    return inspect_gguf(file, NAME, SHA256, progress, trusted=True)
 
 
 def _file(hub: Hub) -> Path | None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from attnviz.models.conversion_cache import UNFINISHED_SECONDS, converted_folder
+from attnviz.models.conversion_cache import MANIFEST, UNFINISHED_SECONDS, UNUSED_SECONDS, converted_folder
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +104,16 @@ def test_what_a_killed_conversion_left_is_removed_when_it_is_old(models):
         os.utime(models / name, (time.time() - age,) * 2)
     converted_folder("model", write)
     assert sorted(path.name for path in models.iterdir()) == [".model-new", ".other-old", "model", "model.lock"]
+
+
+def test_a_folder_that_was_not_used_for_long_is_removed(models):
+    unused, used = converted_folder("older version", write), converted_folder("used", write)
+    for folder in (unused, used):
+        os.utime(folder / MANIFEST, (time.time() - UNUSED_SECONDS - 60,) * 2)
+    assert converted_folder("used", refuse) == used
+    converted_folder("other", write)
+    assert used.exists()
+    assert not unused.exists()
 
 
 def test_a_finished_folder_is_read_where_nothing_can_be_written(models, monkeypatch):

@@ -96,8 +96,10 @@ def test_without_a_cache_folder_it_is_built_in_memory_and_says_so(tmp_path, monk
 def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path))
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
-    model = gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256)
+    model = gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256, trusted=True)
     assert "No space left on device" in model.notes[0]
+    with pytest.raises(ValueError, match=r"cannot be converted.*No space left on device.*set ATTNVIZ_CACHE"):
+        gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256)
     assert [path.suffix for path in (tmp_path / "models").iterdir()] == [".lock"]
 
 
