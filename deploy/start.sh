@@ -3,6 +3,7 @@
 # and ATTNVIZ_… variables are its settings.
 set -eu
 cd "$(dirname "$0")/.."
+export ATTNVIZ_CACHE="${ATTNVIZ_CACHE:-$PWD/cache}" # of deploy/build.sh
 if [ -n "${SPACE_HOST:-}" ]; then # a Space of Hugging Face, which says at which name people open it
     export STREAMLIT_SERVER_PORT="${STREAMLIT_SERVER_PORT:-7860}"
     export STREAMLIT_SERVER_ALLOWED_HOSTS="${STREAMLIT_SERVER_ALLOWED_HOSTS:-$SPACE_HOST}"

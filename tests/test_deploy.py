@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,18 @@ def started(folder: Path, **environment: str) -> dict[str, str]:
 def test_it_starts_with_the_options_and_settings_of_its_owner(tmp_path: Path) -> None:
     variables = started(tmp_path, ATTNVIZ_MODELS="org/a")
     assert variables["ARGUMENTS"] == "-m attnviz --no-browser --port 8600"
-    assert [name for name in variables if name.startswith(("ATTNVIZ_", "STREAMLIT_"))] == ["ATTNVIZ_MODELS"]
+    named = {name: value for name, value in variables.items() if name.startswith(("ATTNVIZ_", "STREAMLIT_"))}
+    assert named == {"ATTNVIZ_MODELS": "org/a", "ATTNVIZ_CACHE": f"{variables['PWD']}/cache"}
+    (tmp_path / "other").mkdir()
+    assert started(tmp_path / "other", ATTNVIZ_CACHE="/elsewhere")["ATTNVIZ_CACHE"] == "/elsewhere"
+
+
+def test_the_language_model_is_converted_where_it_is_looked_for(tmp_path: Path) -> None:
+    build = (DEPLOY / "build.sh").read_text()
+    [command] = re.findall(r"(?m)^\(cd \"\$to\" && ATTNVIZ_CACHE=\"\$to/cache\" \.venv/bin/python -c '(.*)'\)$", build)
+    subprocess.run([sys.executable, "-c", command], check=True, cwd=ROOT, env=os.environ | {"ATTNVIZ_CACHE": tmp_path})
+    assert len([*tmp_path.glob("models/*/model.safetensors")]) == 1
+    assert build.index(command) < build.index("chmod -R go=rX")
 
 
 def test_a_space_answers_at_its_own_name(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ MOST_LETTERS = 70  # of the name of a test
 # Functions of one meaning in every module that has them.
 INTERFACES = {
     *("inspect", "is_installed", "is_loaded"),  # of models that come as wheels
+    "load",  # of a package: returns its model
     "main",  # of programs: `python -m module`
     "show",  # of the parts of a page: draws the part
 }

@@ -86,7 +86,9 @@ def _options(arguments: Sequence[str]) -> Namespace:
         "attnviz capture",
         description="Writes the queries, keys and values of all attention into a folder while a model reads a text.",
     )
-    parser.add_argument("model", metavar="MODEL", help="an id on the Hugging Face hub, or the path of a folder")
+    parser.add_argument(
+        "model", metavar="MODEL", help="an id on the Hugging Face hub, or the path of a folder or of a GGUF file"
+    )
     parser.add_argument(
         "--text", metavar="FILE", required=True, action="append",
         help="the text, in UTF-8; may be given several times",

@@ -18,7 +18,7 @@ MOST_TOKENS = 1 << 20  # as many positions as masks are made for
 class CaptureOptions:
     """The settings that the captures of several texts share."""
 
-    model: str  # an id of the hub, or the path of a folder
+    model: str  # an id of the hub, or the path of a folder or of a GGUF file
     layers: tuple[int, ...] | None = None  # that are kept; None: all
     dtype: str = ""  # in which the model computes; "": as it is stored
     device_map: str = ""  # of accelerate; "": the model is on one device

@@ -54,7 +54,8 @@ def open_folder(folder: str | Path) -> Path:
         ) from error
     if not path.is_dir():
         raise value_error(
-            "{folder} is a file. Give the folder that holds it, with its config.json.", folder=quoted(folder)
+            "{folder} is a file, and not a GGUF file. Give the folder that holds it, with its config.json.",
+            folder=quoted(folder),
         )
     if len(entries) > MOST_FILES:
         raise value_error(

@@ -35,7 +35,9 @@ from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
 from attnviz.settings import listed_models
 
-ID_FORMAT = N_("Write it as on the hub, owner/model, such as {minilm}; or the path of a folder, from its root.")
+ID_FORMAT = N_(
+    "Write it as on the hub, owner/model, such as {minilm}; or the path of a folder or of a GGUF file, from its root."
+)
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 FILES = (
     *WEIGHTS,

@@ -12,7 +12,18 @@ from attnviz.formatting import quoted
 from attnviz.language import _
 from attnviz.models import minilm, smollm2
 from attnviz.models.gguf_model import SUFFIX, inspect_path
-from attnviz.models.hub import HUB, MINILM, SMOLLM2, Hub, NotDownloaded, allowed_models, check_allowed, model_id
+from attnviz.models.hub import (
+    HUB,
+    MINILM,
+    SMOLLM2,
+    Hub,
+    NotDownloaded,
+    Progress,
+    allowed_models,
+    check_allowed,
+    model_id,
+    no_progress,
+)
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
 from attnviz.settings import kept_models, model_bytes
@@ -27,12 +38,14 @@ class WheelModel(NamedTuple):
 
     is_installed: Callable[[Hub], bool]
     is_loaded: Callable[[], bool]
-    load: Callable[[Hub], LoadedModel]
+    load: Callable[[Hub, Progress], LoadedModel]
     inspect: Callable[[Hub], ModelFolder]
 
 
 WHEEL_MODELS = {
-    MINILM: WheelModel(minilm.is_installed, minilm.is_loaded, minilm.minilm, minilm.inspect),
+    MINILM: WheelModel(
+        minilm.is_installed, minilm.is_loaded, lambda hub, _progress: minilm.minilm(hub), minilm.inspect
+    ),
     SMOLLM2: WheelModel(smollm2.is_installed, smollm2.is_loaded, smollm2.smollm2, smollm2.inspect),
 }
 
@@ -98,9 +111,10 @@ def shared_cache() -> ModelCache:
     return ModelCache(kept_models(), model_bytes())
 
 
-def model(name: str, hub: Hub = HUB) -> LoadedModel:
+def model(name: str, hub: Hub = HUB, progress: Progress = no_progress) -> LoadedModel:
     """Returns a model by the id or address on the hub, or by the path of a local folder or GGUF file (absolute, or
-    starting with ~ or .). One that is not in memory is loaded in turn.
+    starting with ~ or .). One that is not in memory is loaded in turn; `progress` is called with the bytes done and in
+    total while a GGUF file is converted.
 
     Raises NotDownloaded for a model of the hub that is not on this computer, and ValueError for one that cannot be
     loaded or, on a hosted instance, is not allowed.
@@ -108,10 +122,11 @@ def model(name: str, hub: Hub = HUB) -> LoadedModel:
     name = model_id(name) or MINILM
     if (wheel := WHEEL_MODELS.get(name)) is not None:
         with turn(0 if wheel.is_loaded() else LOADING_WORK):
-            return wheel.load(hub)
+            return wheel.load(hub, progress)
     folder, modified = _files(name, hub)
     return shared_cache().get(
-        (name, folder, modified), lambda: inspect_path(name) if is_path(name) else inspect_folder(folder, name)
+        (name, folder, modified),
+        lambda: inspect_path(name, progress) if is_path(name) else inspect_folder(folder, name),
     )
 
 
@@ -152,7 +167,7 @@ def forget_examples(hub: Hub = HUB) -> None:
     shared_cache().forget_examples()
     for wheel in WHEEL_MODELS.values():
         if wheel.is_loaded() and wheel.is_installed(hub):
-            wheel.load(hub).forget_examples()
+            wheel.load(hub, no_progress).forget_examples()
 
 
 def is_path(name: str) -> bool:

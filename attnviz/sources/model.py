@@ -1,5 +1,6 @@
 """A source that runs a model on a text, two texts or a picture."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 PICTURE_CHARACTERS = 1_000  # of a text that takes about as long as a picture
 
 
-def load_model(name: str) -> "LoadedModel":
-    """Returns a model from memory, or loads it in turn. Raises ValueError if it cannot be loaded."""
+def load_model(name: str, progress: Callable[[int, int], object] | None = None) -> "LoadedModel":
+    """Returns a model from memory, or loads it in turn; `progress` is called as that of `model_cache.model`. Raises
+    ValueError if it cannot be loaded."""
     check_installed("models", "A trained model")
     from attnviz.models import model_cache  # with transformers, which other sources do without
 
-    return model_cache.model(name, model_cache.HUB)
+    return model_cache.model(name, model_cache.HUB, progress or model_cache.no_progress)
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,8 +37,8 @@ class Model(Source):
         >>> Model("The cat sat.").layers()[0].inputs.query.shape
         torch.Size([12, 6, 32])
 
-    `name` is the id of another model on the hub, or the path of a folder; it may read `pair` after or beside the text,
-    or see an `image`.
+    `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
+    or beside the text, or see an `image`.
     """
 
     keeps_layers: ClassVar[bool] = True

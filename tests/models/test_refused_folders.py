@@ -19,7 +19,7 @@ def test_a_folder_that_is_no_model(tmp_path):
     assert "is not a model: it has no config.json" in refusal(tmp_path)
     assert "There is no folder" in refusal(tmp_path / "nowhere")
     assert "There is no folder" in refusal("half \0 a name")
-    assert "is a file. Give the folder that holds it" in refusal(tmp_path / "notes.txt")
+    assert "is a file, and not a GGUF file. Give the folder that holds it" in refusal(tmp_path / "notes.txt")
     (tmp_path / "config.json").mkdir()
     assert "has no config.json" in refusal(tmp_path)
 

@@ -25,7 +25,7 @@ from attnviz.trace import Trace
 from attnviz.ui import cache, presentation
 from attnviz.ui.field_widgets import draw, draw_text, field_text
 from attnviz.ui.markdown import plain
-from attnviz.ui.models import model_download
+from attnviz.ui.models import conversion, model_download
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 ANOTHER = N_(
@@ -196,7 +196,7 @@ def _load(name: str) -> _Refused | None:
     refused = _refused.get()
     if refused is None or refused.name != name:
         try:
-            load_model(name)
+            load_model(name, conversion.progress_bar())
             refused = None
         except NotDownloaded as problem:
             refused = _not_downloaded(name, problem)

@@ -1,0 +1,53 @@
+"""GGUF files on the Models page, without a browser: named by their path, whole and broken."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.models import load
+from tests.models.test_gguf_conversion import config_of
+from tests.support.app import linked, ok, open_page
+from tests.support.gguf_files import write
+
+TEXT = "bag of cats"
+
+pytestmark = pytest.mark.usefixtures("isolated")
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A GGUF file that is not broken, and a cache folder of the test's own."""
+    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "models").mkdir()
+    return write(tmp_path / "models" / "llama.gguf", "llama", config_of("llama"))
+
+
+def facts(app: AppTest) -> str:
+    return next(one.value for one in app.caption if "parameters" in one.value).replace("\\", "")
+
+
+@pytest.mark.parametrize("place", ["file", "folder"])
+def test_a_file_opens_by_its_path_or_by_that_of_its_folder(path: Path, place: str) -> None:
+    app = ok(open_page("models", model=path if place == "file" else path.parent, text=TEXT))
+    assert "(LlamaForCausalLM): 2 attention layers of 4 heads" in facts(app)
+    assert linked(app, "model") == [str(path if place == "file" else path.parent)]
+    assert len(app.selectbox(key="pinned").options) == len(load(path).encode(TEXT).source.tokens) + 1
+
+
+@pytest.mark.parametrize(
+    ("start", "words"), [(b"GGUF\3", "ends in the middle"), (b"PK\3\4", "does not begin with GGUF")]
+)
+def test_a_broken_file_gives_a_sentence(path: Path, start: bytes, words: str) -> None:
+    path.write_bytes(start)
+    app = open_page("models", model=path, text=TEXT)
+    assert not app.exception
+    [error] = app.error
+    assert words in error.value
+
+
+def test_a_file_that_was_replaced_is_read_again(path: Path) -> None:
+    app = ok(open_page("models", model=path, text=TEXT))
+    path.unlink()
+    write(path, "llama", config_of("llama", num_attention_heads=2))
+    assert "2 attention layers of 2 heads" in facts(ok(app.run()))
