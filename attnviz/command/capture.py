@@ -76,9 +76,9 @@ def _read(file: str) -> str:
 
 
 def _absolute(model: str) -> str:
-    """Returns the path of a folder as it is for processes that begin elsewhere; an id as it is."""
+    """Returns the path of a model as it is for processes that begin elsewhere; an id as it is."""
     path = Path(model).expanduser()
-    return str(path.absolute()) if path.is_dir() and model.startswith((".", "~")) else model
+    return str(path.absolute()) if path.exists() and model.startswith((".", "~")) else model
 
 
 def _options(arguments: Sequence[str]) -> Namespace:

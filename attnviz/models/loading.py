@@ -130,6 +130,7 @@ class ModelFolder:
             modules = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
             missing |= {key for key in info["unexpected_keys"] if modules & set(key.split(".")[:2])}
         model.config.use_cache = False
+        model.config.name_or_path = self.name  # by which a capture names it
         return model.eval(), sorted(missing)
 
     def _start_tokenizer(self) -> Any:

@@ -8,6 +8,7 @@ import torch
 
 from attnviz import Trace, command
 from attnviz.command.text_capture import CaptureOptions, TextTask, capture_text
+from tests.support.gguf_files import config_of, write
 
 WORDS = ("the", "animal", "did", "not", "cross", "street", "it", "was", "too", "tired")
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -30,6 +31,15 @@ def test_a_text_is_written_into_a_trace(
     assert [layer.name for layer in trace] == ["layer 0", "layer 1"]
     assert trace[0].inputs.queries == len(trace[0].inputs.query_ids) > 10
     assert capsys.readouterr().out == f"2 layers of {trace[0].inputs.queries} tokens are in {folder}.\n"
+
+
+def test_a_gguf_file_is_a_model(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "small.gguf", "llama", config_of("llama"))
+    command.main(["capture", "./small.gguf", "--text", str(text), "-o", str(tmp_path / "trace")])
+    trace = Trace.load(tmp_path / "trace")
+    assert (trace.model, len(trace)) == ("small", 2)
 
 
 def test_layers_and_the_type_are_chosen(saved: Path, text: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from transformers.modeling_gguf_pytorch_utils import get_gguf_hf_weights_map, lo
 from attnviz.models import load
 from attnviz.models.gguf_conversion import (
     ARCHITECTURES,
-    MODEL_TYPES,
     TENSOR_PROCESSORS,
     convert,
     weight_names,
@@ -18,36 +17,7 @@ from attnviz.models.gguf_conversion import (
 )
 from attnviz.models.loading import inspect_folder
 from attnviz.models.tokenizer_process import TokenizerProcess
-from tests.support.gguf_files import TOKENS, byte_level, sentence_pieces, write
-
-LAYERS = 2
-SMALL = {
-    "vocab_size": len(TOKENS),
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 128,
-    "bos_token_id": 0,
-    "eos_token_id": 1,
-    "pad_token_id": None,
-}
-# What transformers leaves at the defaults of the config has these; what is added are names that gguf does not map.
-EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "head_dim": 16}
-OWN = {
-    "qwen2moe": EXPERTS | {"moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632},
-    "qwen3": {"head_dim": 128},
-    "qwen3moe": EXPERTS | {"moe_intermediate_size": 768},
-    "gemma2": {"head_dim": 16, "sliding_window": 4},
-    "gemma3": {"head_dim": 16, "sliding_window": 4},
-    "gpt2": {"max_position_embeddings": 1024},
-}
-
-
-def config_of(kind, **more):
-    """The config of a small model of an architecture."""
-    return transformers.AutoConfig.for_model(MODEL_TYPES.get(kind, kind), **SMALL | OWN.get(kind, {}) | more)
+from tests.support.gguf_files import LAYERS, OWN, byte_level, config_of, sentence_pieces, write
 
 
 def experts(kind):
@@ -154,6 +124,13 @@ def test_positions_scaled_evenly(tmp_path):
     rotary = load(write(tmp_path / "a.gguf", "llama", config_of("llama"), values=values)).model.model.rotary_emb
     plain = transformers.LlamaModel(config_of("llama")).rotary_emb
     torch.testing.assert_close(rotary.inv_freq, plain.inv_freq / 4)
+
+
+def test_positions_of_gemma_3_are_scaled_where_all_tokens_are_seen(tmp_path):
+    values = {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}
+    config = load(write(tmp_path / "a.gguf", "gemma3", config_of("gemma3"), values=values)).model.config
+    factors = {kind: rope.get("factor") for kind, rope in config.rope_parameters.items()}
+    assert factors == {"full_attention": 8.0, "sliding_attention": None}
 
 
 @pytest.mark.parametrize("tokenizer", [byte_level, sentence_pieces])

@@ -11,8 +11,7 @@ import pytest
 from attnviz.models import load
 from attnviz.models.gguf_conversion import config_json
 from attnviz.models.gguf_file import read_gguf
-from tests.models.test_gguf_conversion import config_of
-from tests.support.gguf_files import write
+from tests.support.gguf_files import config_of, write
 
 UINT32, FLOAT32, STRING, ARRAY = 4, 6, 8, 9
 HUGE = (1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)

@@ -6,9 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.models import load
-from tests.models.test_gguf_conversion import config_of
 from tests.support.app import linked, ok, open_page
-from tests.support.gguf_files import write
+from tests.support.gguf_files import config_of, write
 
 TEXT = "bag of cats"
 

@@ -7,10 +7,40 @@ import transformers
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 from transformers.integrations import GGUF_CONFIG_MAPPING
 
+from attnviz.models.gguf_conversion import MODEL_TYPES
+
 ALPHABET = [*bytes_to_unicode().values()]
 MERGES = [f"{first} {second}" for first in "abcdef" for second in "ghijklm"]
 TOKENS = ["<s>", "</s>", *ALPHABET, *(merge.replace(" ", "") for merge in MERGES)]
 PIECES = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "b", "a", "g", "ba", "bag", "▁bag"]
+LAYERS = 2
+SMALL = {
+    "vocab_size": len(TOKENS),
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+    "pad_token_id": None,
+}
+# Beside sizes that the files say: those that transformers leaves at the defaults of the config, which these are.
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "head_dim": 16}
+OWN = {
+    "qwen2moe": EXPERTS | {"moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632},
+    "qwen3": {"head_dim": 128},
+    "qwen3moe": EXPERTS | {"moe_intermediate_size": 768},
+    "gemma2": {"head_dim": 16, "sliding_window": 4},
+    "gemma3": {"head_dim": 16, "sliding_window": 4},
+    "gpt2": {"max_position_embeddings": 1024},
+}
+
+
+def config_of(kind, **more):
+    """The config of a small model of an architecture."""
+    return transformers.AutoConfig.for_model(MODEL_TYPES.get(kind, kind), **SMALL | OWN.get(kind, {}) | more)
 
 
 def byte_level(writer):

@@ -22,10 +22,10 @@ from attnviz.sources.upload import File
 from attnviz.state.models import ModelsState
 from attnviz.state.session_fields import text_note
 from attnviz.trace import Trace
-from attnviz.ui import cache, presentation
+from attnviz.ui import cache, conversion, presentation
 from attnviz.ui.field_widgets import draw, draw_text, field_text
 from attnviz.ui.markdown import plain
-from attnviz.ui.models import conversion, model_download
+from attnviz.ui.models import model_download
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 ANOTHER = N_(
