@@ -124,15 +124,29 @@ def row_quantities(
         >>> row_quantities(["cat", "hen"], np.array([0.9, 0.1]), suffix=" under A")["weight of hen under A"]
         0.1
     """
-    names = _distinct([visible(key) for key in keys])
     known = np.nan_to_num(np.asarray(weights, dtype=float))
-    quantities = {f"{WEIGHT}{name}{suffix}": float(weight) for name, weight in zip(names, known, strict=True)}
-    quantities |= {f"score of {name}{suffix}": float(score) for name, score in zip(names, scores, strict=False)}
-    return quantities | {
-        f"largest weight{suffix}": float(known.max(initial=0)),
-        f"keys with weight{suffix}": float(np.count_nonzero(known)),
-        f"sum of weights{suffix}": float(known.sum()),
-    }
+    return (
+        named_quantities(WEIGHT, keys, known, suffix)
+        | named_quantities("score of ", keys, scores, suffix)
+        | {
+            f"largest weight{suffix}": float(known.max(initial=0)),
+            f"keys with weight{suffix}": float(np.count_nonzero(known)),
+            f"sum of weights{suffix}": float(known.sum()),
+        }
+    )
+
+
+def named_quantities(
+    name: str, tokens: Sequence[str], values: Sequence[float] | Float[np.ndarray, " tokens"], suffix: str = ""
+) -> dict[str, float]:
+    """Returns a quantity of each token that has a value: "NAMEtokenSUFFIX"; equal tokens are numbered.
+
+    Example:
+        >>> named_quantities("score of ", ["the", "the"], [1.0, 2.0])
+        {'score of the': 1.0, 'score of the (2)': 2.0}
+    """
+    distinct = _distinct([visible(token) for token in tokens])
+    return {f"{name}{token}{suffix}": float(value) for token, value in zip(distinct, values, strict=False)}
 
 
 def rows_quantities(keys: Sequence[str], rows: Mapping[str, Float[np.ndarray, " keys"]]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention, check_places, intervene
-from attnviz.models.model import LoadedModel
+from attnviz.models.model import LoadedModel, ModelInputs
 from attnviz.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 from attnviz.tracing.changed_run import attended
@@ -143,6 +143,16 @@ def likeliest_tokens(model: LoadedModel, before: Tensor, after: Tensor, count: i
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     tokens = vocabulary_tokens(model.tokenizer, first)
     return [Candidate(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
+
+
+def token_probabilities(
+    model: LoadedModel, inputs: ModelInputs, intervention: Intervention
+) -> Float[Tensor, " tokens"]:
+    """Returns the probability that a decoder-only model gives each token of a text but the first, from those before it:
+    its logits at all positions are held in memory."""
+    ids = inputs.batch["input_ids"]
+    logits = run(model.model, dict(inputs.batch), intervention).logits[0, :-1]
+    return logits.double().softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
 
 
 def likeliest_labels(model: LoadedModel, before: Tensor, after: Tensor, count: int = LIKELIEST) -> list[Candidate]:

@@ -13,17 +13,21 @@ from attnviz.views.head_aggregate import aggregate_map
 from attnviz.views.intervened_example import IntervenedExample
 from attnviz.views.page_view import PageView, map_panel
 from attnviz.views.selected_maps import HeadMap, selected_map
+from attnviz.views.text_probabilities import text_probabilities
 
 Titled = list[tuple[str, HeadMap]]
 
 
 def models(state: ModelsState) -> PageView:
     """Returns the maps of the open tab: of the selected head, as trained and changed, of several heads as one, or on
-    both sides; and on the first tab the quantities of the pinned query. Raises ValueError if one cannot be computed."""
+    both sides; on the first tab the quantities of the pinned query, and of What if those of a decoder's text. Raises
+    ValueError if one cannot be computed."""
     maps, row = TABS.get(state.inspect, _selected)(state), state.pinned if state.inspect == OVERVIEW else None
     quantities: Quantities = {}
     if row is not None:
         quantities = pinned_quantities(state.selection, maps[0][1], row)
+    elif state.inspect == WHAT_IF and (text := text_probabilities(_intervened(state))):
+        quantities = text.quantities
     panels = tuple(map_panel(head_map, title, row) for title, head_map in maps)
     return PageView(panels, quantities, row is not None and state.predict, state.colors)
 
@@ -39,9 +43,13 @@ def _aggregated(state: ModelsState) -> Titled:
 
 def _changed(state: ModelsState) -> Titled:
     trained = state.selection
-    example = IntervenedExample.under(state.intervention, trained.source)
+    example = _intervened(state)
     sides = (_("As trained"), trained), (_("Changed"), replace(trained, source=example, layers=example.layers()))
     return [(f"{side}: {selection.title}", selected_map(selection)) for side, selection in sides]
+
+
+def _intervened(state: ModelsState) -> IntervenedExample:
+    return IntervenedExample.under(state.intervention, state.source)
 
 
 def _both_sides(state: ModelsState) -> Titled:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from attnviz.figures.bars import bars
+from attnviz.figures.bars import MOST_KEYS, bars
 from attnviz.formatting import number, visible
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Kind, Layer, head_name
@@ -24,7 +24,7 @@ from attnviz.state.models import (
     layer_places,
     unlocked,
 )
-from attnviz.ui import head_grid, html, intervention_widgets, viewport_sliders
+from attnviz.ui import head_grid, html, intervention_widgets, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.intervention_widgets import SIDES
@@ -34,6 +34,7 @@ from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import Outcome, mass_shift_of_heads, outcome
 from attnviz.views.intervened_example import IntervenedExample
 from attnviz.views.selected_maps import selected_map
+from attnviz.views.text_probabilities import text_probabilities
 
 KEYS = ("if-before", "if-after")  # of the charts of both sides
 LAST = "what if on a model"  # the name of the last intervention that could be run
@@ -90,6 +91,7 @@ def show(selection: ModelSelection) -> None:
         _show_mass_shift(selection, example, result)
     with right:
         _show_candidates(selection, result)
+        _show_text(example)
         st.caption(_(CAPTION))
 
 
@@ -234,17 +236,42 @@ def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
     if not candidates:
         return
     before, after = (np.array([getattr(one, side) for one in candidates], dtype="f4") for side in ("before", "after"))
-    sentences = [
-        _(
-            "{text}: {before} as trained, {after} changed",
-            text=visible(one.text),
-            before=number(one.before),
-            after=number(one.after),
-        )
-        for one in candidates
-    ]
+    sentences = [_probabilities_sentence(one.text, one.before, one.after) for one in candidates]
     picture = bars(before, after, [one.text for one in candidates], (_(SIDES[0]), _(SIDES[1])), sentences=sentences)
     picture.figure.update_yaxes(title_text=_("probability"))
     st.markdown(_("**The likeliest {kind}**", kind=kind))
     chart(picture.with_about(label=_("The likeliest {kind}", kind=kind)), "if-next", height=260)
     st.caption(" ".join([plain(result.written), "" if has_many_labels(selection.model) else _(BITS)]).strip())
+
+
+def _show_text(example: IntervenedExample) -> None:
+    """Draws the probabilities that a decoder gives the tokens of the text on both sides, of those that change most."""
+    text = text_probabilities(example)
+    if text is None:
+        return
+    quantities.publish(lambda: text.quantities)
+    changed = np.sort(np.argsort(-np.abs(text.after - text.before), kind="stable")[:MOST_KEYS])
+    tokens, before, after = [text.tokens[i] for i in changed], text.before[changed], text.after[changed]
+    sentences = [_probabilities_sentence(*one) for one in zip(tokens, before, after, strict=True)]
+    picture = bars(before, after, tokens, (_(SIDES[0]), _(SIDES[1])), sentences=sentences)
+    picture.figure.update_yaxes(title_text=_("probability"))
+    title = _("The tokens of the text")
+    st.markdown(f"**{title}**")
+    chart(picture.with_about(label=title), "if-text", height=260)
+    means = {"before": number(float(text.before.mean())), "after": number(float(text.after.mean()))}
+    st.caption(
+        _(
+            "How likely each token is to the model, from those before it: {before} on average as trained, {after} "
+            "changed.",
+            **means,
+        )
+    )
+
+
+def _probabilities_sentence(text: str, before: float, after: float) -> str:
+    return _(
+        "{text}: {before} as trained, {after} changed",
+        text=visible(text),
+        before=number(before),
+        after=number(after),
+    )
