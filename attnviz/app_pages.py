@@ -38,7 +38,7 @@ GROUPS = (
                 "school",
                 N_("How does attention work, in small steps?"),
                 N_(
-                    "From a dictionary to the heads of a transformer, a few minutes each. A lesson opens a page in the "
+                    "From a dictionary to a language model, a few minutes each. A lesson opens a page in the "
                     "right state and asks questions; answers are checked against what the page computes."
                 ),
                 has_state=False,
