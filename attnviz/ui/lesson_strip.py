@@ -16,6 +16,7 @@ from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
 from attnviz.link import page_address
 from attnviz.server.addresses import address
+from attnviz.server.page_runs import PageEnd
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
@@ -58,11 +59,17 @@ def strip(page: str) -> Iterator[None]:
     are checked against."""
     name, number = draw_hidden(EveryPageState.lesson), draw_hidden(EveryPageState.step)
     place = st.container(key="lesson-strip") if name else None
-    yield
+    end: PageEnd | None = None
+    try:
+        yield
+    except PageEnd as page_end:  # the question stays, and the way out of the lesson
+        end = page_end
     if place:
         _show(place, name, number, page)
     else:
         draw_hidden(EveryPageState.right)
+    if end:
+        raise end
 
 
 def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> None:

