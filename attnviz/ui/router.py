@@ -19,8 +19,8 @@ link_state.follow_history(visitor_language.link_parameter())
 visitor_language.keep_in_link()
 requested = link_state.requested_values()
 name = page.url_path or FIRST_PAGE
-page_menu.mark_group(name)
 presentation.switch(pages, page, start_button(page.url_path))
+page_menu.mark_group(name)
 with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
     with lesson_strip.strip(name):
         page.run()

@@ -33,6 +33,7 @@ from attnviz.translator.head_ablation import ablate_heads
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.views.translator_maps import Maps, use_maps
+from tests.support import language_model
 
 GOOD = """
 title = "A title"
@@ -486,9 +487,15 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "11-three-uses.toml": three_uses,
     "12-before-attention.toml": before_attention,
     "13-path.toml": path,
+    "14-one-word-at-a-time.toml": language_model.one_word_at_a_time,
+    "15-sink.toml": language_model.sink,
+    "16-how-it-repeats.toml": language_model.repeated,
     "de-01-woerterbuch.toml": dictionary,
     "de-02-weich.toml": soft,
     "de-03-aehnlichkeiten.toml": similarities,
+    "de-14-wort-fuer-wort.toml": language_model.one_word_at_a_time,
+    "de-15-sink.toml": language_model.sink,
+    "de-16-wiederholung.toml": language_model.repeated,
 }
 
 

@@ -1,0 +1,151 @@
+"""The numbers of the lessons about SmolLM2, from transformers' own eager attention with masks and hooks of ours."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from attnviz.formatting import number
+from attnviz.models.model import LoadedModel
+from attnviz.models.random_tokens import repeated_random_tokens
+from attnviz.models.smollm2 import smollm2
+from attnviz.text import EXAMPLE
+
+CAPITAL = "The capital of France is"
+WORDS = "apple river stone cloud garden apple river stone cloud"
+NAME = "Nobody knew Doctor Zelmorin well. Everybody feared Doctor Zelmorin"
+HEADS, WIDTH = 9, 64  # heads of a layer, and numbers of a head
+Head = tuple[int, int]  # a layer, and a head of it
+INDUCTION: tuple[Head, ...] = ((18, 6), (17, 3), (17, 4), (23, 2))
+
+
+@contextmanager
+def eager() -> Iterator[LoadedModel]:
+    """The model in transformers' eager attention."""
+    model = smollm2()
+    before = model.model.config._attn_implementation
+    with model.lock, torch.no_grad():
+        model.model.set_attn_implementation("eager")
+        yield model
+        model.model.set_attn_implementation(before)
+
+
+@cache
+def ids(text: str) -> Tensor:
+    return torch.tensor([smollm2().tokenizer(text)["input_ids"]])
+
+
+def attention(tokens: Tensor) -> Tensor:
+    """The weights of all heads, (layers, heads, queries, keys)."""
+    with eager() as model:
+        return torch.cat(model.model(input_ids=tokens, output_attentions=True).attentions)
+
+
+def row(text: str, layer: int, head: int, query: int) -> tuple[str, float]:
+    """The token that a query looks at most, and its weight."""
+    weights, key = attention(ids(text))[layer, head, query].max(-1)
+    return smollm2().tokenizer.decode(ids(text)[0, int(key)]), float(weights)
+
+
+def probabilities(text: str, allowed: Tensor | None = None, ablated: Sequence[Head] = ()) -> Tensor:
+    """The probability of each token but the first, given those before it."""
+    tokens = ids(text)
+    count = tokens.shape[1]
+    allowed = torch.ones(count, count).tril().bool() if allowed is None else allowed
+    mask = torch.where(allowed, 0.0, -torch.inf)[None, None]
+    hooks = []
+    with eager() as model:
+        for layer, head in ablated:
+            columns = slice(head * WIDTH, (head + 1) * WIDTH)
+
+            def ablate(_module: object, args: tuple[Tensor], columns: slice = columns) -> tuple[Tensor]:
+                args[0][..., columns] = 0
+                return args
+
+            hooks.append(model.model.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(ablate))
+        try:
+            logits = model.model(input_ids=tokens, attention_mask=mask).logits[0, :-1]
+        finally:
+            for hook in hooks:
+                hook.remove()
+    return logits.softmax(-1).gather(-1, tokens[0, 1:, None])[:, 0]
+
+
+def one_word_at_a_time() -> list[str]:
+    token, share = row(CAPITAL, 23, 4, 4)
+    assert token == " France"
+    assert torch.equal(attention(ids(f"{CAPITAL} Paris"))[:, :, :5, :5], attention(ids(CAPITAL)))
+    with eager() as model:
+        assert model.tokenizer.decode(model.model(ids(CAPITAL)).logits[0, -1].argmax()) == " Paris"
+    trained, free = probabilities(EXAMPLE), probabilities(EXAMPLE, torch.ones(13, 13, dtype=torch.bool))
+    assert trained[0] < 0.001
+    return [
+        number(share),
+        str(int((attention(ids(CAPITAL))[23, 4, 2] > 0).sum())),  # keys of “of”
+        number(float(free[0])),
+        "0.001",  # less than which “animal” has with the mask
+        number(float(free.mean())),
+        number(float(trained.mean())),
+    ]
+
+
+def sink() -> list[str]:
+    weights, without = attention(ids(EXAMPLE)), attention(ids(EXAMPLE.removeprefix("The ")))
+    assert weights[18, 7, 1:, 0].min() > 0.995
+    assert weights[18, 7, 8, 1] < 0.005  # of “it” on “animal”
+    assert without[18, 7, 7, 0] > 0.995
+    distance = torch.arange(13)[:, None] - torch.arange(13)
+    window = (distance >= 0) & (distance < 4)
+    with_sink = window | ((torch.arange(13) == 0) & (distance >= 0))
+    means = [float(probabilities(EXAMPLE, mask).mean()) for mask in (None, window, with_sink)]
+    assert means[2] > 0.17
+    values: list[Tensor] = []
+    with eager() as model:
+        hooks = [
+            layer.self_attn.v_proj.register_forward_hook(lambda _module, _args, value: values.append(value[0]))
+            for layer in model.model.model.layers
+        ]
+        model.model(ids(EXAMPLE))
+        for hook in hooks:
+            hook.remove()
+    lengths = torch.stack(values).unflatten(-1, (-1, WIDTH)).norm(dim=-1)  # (layers, tokens, kv heads)
+    return [
+        number(float(weights[18, :, 8, 0].mean())),
+        str(int((weights[:, :, 1:, 0].mean(-1) > 0.5).sum())),
+        str(len(weights) * HEADS),
+        *map(number, means),
+        "0.17",  # which is to be reached
+        "4",  # of the window
+        "1",  # of the sinks
+        number(float(lengths[:, 0].mean() / lengths[:, 1:].mean())),
+    ]
+
+
+def repeated() -> list[str]:
+    previous, induction, name = row(WORDS, 16, 0, 8), row(WORDS, 18, 6, 8), row(NAME, 18, 6, 11)
+    assert [token for token, _share in (previous, induction, name)] == [" stone", " garden", "mor"]
+    sums = {"induction": torch.zeros(30, HEADS), "previous token": torch.zeros(30, HEADS)}
+    for seed in range(3):
+        tokens = repeated_random_tokens(smollm2().text_inputs, seed, decoder=False)[0]["input_ids"]
+        weights, count = attention(tokens), tokens.shape[1] // 2
+        second, later = range(count, 2 * count), range(1, 2 * count)
+        sums["induction"] += torch.stack([weights[:, :, q, q - count + 1] for q in second]).mean(0) / 3
+        sums["previous token"] += torch.stack([weights[:, :, q, q - 1] for q in later]).mean(0) / 3
+    strongest = {name: divmod(int(each.argmax()), HEADS) for name, each in sums.items()}
+    assert [*strongest.values()] == [(18, 6), (16, 0)]
+    assert {divmod(int(i), HEADS) for i in sums["induction"].flatten().topk(2).indices} == {*INDUCTION[:2]}
+    garden = [float(probabilities(f"{WORDS} garden", ablated=heads)[-1]) for heads in ((), INDUCTION[:2])]
+    first, second = probabilities(NAME)[[3, 11]].tolist()
+    assert first < 0.001
+    ablated = float(probabilities(NAME, ablated=INDUCTION)[11])
+    return [
+        *(number(share) for _token, share in (previous, induction, name)),
+        *(str(part) for head in strongest.values() for part in head),
+        *(number(float(sums[name][head])) for name, head in strongest.items()),
+        str(30 * HEADS),
+        *(f"{share:.2f}" for share in garden),
+        number(second),
+        f"{ablated:.3f}",
+    ]
