@@ -37,10 +37,10 @@ def ids(text: str) -> Tensor:
     return torch.tensor([smollm2().tokenizer(text)["input_ids"]])
 
 
-def attention(tokens: Tensor) -> Tensor:
+def attention(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
     """The weights of all heads, (layers, heads, queries, keys)."""
     with eager() as model:
-        return torch.cat(model.model(input_ids=tokens, output_attentions=True).attentions)
+        return torch.cat(model.model(tokens, attention_mask=mask, output_attentions=True).attentions)
 
 
 def row(text: str, layer: int, head: int, query: int) -> tuple[str, float]:
@@ -81,10 +81,12 @@ def one_word_at_a_time() -> list[str]:
         assert model.tokenizer.decode(model.model(ids(CAPITAL)).logits[0, -1].argmax()) == " Paris"
     trained, free = probabilities(EXAMPLE), probabilities(EXAMPLE, torch.ones(13, 13, dtype=torch.bool))
     assert trained[0] < 0.001
+    next_word = attention(ids(EXAMPLE), torch.zeros(1, 1, 13, 13))[18, 7].diagonal(1)
     return [
         number(share),
         str(int((attention(ids(CAPITAL))[23, 4, 2] > 0).sum())),  # keys of “of”
         number(float(free[0])),
+        number(float(next_word.mean())),
         "0.001",  # less than which “animal” has with the mask
         number(float(free.mean())),
         number(float(trained.mean())),
