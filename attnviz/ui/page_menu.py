@@ -16,7 +16,7 @@ def page_entries() -> Menu:
 
 
 def mark_group(name: str) -> None:
-    """Says in which group a page is; the browser marks it in the menu (navigation/current_group.js)."""
+    """Says in which group a page is; the browser marks it in the menu (navigation/page_groups.js)."""
     title = next((_(group.title) for group in GROUPS if name in (page.name for page in group.pages)), "")
     st.html(element("data", value=title, class_="attnviz-group"))
 

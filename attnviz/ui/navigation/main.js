@@ -3,8 +3,8 @@
 import { showWayBack } from "../classroom/guest.js";
 import { keepChosenOptions } from "./chosen_options.js";
 import { keepOneEntryPerChoice } from "./history.js";
-import { markCurrentGroup } from "./current_group.js";
 import { openLinksInPlace } from "./links.js";
+import { keepPageGroups } from "./page_groups.js";
 import { markPageParts } from "./page_parts.js";
 import { closeMenuOnChoice } from "./phone_menu.js";
 import { obeyPresentationKeys } from "./presentation_keys.js";
@@ -13,7 +13,7 @@ import { downloadTablesAsFiles } from "./table_files.js";
 
 markPageParts(document); // first: what a page looks like rests on it
 continueLastVisit(window);
-markCurrentGroup(document);
+keepPageGroups(document);
 keepOneEntryPerChoice(window);
 keepChosenOptions(window);
 openLinksInPlace(window);
