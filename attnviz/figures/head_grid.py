@@ -1,4 +1,4 @@
-"""A grid with a cell for each head, colored by one metric: a row for each layer, a column for each head."""
+"""A grid with a cell for each head, colored by one metric, in the order of a mosaic of layers."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.colorbar import colorbar
+from attnviz.figures.layer_mosaic import LEAST_WIDTH, LayerTiles
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.sentences import escaped
@@ -26,13 +27,14 @@ def head_grid(
     *,
     largest: float | None = None,
     chosen: Sequence[tuple[int, int]] = (),
-    row_names: Sequence[str] = (),
+    layer_names: Sequence[str] = (),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
 
-    Rows are layers and columns are heads. `names` are the sentences of the cells, row by row, and empty where there is
-    no head; by default “layer 0, head 0”. `row_names` are those of the layers, by default numbers. The `chosen` cells,
-    pairs of a row and a column, have a frame. `spec.head_at` returns the cell that was clicked, as in a mosaic.
+    Rows are layers and columns are heads, or the other way round if `LayerTiles` says so. `names` are the sentences of
+    the cells, layer by layer, and empty where there is no head; by default “layer 0, head 0”. `layer_names` are by
+    default numbers. The `chosen` cells, pairs of a layer and a head, have a frame. `spec.head_at` returns the tile that
+    was clicked, as in a mosaic.
 
     Example:
         >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
@@ -40,25 +42,34 @@ def head_grid(
         1
     """
     values = as_array(values)
-    rows, columns = values.shape
+    layers, heads = values.shape
+    tiles = LayerTiles(layers, heads)
     if names is None:
-        names = [head_name(LayerId(index=layer), head) for layer in range(rows) for head in range(columns)]
+        names = [head_name(LayerId(index=layer), head) for layer in range(layers) for head in range(heads)]
     if largest is None:
         largest = float(np.nanmax(values, initial=0)) or 1.0
     axis = COLOR_AXES["weights"]
-    spec = MosaicSpec(tuple(names), rows, columns, aspect=TALL * rows / columns)
+    cells = values.T if tiles.is_wide else values
+    rows, columns = cells.shape
+    places = map(tiles.place, range(layers * heads))
+    spec = MosaicSpec(
+        tuple(names[layer * heads + head] for layer, head in places), rows, columns,
+        aspect=None if tiles.is_wide else TALL * rows / columns, least=LEAST_WIDTH if tiles.is_wide else 0,
+    )  # fmt: skip
+    axes = [(_("layers"), _ticks(layers, layer_names)), (_("heads"), _ticks(heads))]
+    (down, row_ticks), (across, column_ticks) = reversed(axes) if tiles.is_wide else axes
     figure = tiled(
         spec,
-        go.Heatmap(z=values.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
-        [row * columns + column for row, column in chosen],
+        go.Heatmap(z=cells.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
+        [tiles.tile(*place) for place in chosen],
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        xaxis={"title": {"text": _("heads"), "standoff": 18}, "automargin": True, **_ticks(columns)},
-        yaxis={"title": {"text": _("layers"), "standoff": 4}, "automargin": True, **_ticks(rows, row_names)},
+        xaxis={"title": {"text": across, "standoff": 18}, "automargin": True, **column_ticks},
+        yaxis={"title": {"text": down, "standoff": 4}, "automargin": True, **row_ticks},
     )  # fmt: skip
     about = About(
         label=_("Heads"),
-        description=_("{rows} layers by {columns} heads, a cell each.", rows=rows, columns=columns),
+        description=_("{rows} layers by {columns} heads, a cell each.", rows=layers, columns=heads),
     )
     return Chart(figure, spec, about)
 

@@ -1,7 +1,8 @@
-"""The heads of several layers as one mosaic: a row for each layer, a column for each head."""
+"""The heads of several layers as one mosaic: a row for each layer, or of many layers a column."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +14,39 @@ from attnviz.layer import LayerId, head_name
 
 MOST_LABELS = 16  # along a mosaic
 LEAST_SIDE = 24  # pixels of a map, along each side: what a finger meets, and 12 heads fit on a phone
+MOST_ROWS = 18  # layers that fit below each other on a laptop
+LEAST_WIDTH = 29  # pixels of a map where layers run from left to right: 30 fit on a laptop
+
+
+@dataclass(frozen=True)
+class LayerTiles:
+    """The tiles of the heads of some layers: a row for each layer, or of more than MOST_ROWS layers a column.
+
+    Example:
+        >>> LayerTiles(layers=6, heads=12).tile(layer=1, head=2), LayerTiles(layers=30, heads=9).tile(layer=1, head=2)
+        (14, 61)
+    """
+
+    layers: int
+    heads: int
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether layers run from left to right."""
+        return self.layers > MOST_ROWS
+
+    @property
+    def columns(self) -> int:
+        return self.layers if self.is_wide else self.heads
+
+    def tile(self, layer: int, head: int) -> int:
+        """Returns the tile of a head of the layer at this position."""
+        return head * self.layers + layer if self.is_wide else layer * self.heads + head
+
+    def place(self, tile: int) -> tuple[int, int]:
+        """Returns the position of the layer, and the head, of a tile."""
+        row, column = divmod(tile, self.columns)
+        return (column, row) if self.is_wide else (row, column)
 
 
 def layer_mosaic(
@@ -24,36 +58,34 @@ def layer_mosaic(
 ) -> Chart[MosaicSpec]:
     """Draws small maps, NaN where masked, with colors from 0 to `largest`; the heads of one layer alone in a grid.
 
-    The `chosen` heads, pairs of the position of a layer and a head, have a frame. `tile_place` returns which head a
-    tile has.
+    The `chosen` heads, pairs of the position of a layer and a head, have a frame. `LayerTiles` says which head a tile
+    has.
 
     Example:
         >>> chart = layer_mosaic(np.zeros((2, 3, 4, 4)), [LayerId(index=0), LayerId(index=1)], largest=1.0)
-        >>> chart.spec.names[:4], tile_place(3, heads=3)
+        >>> chart.spec.names[:4], LayerTiles(2, 3).place(3)
         (('layer 0, head 0', 'layer 0, head 1', 'layer 0, head 2', 'layer 1, head 0'), (1, 0))
     """
     count, heads = maps.shape[:2]
-    tiles = maps.reshape(count * heads, *maps.shape[2:])
-    frames = [layer * heads + head for layer, head in chosen]
+    tiles = LayerTiles(count, heads)
+    frames = [tiles.tile(*place) for place in chosen]
     if count == 1:
         columns = max(1, round(math.sqrt(0.75 * heads)))
         names = [_("Head {head}", head=head) for head in range(heads)]
-        return mosaic(tiles, columns=columns, names=names, chosen=frames, largest=largest)
+        return mosaic(maps[0], columns=columns, names=names, chosen=frames, largest=largest)
+    axes = [("layers", _spaced(_numbers(layers))), ("heads", _spaced([str(head) for head in range(heads)]))]
+    (down, row_names), (across, column_names) = reversed(axes) if tiles.is_wide else axes
     return mosaic(
-        tiles,
-        columns=heads,
-        names=[head_name(layer, head) for layer in layers for head in range(heads)],
-        row_names=_spaced(_numbers(layers)),
-        column_names=_spaced([str(head) for head in range(heads)]),
+        (maps.swapaxes(0, 1) if tiles.is_wide else maps).reshape(count * heads, *maps.shape[2:]),
+        columns=tiles.columns,
+        names=[head_name(layers[layer], head) for layer, head in map(tiles.place, range(count * heads))],
+        row_names=row_names,
+        column_names=column_names,
+        axes=(down, across),
         chosen=frames,
         largest=largest,
-        least=LEAST_SIDE,
+        least=LEAST_WIDTH if tiles.is_wide else LEAST_SIDE,
     )
-
-
-def tile_place(tile: int, heads: int) -> tuple[int, int]:
-    """Returns the position of the layer and the head of a tile, in a mosaic of layers with this many heads."""
-    return divmod(tile, heads)
 
 
 def _numbers(layers: Sequence[LayerId]) -> list[str]:

@@ -11,7 +11,7 @@ from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.mechanism import Attention
 
 FINE = 40
@@ -25,6 +25,7 @@ def mosaic(
     names: Sequence[str] | None = None,
     row_names: Sequence[str] = (),
     column_names: Sequence[str] = (),
+    axes: tuple[str, str] = (N_("layers"), N_("heads")),
     chosen: Sequence[int] = (),
     labels: Sequence[str] = (),
     blank: Bool[Array, "heads height width"] | None = None,
@@ -33,11 +34,11 @@ def mosaic(
 ) -> Chart[MosaicSpec]:
     """Draws heads in reading order, `columns` in a row, with weights as colors from 0 to `largest`; NaN is masked.
 
-    Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the axes of
-    layers and heads have these, and heads have no names above them. The `chosen` heads have a frame. Cells that are
-    `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The picture is
-    at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An `Attention` knows
-    what is masked; in maps masked cells must be NaN.
+    Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the
+    `axes`, down and across, have these, and heads have no names above them. The `chosen` heads have a frame. Cells that
+    are `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The
+    picture is at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An
+    `Attention` knows what is masked; in maps masked cells must be NaN.
 
     Example:
         >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2)
@@ -81,8 +82,8 @@ def mosaic(
         **{COLOR_AXES["codes"]: {"cmin": 0, "cmax": LAST_CODE}},
         margin={"l": 4, "r": 4, "t": 4, "b": 4},
         annotations=written,
-        xaxis={"side": "top"} | (_title(_("heads")) if row_names else {}) | column_ticks,
-        yaxis=(_title(_("layers")) if row_names else {}) | row_ticks,
+        xaxis={"side": "top"} | (_title(_(axes[1])) if row_names else {}) | column_ticks,
+        yaxis=(_title(_(axes[0])) if row_names else {}) | row_ticks,
     )  # fmt: skip
     about = About(
         label=_("Mosaic"),

@@ -13,7 +13,7 @@ from attnviz.analysis.downsampling import downsample_map
 from attnviz.analysis.head_maps import Map, head_map
 from attnviz.chart import header
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
-from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
+from attnviz.figures.layer_mosaic import LayerTiles, layer_mosaic
 from attnviz.formatting import dimensions
 from attnviz.inputs import MapAxes
 from attnviz.language import _
@@ -132,7 +132,7 @@ class Pictures:
             changes = _("{count} small maps of the largest changes from {before} to {after}, one for each head.",
                         count=tiles, before=before, after=after)  # fmt: skip
             picture = picture.with_about(description=changes, hint=_("Largest changes. Click a head to open it."))
-        places = (tile_place(tile, maps.shape[1]) for tile in range(tiles))
+        places = map(LayerTiles(*maps.shape[:2]).place, range(tiles))
         sent = header(picture, f"{self.key} heads", height=HEIGHT, grows=False, clicks=True)
         return sent | {"places": [(indices[layer], head) for layer, head in places]}
 

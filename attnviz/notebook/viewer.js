@@ -25,6 +25,7 @@ import { watchTheme } from "./theme.js";
 
 const MOST_QUERIES = 1024; // in a menu
 const SHARE_OF_MOSAICS = 0.2; // of the time that charts which grow take
+const MOST_COLUMNS = 18; // of a mosaic beside a map
 
 export class Viewer {
   runs = 0;
@@ -183,6 +184,7 @@ export class Viewer {
     const { mosaic } = this;
     if (!mosaic || mosaic.spec.mode !== "mosaic") return;
     const { spec } = mosaic;
+    this.overview.dataset.wide = String(spec.columns > MOST_COLUMNS);
     const tile = mosaic.places.findIndex(([layer, head]) => layer === this.layer && head === this.head);
     const [row, column] = [Math.floor(tile / spec.columns), tile % spec.columns];
     const [top, left] = [(row + 1) * spec.tileHeight - spec.height - 0.5, column * spec.tileWidth - 0.5];

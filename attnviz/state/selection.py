@@ -7,6 +7,7 @@ from typing import Self
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
+from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.formatting import numbered_tokens
 from attnviz.inputs import MapAxes
 from attnviz.language import _, option_name
@@ -57,6 +58,11 @@ class Selection:
     def mosaic_layers(self) -> list[int]:
         """The indices of the layers in the mosaic."""
         return similar_layers(self.layers, self.index) if self.all_layers else [self.index]
+
+    @property
+    def tiles(self) -> LayerTiles:
+        """The tiles of the mosaic."""
+        return LayerTiles(len(self.mosaic_layers), self.inputs.heads)
 
     @cached_property
     def queries(self) -> list[int]:

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
 from attnviz.figures import cell_sentence
 from attnviz.figures.bands import frame
-from attnviz.figures.layer_mosaic import layer_mosaic, tile_place
+from attnviz.figures.layer_mosaic import layer_mosaic
 from attnviz.figures.sentences import EMPTY_ROW
 from attnviz.formatting import SPACE, number, numbered_tokens, visible
 from attnviz.language import N_, _
@@ -21,7 +21,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.state.explore import ExploreState
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import html, pinned_query, prediction_form, quantities, query_row, viewport_sliders
+from attnviz.ui import head_grid, html, pinned_query, prediction_form, quantities, query_row, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
@@ -39,7 +39,7 @@ def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
 
     Returns the figure of the map, and the map as it is drawn: without the row that is still to be predicted.
     """
-    left, right = columns(view.selection)
+    left, right = places(view.selection)
     below = st.container()
     with below:
         row, hidden = pin(view)
@@ -52,12 +52,11 @@ def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
     return figure, view.head_map
 
 
-def columns(selection: Selection) -> list[DeltaGenerator]:
-    """Returns the columns of the mosaic and of the map: many heads in a row need more room. Twelve fit beside a map
-    that has its lines beside it on a laptop."""
-    heads = selection.inputs.heads
-    left = 0.45 if heads > 16 else 0.38 if heads > 8 and len(selection.mosaic_layers) > 1 else 0.32
-    return st.columns([left, 1 - left], gap="medium")
+def places(selection: Selection) -> list[DeltaGenerator]:
+    """Returns the places of the mosaic and of the map. Many heads in a row need more room: twelve fit beside a map that
+    has its lines beside it on a laptop."""
+    heads, tiles = selection.inputs.heads, selection.tiles
+    return head_grid.places(tiles, 0.45 if heads > 16 else 0.38 if heads > 8 and tiles.layers > 1 else 0.32)
 
 
 def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], None] | None = None) -> go.Figure:
@@ -115,10 +114,11 @@ def show_mosaic(
         largest=largest,
         chosen=[(indices.index(index), head) for index, head in framed if index in indices and index not in whole],
     )
-    spec = picture.spec
-    for first, last in neighbors([row for row, index in enumerate(indices) if index in whole]):
-        top = spec.corner(first * heads)[0]
-        picture.figure.add_shape(frame(0, spec.size[1] - 1, top, (last + 1) * spec.tile_height - 1))
+    spec, tiles = picture.spec, selection.tiles
+    for first, last in neighbors([place for place, index in enumerate(indices) if index in whole]):
+        top, left = spec.corner(tiles.tile(first, 0))
+        bottom, right = spec.corner(tiles.tile(last, heads - 1))
+        picture.figure.add_shape(frame(left, right + spec.width - 1, top, bottom + spec.height - 1))
     hint, label, about = _(hint), _(label), _(about)
     part = minimap(selection, spec)
     if part:
@@ -129,7 +129,7 @@ def show_mosaic(
         if part and tile == part.tile:
             part.move(row, column)
         elif tile is not None:
-            layer, head = tile_place(tile, heads)
+            layer, head = tiles.place(tile)
             on_click(indices[layer], head)
 
     hints = [hint] * bool(hint) + [_("The frame is the part in view.")] * bool(part)

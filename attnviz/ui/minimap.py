@@ -45,7 +45,8 @@ def minimap(selection: Selection, spec: MosaicSpec) -> Minimap | None:
     part = selection.viewport.within(inputs)
     if part == WHOLE:
         return None
-    return Minimap(spec, selection.mosaic_layers.index(selection.index) * inputs.heads + selection.head, inputs, part)
+    tile = selection.tiles.tile(selection.mosaic_layers.index(selection.index), selection.head)
+    return Minimap(spec, tile, inputs, part)
 
 
 def _framed(span: Span, count: int, cells: int) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import torch
 from playwright.sync_api import Locator, expect
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.figures.layer_mosaic import LEAST_SIDE
+from attnviz.figures.layer_mosaic import LEAST_WIDTH
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, shared
@@ -100,29 +100,32 @@ def test_a_click_on_the_mosaic_opens_the_head_with_what_made_its_scores(models: 
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
-def test_the_mosaic_of_30_layers_scrolls_to_the_open_head(
+def test_30_layers_run_from_left_to_right_to_the_open_head(
     browser: Browser, address: str, deep: Path, size: tuple[int, int]
 ) -> None:
     with shared(browser, address, *size, kind=Models) as models:
         models.open(f"?model={deep}&text=the+fox&layer=layer+29&head=Head+3")
-        mosaic = models.chart("heads")
+        mosaic, is_phone = models.chart("heads"), size[0] < 640
         stage = mosaic.locator(".attnviz-stage")
         plot, place = mosaic.locator(".nsewdrag").bounding_box(), stage.bounding_box()
         assert plot
         assert place
-        width, height = plot["width"] / 4, plot["height"] / 30
-        assert min(width, height) >= LEAST_SIDE - 2  # with the gaps, less what the labels of the axes take
-        assert plot["height"] > place["height"]
-        assert plot["y"] + plot["height"] <= place["y"] + place["height"] + 40  # scrolled to the last layer
-        stage.evaluate("stage => { stage.scrollTop = 0; }")
-        models.page.mouse.click(*models.place(mosaic, 2, 1, 30, 4))
+        width, height = plot["width"] / 30, plot["height"] / 4
+        assert min(width, height) >= LEAST_WIDTH - 2  # with the gaps, less what the labels of the axes take
+        assert (plot["width"] > place["width"]) == is_phone
+        assert plot["height"] < place["height"]
+        assert plot["x"] + plot["width"] <= place["x"] + place["width"] + 40  # scrolled to the last layer
+        stage.evaluate("stage => { stage.scrollLeft = 0; }")
+        models.page.mouse.click(*models.place(mosaic, 1, 2, 4, 30))
         models.expect_in_link("layer", "layer+2")
         models.expect_in_link("head", "Head+1")
         models.painted()
         stage.focus()
         for _ in range(27):
-            stage.press("ArrowDown")
-        models.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollTop > 200")
+            stage.press("ArrowRight")
+        expect(mosaic.locator(".attnviz-sentence")).to_have_text("layer 29, head 1")
+        if is_phone:
+            models.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollLeft > 200")
 
 
 def test_heads_colored_by_a_measure_open_too(models: Models) -> None:

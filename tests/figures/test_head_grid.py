@@ -35,6 +35,17 @@ def test_axes_name_whole_rows_and_columns_and_as_many_as_fit() -> None:
     few, many = head_grid(VALUES, NAMES), head_grid(np.zeros((3, 100)), [""] * 300)
     assert list(few.figure.layout.xaxis.tickvals) == [0, 1, 2]
     assert list(few.figure.layout.yaxis.tickvals) == [0, 1]
-    named = head_grid(VALUES, NAMES, row_names=["encoder 0", "<b>"]).figure.layout.yaxis
+    named = head_grid(VALUES, NAMES, layer_names=["encoder 0", "<b>"]).figure.layout.yaxis
     assert list(named.ticktext) == ["encoder 0", "&lt;b&gt;"]
     assert list(many.figure.layout.xaxis.tickvals) == list(range(0, 100, 7))
+
+
+def test_many_layers_run_from_left_to_right() -> None:
+    values = np.random.default_rng(0).random((30, 2))
+    names = [f"{layer} {head}" for layer in range(30) for head in range(2)]
+    chart = head_grid(values, names, chosen=[(29, 1)], layer_names=[str(layer) for layer in range(30)])
+    np.testing.assert_array_equal(chart.figure.data[0].z, values.T.astype("f4"))
+    assert chart.spec.names[chart.spec.head_at(row=1, column=29)] == "29 1"
+    assert list(chart.figure.layout.xaxis.ticktext) == [str(layer) for layer in range(0, 30, 2)]
+    [frame] = chart.figure.layout.shapes
+    assert ((frame.y0 + frame.y1) / 2, (frame.x0 + frame.x1) / 2) == (1, 29)

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.figures import mosaic
+from attnviz.figures.layer_mosaic import MOST_ROWS, LayerTiles, layer_mosaic
 from attnviz.figures.mosaic import FINE
 from attnviz.figures.themes import FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE
+from attnviz.layer import LayerId
 
 
 @given(heads=st.integers(1, 20), columns=st.integers(1, 6), height=st.integers(1, 12), width=st.integers(1, 12))
@@ -70,3 +72,24 @@ def test_labels_stand_above_heads_whose_rows_and_columns_have_names() -> None:
     assert chart.spec.names == tuple("abcd")
     for head, one in enumerate(chart.figure.layout.annotations):
         assert chart.spec.head_at(int(one.y), int(one.x + 0.5)) == head
+
+
+@pytest.mark.parametrize(("layers", "is_wide"), [(2, False), (MOST_ROWS, False), (MOST_ROWS + 1, True), (30, True)])
+def test_many_layers_run_from_left_to_right(layers: int, is_wide: bool) -> None:
+    heads = 3
+    maps = np.arange(1, layers * heads + 1, dtype="f4").reshape(layers, heads, 1, 1) / (layers * heads)
+    picture = layer_mosaic(maps, [LayerId(index=i) for i in range(layers)], largest=1.0, chosen=[(layers - 1, 1)])
+    spec, tiles, canvas = picture.spec, LayerTiles(layers, heads), picture.figure.data[0].z
+    assert (spec.rows, spec.columns) == ((heads, layers) if is_wide else (layers, heads))
+    down, across = picture.figure.layout.yaxis.title.text, picture.figure.layout.xaxis.title.text
+    assert (down, across) == (("heads", "layers") if is_wide else ("layers", "heads"))
+    for layer in range(layers):
+        for head in range(heads):
+            tile = tiles.tile(layer, head)
+            assert tiles.place(tile) == (layer, head)
+            assert spec.names[tile] == f"layer {layer}, head {head}"
+            code = FIRST_CODE + round(float(maps[layer, head, 0, 0]) * (LAST_CODE - FIRST_CODE))
+            assert canvas[spec.corner(tile)] == code
+    [frame] = picture.figure.layout.shapes
+    middle = round((frame.y0 + frame.y1) / 2), round((frame.x0 + frame.x1) / 2)
+    assert spec.head_at(*middle) == tiles.tile(layers - 1, 1)

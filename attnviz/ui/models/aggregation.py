@@ -20,7 +20,7 @@ from attnviz.state.color_range import largest_weight
 from attnviz.state.models import ModelSelection, ModelsState, stack_work
 from attnviz.state.selection import similar_layers
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import html, viewport_sliders
+from attnviz.ui import head_grid, html, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.head_charts import show_mosaic
@@ -41,9 +41,10 @@ def show(selection: ModelSelection) -> None:
     if len(state.stack) < len(similar_layers(selection.layers, selection.index)):
         name = plain(selection.layer.name)
         notes.caption(_("For a text of this length, these are the heads of {name}: all would be too many.", name=name))
-    left, right = st.columns([0.36, 0.64], gap="medium")
+    mosaic = replace(selection, all_layers=len(state.stack) > 1)  # of the stack
+    left, right = head_grid.places(mosaic.tiles, 0.36)
     with left:
-        state = _choose(selection, state)
+        state = _choose(mosaic, state)
     head_map = aggregate_map(selection, state.stack, state.aggregated_heads, method)
     below = st.columns([0.36, 0.64], gap="medium")
     with below[0]:
@@ -92,10 +93,9 @@ def _choose(selection: ModelSelection, state: ModelsState) -> ModelsState:
             open_head(selection.layers, index, head)
 
     if is_affordable(stack_work(selection.layers, stack)):
-        # The layers of the stack are those of a mosaic of all layers.
-        thumbnails = selected_thumbnails(mosaic := replace(selection, all_layers=len(stack) > 1))
+        thumbnails = selected_thumbnails(selection)
         show_mosaic(
-            mosaic,
+            selection,
             thumbnails,
             selection.colors.end([thumbnails]),
             "together-heads",

@@ -48,6 +48,8 @@ def show(selection: ModelSelection) -> None:
     else:
         if note := missing_layers(selection, [selected, *others]):
             notes.info(plain(note))
+        if metric and table and np.isnan(table.values[metric.name]).all():
+            notes.info(_("No head here has a number for “{name}”. Choose another metric.", name=_(metric.name)))
         if leaks := layer_table.leaks(selection.layers):
             notes.warning(plain(leaks), icon=":material/visibility:")
         _show_heads(selected, view, smaller, metric, table)
@@ -120,9 +122,11 @@ def _mosaic_places(
     selection: ModelSelection, others: Sequence[object]
 ) -> tuple[Sequence[DeltaGenerator], DeltaGenerator]:
     """Returns the places of the mosaics and of the large map: side by side if there is one mosaic."""
+    if selection.tiles.is_wide:
+        return [st.container() for _mosaic in range(len(others) + 1)], st.container()
     if others:
         return st.columns(len(others) + 1, gap="medium"), st.container()
-    left, right = head_charts.columns(selection)
+    left, right = head_charts.places(selection)
     return [left], right
 
 

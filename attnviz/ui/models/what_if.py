@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures.bars import MOST_KEYS, bars
+from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.formatting import number, visible
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Kind, Layer, head_name
@@ -86,7 +87,8 @@ def show(selection: ModelSelection) -> None:
             )
             st.caption(plain(unchanged))
     _show_maps(selection, example, result)
-    left, right = st.columns([0.45, 0.55], gap="medium")
+    most_heads = max(layer.inputs.heads for layer in selection.layers)
+    left, right = head_grid.places(LayerTiles(len(selection.layers), most_heads), 0.45)
     with left:
         _show_mass_shift(selection, example, result)
     with right:
