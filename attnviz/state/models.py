@@ -81,10 +81,13 @@ def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
     return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
 
 
-def metric_field(label: str, opening: str) -> ChoiceField[HeadMetric]:
-    return ChoiceField(
-        label, lambda state: offered_metrics(state.layers), lambda state: offered_metrics(state.layers)[opening]
-    )
+def metric_field(label: str, on_text: str, on_random: str) -> ChoiceField[HeadMetric]:
+    """Returns the field of a metric, which opens with one of these on a text, and on random repeated tokens."""
+
+    def opening(state: Any) -> HeadMetric:
+        return offered_metrics(state.layers)[on_random if state.measured_on else on_text]
+
+    return ChoiceField(label, lambda state: offered_metrics(state.layers), opening)
 
 
 def unlocked(layers: Sequence[Layer]) -> tuple[int, ...]:
@@ -146,7 +149,10 @@ class ModelsState(LongMapState):
         when=lambda state: state.source.model().modality == "text",
         about=ABOUT_RANDOM,
     )
-    across, up = metric_field(N_("Across"), "Distance"), metric_field(N_("Up"), "Entropy")
+    across, up = (
+        metric_field(N_("Across"), "Distance", "Induction"),
+        metric_field(N_("Up"), "Entropy", "Previous token"),
+    )
     leave_out = ChoiceField(
         N_("Leave out"),
         LEFT_OUT,

@@ -5,6 +5,7 @@ What is drawn is compared with what the model itself says of its attention, run 
 
 import functools
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import HEAD_METRICS
+from attnviz.analysis.head_metrics import head_metrics as metrics_of
+from attnviz.analysis.strongest_heads import metrics_on_random_tokens, strongest_heads
+from attnviz.formatting import number
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm, minilm_folder
@@ -163,6 +167,18 @@ def test_random_tokens_are_measured_as_transformers_attends_to_them() -> None:
     near(table_of(app)["Induction"], torch.stack(scores).mean(0))
     assert "Induction, over 150 tokens." in contents(app)
     assert "The map is of your text." in contents(app)
+
+
+@pytest.mark.parametrize("measured_on", ["This text", "Random repeated tokens"])
+def test_the_strongest_heads_on_random_tokens_stand_beside_those_on_the_text(measured_on: str) -> None:
+    app = ok(page("What heads do", measured_on=measured_on, head="Head 7"))
+    row = re.search("<th>Previous token</th><td>(.*?)</td><td>(.*?)</td>", contents(app))
+    assert row
+    tables = metrics_on_random_tokens(minilm()), metrics_of(minilm().layers(EXAMPLE))
+    for cell, table in zip(row.groups(), tables, strict=True):
+        for one in strongest_heads(table)["Previous token"]:
+            assert f">L{one.layer}H{one.head}</a> {number(one.share)}" in cell
+            assert f"layer=encoder+{one.layer}&head=Head+{one.head}'" in cell
 
 
 def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn) -> None:

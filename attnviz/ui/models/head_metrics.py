@@ -27,6 +27,7 @@ from attnviz.ui.models.metrics_table import (
     metrics_of_text,
     value_text,
 )
+from attnviz.ui.models.strongest_heads import roles_table, short_name
 from attnviz.views import attention_kinds
 from attnviz.views.selected_maps import selected_map
 
@@ -39,8 +40,9 @@ HEIGHT, WIDTH = 400, 112  # of a chart, and of a column of the table
 def show(selection: ModelSelection) -> None:
     """Draws the heads as points and as rows of a table, and the map of the selected one. Raises ValueError if there are
     no metrics."""
-    state = selection.state
-    is_random = draw(ModelsState.measured_on, state, st.segmented_control)
+    is_random = draw(ModelsState.measured_on, selection.state, st.segmented_control)
+    state = selection.state.updated(measured_on=is_random)
+    roles = st.empty()
     places = st.columns(3, gap="medium")
     with places[0]:
         across = draw(ModelsState.across, state)
@@ -50,7 +52,12 @@ def show(selection: ModelSelection) -> None:
         excluded = draw(ModelsState.leave_out)
     notes = st.container()
     with notes:  # the progress of a job comes and goes here
-        table = (metrics_of_random_tokens if is_random else metrics_of_text)(selection, excluded)
+        on_text = metrics_of_text(selection, excluded)
+        on_random = metrics_of_random_tokens(selection, excluded) if is_random else None
+    table = on_random or on_text
+    reads_text = ModelsState.measured_on.is_offered(state)
+    if reads_text:
+        roles.html(roles_table(on_text, on_random))
     if len(table.indices) < len(selection.layers):
         name = plain(selection.layer.name)
         notes.caption(
@@ -84,6 +91,11 @@ def show(selection: ModelSelection) -> None:
         _show_map(selection, notes)
     if table.heads:
         _show_table(table, selected, up)
+    if reads_text and not is_random:  # last: it takes several forward passes, and only the text is asked for
+        try:
+            roles.html(roles_table(on_text, metrics_of_random_tokens(selection, excluded)))
+        except ValueError as problem:
+            roles.caption(plain(str(problem)))
 
 
 def _definition(metric: HeadMetric) -> str:
@@ -136,7 +148,7 @@ def _show_scatter(table: MetricsTable, across: HeadMetric, up: HeadMetric, selec
         np.array([kinds[i][1] for i, head in table.heads]),
         [i for i, head in enumerate(table.heads) if head == selected],
         titles=(metric_title(across, table.metrics), metric_title(up, table.metrics)),
-        labels=[f"L{table.layers[i].id.number or i}H{head}" for i, head in table.heads],
+        labels=[short_name(table.layers, i, head) for i, head in table.heads],
         kinds=[kinds[i][0] for i, head in table.heads],
         aspect=0.7,  # beside a map that is as high as it is wide
     )

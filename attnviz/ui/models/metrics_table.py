@@ -8,14 +8,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attnviz.analysis.head_metrics import Excluded, HeadMetric, HeadMetricTable, head_metrics
+from attnviz.analysis.strongest_heads import SEEDS, metrics_on_random_tokens
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
 from attnviz.formatting import grouped, number
 from attnviz.language import _, plural, value_error
 from attnviz.layer import Layer, head_name
 from attnviz.state.models import ModelSelection, offered_metrics
 from attnviz.ui import cache
-
-SEEDS = (0, 1, 2)  # of random tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,23 +62,17 @@ def metrics_of_text(selection: ModelSelection, excluded: Excluded) -> MetricsTab
 
 
 def metrics_of_random_tokens(selection: ModelSelection, excluded: Excluded) -> MetricsTable:
-    """Returns the mean of the metrics over texts of repeated random tokens, one for each of SEEDS.
+    """Returns the mean of the metrics over texts of repeated random tokens.
 
-    Raises ValueError if the model cannot read them, or attends to them in other layers than to the text.
+    Raises ValueError if the model cannot read them, or has another number of heads for them than for the text.
     """
-    source, ids = selection.source, [layer.id for layer in selection.layers]
-
-    def compute() -> HeadMetricTable:
-        tables = []
-        for trace in map(source.model().layers_of_random_tokens, SEEDS):
-            if [layer.id for layer in trace] != ids:
-                raise value_error("The layers of {name} are different on random tokens.", name=source.model().name)
-            tables.append(head_metrics(trace, excluded_queries=excluded, excluded_keys=excluded))
-        return HeadMetricTable.mean(tables)
-
-    key = "head metrics on random tokens", source.name, source.version, ids, excluded
-    metrics = cache.once(compute, *key, work=len(SEEDS) * source.forward_work)
-    return MetricsTable(selection.layers, metrics, range(len(ids)))
+    source, layers = selection.source, selection.layers
+    key = "head metrics on random tokens", source.name, source.version, excluded
+    work = len(SEEDS) * source.forward_work
+    metrics = cache.once(lambda: metrics_on_random_tokens(source.model(), excluded), *key, work=work)
+    if np.bincount(metrics.layers).tolist() != [layer.inputs.heads for layer in layers]:
+        raise value_error("The layers of {name} are different on random tokens.", name=source.model().name)
+    return MetricsTable(layers, metrics, range(len(layers)))
 
 
 def positions_text(positions: Int[np.ndarray, " heads"]) -> str:
