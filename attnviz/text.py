@@ -1,11 +1,15 @@
 """Limits and checks of typed text."""
 
+import unicodedata
+
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 
 EXAMPLE = "The animal didn't cross the street because it was too tired."
 LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared
 CHARACTERS = 100_000  # of a text; checked before tokenization, which takes memory
+OPENS = "([{“‘«„¿¡"  # begin a word, as letters and digits do
+JOINS_NEXT = f"{OPENS}\"'’-‐‑/\\@#$€£_"  # after them a word goes on
 LONGEST_TOKEN = 200  # characters kept of each token
 
 
@@ -27,6 +31,20 @@ def check_text(text: str, most: int = CHARACTERS) -> str:
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise value_error("The text holds half a character (a lone surrogate). Type or paste it again.")
     return text
+
+
+def continuation(text: str, more: str) -> str:
+    """Returns `more` as it is read right after `text`: with a space before it where two words would become one.
+
+    Example:
+        >>> continuation("The capital of France is", "Paris"), continuation("to be", ", or not")
+        (' Paris', ', or not')
+    """
+    before, after = text[-1:], more[:1]
+    # Words of scripts that are written in wide characters have no spaces between them.
+    wide = any(unicodedata.east_asian_width(one) in "WF" for one in before + after)
+    ends = bool(before) and not before.isspace() and before not in JOINS_NEXT
+    return f" {more}" if ends and not wide and (after.isalnum() or after in OPENS) else more
 
 
 def too_long_error(tokens: int, limit: int, reader: str) -> ValueError:

@@ -18,7 +18,7 @@ from attnviz.models.image_inputs import image_inputs
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
-from attnviz.text import shorten_token
+from attnviz.text import continuation, shorten_token
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock
@@ -205,6 +205,8 @@ class LoadedModel:
         elif image is not None:
             raise value_error("{name} reads text, and sees no images.", name=self.name)
         if "text" in modality:
+            if pair and self.outputs == "next token" and not self.is_encoder_decoder:
+                pair = continuation(text, pair)
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
         elif text.strip() or pair:

@@ -265,5 +265,5 @@ def _choose_pair(model: LoadedModel) -> str:
             _("What the decoder reads, and continues; without it, it writes by itself."),
         )
     elif model.outputs == "next token":
-        about = _("The model reads it right after the first, as one text.")
+        about = _("The model reads it right after the first, as one text, with a space between two words.")
     return draw(ModelsState.second, label=label, help=about, width=260)
