@@ -44,7 +44,7 @@ class Model(Source):
     keeps_layers: ClassVar[bool] = True
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
-    name: str = MINILM
+    name: str = field(default=MINILM, metadata={"label": "Model", "model": True})
     pair: str = ""
     image: File | None = None
 

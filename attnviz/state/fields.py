@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Generic, Self, TypeVar, get_args, overload
 
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import OptionName, _, option_name, option_with_name, value_error
+from attnviz.language import N_, OptionName, _, option_name, option_with_name, value_error
+from attnviz.models import MINILM
 from attnviz.state.parts import by_title, field_key, fits_widgets, settings, title, whole_numbers
 
 T = TypeVar("T")
@@ -125,6 +126,13 @@ class TextField(ParsedField[str]):
 
     def __init__(self, label: str, opening: str = "", **options: Any) -> None:
         super().__init__(label, str, opening, **options)
+
+
+class ModelField(TextField):
+    """A model, by its id or address on the hub or by the path of a folder; the same parameter on all pages."""
+
+    def __init__(self, opening: str = MINILM) -> None:
+        super().__init__(N_("Model"), opening, parameter="model", about=N_("Models that are on this computer."))
 
 
 class FlagField(Field[bool]):
@@ -339,6 +347,8 @@ def setting_field(setting: dataclasses.Field, prefix: str, start: object) -> Fie
     if "many" in about:
         parse = partial(whole_numbers, label=_(label), about=about)
         return ParsedField(label, parse, opening, text=lambda numbers: " ".join(map(str, numbers)), parameter=key)
+    if "model" in about:
+        return ModelField(opening)
     if isinstance(opening, bool):
         return FlagField(label, opening, parameter=key)
     if isinstance(opening, str) and choices:

@@ -25,7 +25,7 @@ from attnviz.state.aggregation_methods import (
     layer_head_name,
 )
 from attnviz.state.explore import ExploreState
-from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, NumberField, ParsedField, TextField
+from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, ModelField, NumberField, ParsedField
 from attnviz.state.head_state import QueryField
 from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
 from attnviz.state.long_map_state import LongMapState
@@ -124,7 +124,7 @@ def optional_choice(
 class ModelsState(LongMapState):
     """A model with its input, a head of it, and what the tabs show of them."""
 
-    model = TextField(N_("Model"), MINILM, about=N_("Models that are on this computer."))
+    model = ModelField()
     text = LongTextField(N_("Text"), EXAMPLE)
     second = LongTextField(N_("Second text"), "")
     picture = FileField(N_("Image"), PICTURES, PICTURE_MB)

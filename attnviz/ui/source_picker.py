@@ -1,23 +1,25 @@
 """Controls of the source, the layer and the head."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _, value_error
 from attnviz.layer import Layer
-from attnviz.models import minilm
+from attnviz.models import MINILM, minilm
 from attnviz.server.page_runs import PageEnd
-from attnviz.sources import Source, Toy
+from attnviz.sources import Model, Source, Toy
+from attnviz.state.fields import ModelField, setting_field
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import source_layers
 from attnviz.state.viewport import is_long
 from attnviz.trace import Trace
-from attnviz.ui import cache, head_controls, presentation
+from attnviz.ui import cache, head_controls, model_menu, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
@@ -54,6 +56,9 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     if chosen.private:
         with places.notes:
             samples()
+    if isinstance(chosen, Model) and chosen.name != MINILM:
+        model_menu.load_or_end(chosen.name, places.notes)
+        model_menu.remember(chosen.name)
     readable = cache.or_last_good(
         LAYERS if long else SHORT_LAYERS,
         chosen.subject,
@@ -105,8 +110,14 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
         values = {first.name: draw_setting(first, SOURCE.prefix(kind, first.name), start)}
     place = st.sidebar.empty()
     with place.container():
-        values |= {other.name: draw_setting(other, SOURCE.prefix(kind, other.name), start) for other in others}
+        values |= {other.name: _draw_setting(other, kind, start) for other in others}
     return kind(**values), place
+
+
+def _draw_setting(setting: Field, kind: type[Source], start: Source) -> Any:
+    prefix = SOURCE.prefix(kind, setting.name)
+    field = setting_field(setting, prefix, start)
+    return model_menu.choose_model(field) if isinstance(field, ModelField) else draw_setting(setting, prefix, start)
 
 
 def keep(drawn: Selection | None) -> None:

@@ -12,7 +12,7 @@ from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
 from attnviz.models.model_cache import MINILM, SMOLLM2, ModelCache, NotDownloaded, available_models, model
 from attnviz.trace.memory import layer_bytes
-from attnviz.ui.models import model_download
+from attnviz.ui import model_download
 from tests.support.tiny_models import TEXT
 
 

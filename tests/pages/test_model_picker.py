@@ -12,6 +12,7 @@ from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.server import scheduling
 from attnviz.text import EXAMPLE
+from attnviz.ui import model_menu
 from attnviz.ui.models import model_picker
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
@@ -120,9 +121,9 @@ def asked_choices(app: AppTest) -> list[str]:
 
 
 def test_choices_are_those_that_are_here_and_those_of_this_session(monkeypatch) -> None:
-    monkeypatch.setattr(model_picker.st, "session_state", {"models of this session": ["/a/bert", MINILM]})
+    monkeypatch.setattr(model_menu.st, "session_state", {"models of this session": ["/a/bert", MINILM]})
     monkeypatch.setattr(model_cache, "available_models", lambda hub: [MINILM, "org/gpt2"])
-    assert model_picker.model_choices() == [MINILM, "org/gpt2", "/a/bert"]
+    assert model_menu.model_choices() == [MINILM, "org/gpt2", "/a/bert"]
 
 
 @pytest.mark.parametrize("address", ["https://huggingface.co/org/bert/tree/main", "hf.co/org/bert/ "])

@@ -22,7 +22,8 @@ from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
-from attnviz.ui.models.model_picker import model_choices, read_or_last, typed_model
+from attnviz.ui.model_menu import model_choices, typed_model
+from attnviz.ui.models.model_picker import read_or_last
 from attnviz.views.head_difference import head_difference
 from attnviz.views.selected_maps import HeadMap, selected_map
 

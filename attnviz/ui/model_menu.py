@@ -1,0 +1,137 @@
+"""The menu of models, which all pages share: those that are here, those that a visitor has named, and downloads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.language import N_, _
+from attnviz.models import MINILM, model_cache
+from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
+from attnviz.server.page_runs import PageEnd
+from attnviz.sources.model import load_model
+from attnviz.sources.source import MissingInput
+from attnviz.state.fields import ModelField
+from attnviz.ui import cache, conversion, model_download
+from attnviz.ui.field_widgets import draw_text, field_text
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
+
+ANOTHER = N_(
+    "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself "
+    "can build, with weights as safetensors; or a folder or a GGUF file on the computer that runs attnviz. No "
+    "code that comes with a model is run."
+)
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """A model that cannot be loaded, and why."""
+
+    name: str
+    problem: ValueError
+    away: RemoteModel | None = None  # where it can be downloaded
+
+
+_session_models = SessionValue[list[str]]("models of this session", list)
+_names_submitted = SessionValue("submitted names", int)
+_refused = SessionValue[_Refused | None]("refused model", lambda: None)
+
+
+def choose_model(field: ModelField) -> str:
+    """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name."""
+    hosted = allowed_models() is not None
+    current = field_text(field) or MINILM  # even if it will be refused, with a reason
+    if has_widget(field.parameter) and current != typed_model(current):
+        write_widget(field.parameter, current := typed_model(current))
+    options = list(dict.fromkeys([*model_choices(), current]))
+
+    def menu(value: str, **more: Any) -> str | None:
+        return st.selectbox(options=options, index=0, accept_new_options=not hosted, **more)
+
+    name = draw_text(field, menu, **{"help": None} if hosted else {})
+    if not hosted:
+        # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
+        # to hear of it, and its old text would be submitted once more when the popover is opened again.
+        number = _names_submitted.get() or ""
+        with st.popover(_("Another model"), icon=":material/add:", width="stretch", key=f"another model{number}"):
+            st.text_input(
+                _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}", on_change=_submit,
+                placeholder="openai-community/gpt2", args=(field, f"another{number}"),
+            )  # fmt: skip
+            st.caption(_(ANOTHER))
+    return typed_model(name)
+
+
+def model_choices() -> list[str]:
+    """Returns the models of the menu: those available without a download or allowed by a hosted instance, and those
+    used in this session."""
+    return list(dict.fromkeys([*model_cache.available_models(model_cache.HUB), *_session_models.get()]))
+
+
+def typed_model(name: str | None) -> str:
+    """Returns the id in an address; an invalid address is returned unchanged, so that loading it gives the reason."""
+    try:
+        return model_id(name or MINILM)
+    except ValueError:
+        return name or MINILM
+
+
+def _submit(field: ModelField, box: str) -> None:
+    if name := read_widget(box).strip():
+        write_widget(field.parameter, name)
+        _names_submitted.set(_names_submitted.get() + 1)
+        _refused.set(None)
+
+
+def load_or_end(name: str, notes: DeltaGenerator) -> None:
+    """Loads a model. If it cannot be loaded, the reason is shown in `notes` with a remedy, and the page ends."""
+    with notes, st.spinner(_("Loading the model …"), show_time=True):
+        refused = _load(name)
+    if refused is not None:
+        cache.show_problem(refused.problem, notes)
+        with notes:
+            _offer_remedy(refused)
+        raise PageEnd
+
+
+def remember(name: str) -> None:
+    """Keeps a model that has read its input in the menus of this session."""
+    _session_models.set([*dict.fromkeys([*_session_models.get(), name])])
+
+
+def _load(name: str) -> _Refused | None:
+    """Loads a model; returns why it cannot be loaded, or None. Refused models are not tried again in every run."""
+    refused = _refused.get()
+    if refused is None or refused.name != name:
+        try:
+            load_model(name, conversion.progress_bar())
+            refused = None
+        except NotDownloaded as problem:
+            refused = _not_downloaded(name, problem)
+        except ValueError as problem:
+            refused = _Refused(name, problem)
+        _refused.set(refused)
+    return refused
+
+
+def _not_downloaded(name: str, missing: NotDownloaded) -> _Refused:
+    """Returns a message about a model that is not on this computer."""
+    try:
+        away = model_cache.HUB.find(name)
+    except ValueError as problem:
+        # A wheel can be installed without the hub.
+        return _Refused(name, MissingInput(str(missing)) if name in model_cache.WHEEL_MODELS else problem)
+    takes = model_download.takes(away)
+    return _Refused(name, MissingInput(f"{missing} {takes}" if name in model_cache.WHEEL_MODELS else takes), away)
+
+
+def _offer_remedy(refused: _Refused) -> None:
+    """Draws a remedy for a model that could not be loaded."""
+    if refused.away is not None:
+        if model_cache.HUB.folder(refused.name) is not None:  # meanwhile it was downloaded
+            _refused.set(None)
+            st.rerun()
+        model_download.offer(refused.away, model_cache.HUB)
+    elif allowed_models() is None or refused.name in model_choices():
+        st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_refused.set, args=(None,))

@@ -1,0 +1,61 @@
+"""The menu of models on the pages that show a head of a source."""
+
+import pytest
+import transformers as hf
+
+from attnviz.models.hub import MINILM, SMOLLM2
+from attnviz.models.smollm2 import smollm2
+from attnviz.sources import Model
+from attnviz.state.explore import ExploreState
+from attnviz.text import EXAMPLE
+from tests.support.app import contents, errors, linked, ok, open_page
+
+pytestmark = pytest.mark.usefixtures("isolated")
+PAGES = ("explore", "masks", "scores")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_of_a_source_shows_any_model(page: str) -> None:
+    app = ok(open_page(page))
+    menu = app.selectbox(key="model")
+    assert (menu.value, menu.options) == (MINILM, [MINILM, SMOLLM2])
+    assert not linked(app, "model")
+    app = ok(menu.select(SMOLLM2).run())
+    assert app.selectbox(key="layer").options == [layer.name for layer in smollm2().layers(EXAMPLE)]
+    assert len(app.get("bidi_component")) >= 2
+
+
+def test_a_link_opens_a_head_of_another_model_and_a_state_writes_it() -> None:
+    link = (("model", SMOLLM2), ("layer", "layer 16"), ("head", "Head 2"))
+    state = ExploreState.read(link)
+    assert (state.source, state.layer, state.head) == (Model(name=SMOLLM2), 16, 2)
+    assert state.link() == link
+    app = ok(open_page("explore", **dict(link)))
+    assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["layer 16", "Head 2"]
+
+
+def test_a_folder_is_named_on_explore_as_on_models(saved) -> None:
+    app = ok(open_page("explore"))
+    [box] = [one for one in app.text_input if one.label.startswith("Its id on the hub")]
+    app = ok(box.set_value(str(saved / "gpt2")).run())
+    assert app.selectbox(key="model").value == str(saved / "gpt2")
+    layers = hf.AutoConfig.from_pretrained(saved / "gpt2").n_layer
+    assert len(app.selectbox(key="layer").options) == layers
+    assert str(saved / "gpt2") in ok(app.selectbox(key="model").select(MINILM).run()).selectbox(key="model").options
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(page: str) -> None:
+    app = open_page(page, model="/nowhere")
+    assert "There is no folder “/nowhere” that can be opened." in errors(app)
+    assert not app.get("bidi_component"), "the picture of another model"
+    assert app.selectbox(key="model").value == "/nowhere"
+    assert app.button(key="again")
+
+
+def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNVIZ_MODELS", SMOLLM2)
+    app = ok(open_page("explore"))
+    assert app.selectbox(key="model").options == [MINILM, SMOLLM2]
+    assert not [one for one in app.text_input if one.label.startswith("Its id on the hub")]
+    assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
