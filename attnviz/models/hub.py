@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +91,7 @@ class Hub:
 
     def cached_models(self) -> list[CachedModel]:
         """Returns the complete models with safetensors on this computer, by name, without network access."""
-        try:
-            repos = huggingface_hub.scan_cache_dir(self.cache).repos
-        except CacheNotFound:
-            return []
-        models = []
-        for repo in repos:
-            if repo.repo_type == "model" and (folder := self.folder(repo.repo_id)):
-                models.append(CachedModel(repo.repo_id, repo.size_on_disk, folder))
-        return sorted(models, key=lambda model: model.name.lower())
+        return [*_cached_models(self, self._cache_stamp())]
 
     def folder(self, name: str) -> Path | None:
         """Returns the folder of a model if it is on this computer, without network access."""
@@ -185,6 +178,12 @@ class Hub:
             **more,
         )
 
+    def _cache_stamp(self) -> tuple[tuple[str, int], ...]:
+        """Returns what is another value when a file of a model comes or goes: menus ask in every run of a page."""
+        cache = Path(self.cache or constants.HF_HUB_CACHE)
+        places = (place for part in ("snapshots", "refs") for place in cache.glob(f"models--*/{part}/*"))
+        return tuple((str(place), place.stat().st_mtime_ns) for place in places)
+
     def _check_disk(self, name: str, left: int) -> None:
         place = Path(self.cache or constants.HF_HUB_CACHE).absolute()
         while not place.exists():
@@ -201,6 +200,21 @@ class Hub:
 
 
 HUB = Hub()
+
+
+@lru_cache(maxsize=4)
+def _cached_models(hub: Hub, stamp: tuple[tuple[str, int], ...]) -> tuple[CachedModel, ...]:
+    """Returns the complete models in the cache of a hub, which has this stamp."""
+    try:
+        repos = huggingface_hub.scan_cache_dir(hub.cache).repos
+    except CacheNotFound:
+        return ()
+    models = [
+        CachedModel(repo.repo_id, repo.size_on_disk, folder)
+        for repo in repos
+        if repo.repo_type == "model" and (folder := hub.folder(repo.repo_id))
+    ]
+    return tuple(sorted(models, key=lambda model: model.name.lower()))
 
 
 def _is_complete(folder: Path) -> bool:
