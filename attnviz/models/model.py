@@ -1,11 +1,13 @@
 """A transformers model with its tokenizer and picture input."""
 
+import copy
 import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from attnviz.tracing import capture, model_lock
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
+SHORT_TEXT = 1_000  # characters, which a model reads in less time than a person waits
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
 
@@ -39,7 +42,8 @@ class ModelInputs:
 
 
 class LoadedModel:
-    """A transformers model: one forward pass at a time; the layers of the latest examples are cached.
+    """A transformers model: one forward pass at a time, but that a short text does not wait for a long one; the layers
+    of the latest examples are cached.
 
     `outputs` is what `output` returns: "next token", "labels" or "token labels" (logits), "sentence vector", or ""
     (nothing). `lock` is held during every forward pass, including captures; hold it while you change the model.
@@ -96,6 +100,11 @@ class LoadedModel:
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     @property
+    def is_decoder_only(self) -> bool:
+        """Whether the model is a language model without an encoder."""
+        return self.outputs == "next token" and not self.is_encoder_decoder
+
+    @property
     def labels(self) -> list[str]:
         """The names of the labels of a classifier, in the order of their logits."""
         config = self.model.config
@@ -111,12 +120,13 @@ class LoadedModel:
         pair, key = _example_key(text, pair, image)
         if (cached := self._find(key)) is not None:  # without waiting for a forward pass of somebody else
             return cached[1]
-        with self.lock:
+        is_short = self.is_decoder_only and len(text) + len(pair or "") <= SHORT_TEXT
+        with self._free_model(is_short) as model:
             if (cached := self._find(key)) is not None:  # captured by another thread meanwhile
                 return cached[1]
             with self._refusals():
                 inputs = self._encode(text, pair, image)
-                trace = self._capture(inputs)
+                trace = self._capture(inputs, model)
             if not trace:
                 raise value_error(
                     "Nothing of {name} can be shown. {reasons}",
@@ -205,7 +215,7 @@ class LoadedModel:
         elif image is not None:
             raise value_error("{name} reads text, and sees no images.", name=self.name)
         if "text" in modality:
-            if pair and self.outputs == "next token" and not self.is_encoder_decoder:
+            if pair and self.is_decoder_only:
                 pair = continuation(text, pair)
             encoded, source = self.text_inputs.encode(text, None if self.is_encoder_decoder else pair)
             batch |= encoded
@@ -216,11 +226,31 @@ class LoadedModel:
             batch["decoder_input_ids"] = ids
         return ModelInputs(batch, source, target)
 
-    def _capture(self, inputs: ModelInputs, **options: Any) -> Trace:
-        target = inputs.target or Tokens()
+    @contextmanager
+    def _free_model(self, is_short: bool) -> Iterator[Any]:
+        """Gives the model when no forward pass of it is under way; for a short text, a twin of it at once."""
+        if is_short and not self.lock.acquire(blocking=False):
+            with model_lock(self._twin):
+                yield self._twin
+            return
+        if not is_short:
+            self.lock.acquire()
+        try:
+            yield self.model
+        finally:
+            self.lock.release()
+
+    @cached_property
+    def _twin(self) -> Any:
+        """The same model with the same parameters in modules of its own, so that both can run at a time."""
+        shared = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
+        return copy.deepcopy(self.model, shared)
+
+    def _capture(self, inputs: ModelInputs, model: Any = None, **options: Any) -> Trace:
+        model, target = model or self.model, inputs.target or Tokens()
         # The head comes after all attention, and for a long text it would take more than everything else.
         return capture(
-            self.model if self.is_encoder_decoder else self.model.base_model,
+            model if self.is_encoder_decoder else model.base_model,
             {name: tensor.to(self.model.device) for name, tensor in inputs.batch.items()},
             tokens=inputs.source.tokens,
             special=inputs.source.special,
@@ -253,7 +283,9 @@ class LoadedModel:
         with self._reading:
             self._examples[key] = inputs, trace, size
             while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
-                self._examples.popitem(last=False)
+                # The largest of the others, and of equal ones the oldest: a long text does not drop all short ones.
+                largest = max(list(self._examples)[:-1], key=lambda each: self._examples[each][2])
+                del self._examples[largest]
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:

@@ -95,10 +95,12 @@ class Model(Source):
     @property
     def forward_work(self) -> int:
         """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
+        from attnviz.models import model_cache
+
         text, pair, image = self.example
         characters = len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0)
         work = self.model().parameter_count * characters // 1_000
-        return work if self.name == MINILM else max(work, HEAVY_WORK + 1)
+        return work if self.name in model_cache.WHEEL_MODELS else max(work, HEAVY_WORK + 1)
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""

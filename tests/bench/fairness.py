@@ -1,7 +1,8 @@
 """make load: what one visitor can ask for, and how long another's light clicks take meanwhile.
 
 Two visitors of a page give every control its largest value, or the longest text that it takes, and go on to the next
-as soon as the page has answered; a third clicks cells of a small picture on Explore.
+as soon as the page has answered; a third clicks cells of a small picture on Explore. In the row of SmolLM2, it reads
+long texts for two visitors of Models, and for the third a sentence on Explore: a new one every fifth time.
 """
 
 import asyncio
@@ -14,33 +15,39 @@ import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 from attnviz.app_pages import STATE_PAGES
+from attnviz.models import SMOLLM2
 from tests.bench.load import LEFT_ALONE
 from tests.bench.measures import WORDS, is_short, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-PAGES = sizes(STATE_PAGES, ("explore",))
+SMOLLM2_ROW = "SmolLM2"
+PAGES = sizes((*STATE_PAGES, SMOLLM2_ROW), ("explore",))
 SECONDS = 2.0 if is_short() else 20.0  # for each page
 THINKING = 0.2  # seconds between two light clicks
-LONG = " ".join(random.Random(0).choices(WORDS, k=400))
+MANY_WORDS, MOST_WORDS = 400, 1_500  # of a text; the most in the row of SmolLM2
 LONGEST = 30.0  # seconds that a heavy visitor waits for an answer before it asks for something else
 
 
 async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[list[float], int, list[str]]:
     """Returns the seconds of the light clicks, how much was asked for meanwhile, and the errors."""
     end, asked, errors = time.perf_counter() + seconds, 0, list[str]()
+    is_row = page == SMOLLM2_ROW
+    query = urlencode({"model": SMOLLM2}) if is_row else ""
+    words = MOST_WORDS if is_row else MANY_WORDS
 
     async def ask(number: int) -> None:
         nonlocal asked
         chance = random.Random(number)
         while time.perf_counter() < end:
             try:
-                async with visit(address, page) as one:
+                async with visit(address, "models" if is_row else page, query) as one:
                     await asyncio.wait_for(one.run(), LONGEST)
                     while time.perf_counter() < end:
-                        demand(one, chance)
+                        demand(one, chance, words)
                         asked += 1
                         try:
                             await asyncio.wait_for(one.run(), min(LONGEST, max(0.1, end - time.perf_counter())))
@@ -49,22 +56,27 @@ async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[li
             except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
                 errors.append(traceback.format_exception_only(error)[-1].strip()[:200])
 
-    async with visit(address, "explore") as light:
+    async with visit(address, "explore", query) as light:
         await light.run()
         heavy = [asyncio.create_task(ask(number)) for number in range(2)]
         taken, row = [], 0
         while time.perf_counter() < end:
             await asyncio.sleep(THINKING)
             row = (row + 1) % light.sizes["heatmap"][0]
-            light.click("heatmap", row, 0)
+            if is_row and len(taken) % 5 == 4:
+                light.set("text_input", "Text", " ".join(random.choices(WORDS, k=10)))
+            else:
+                light.click("heatmap", row, 0)
             taken.append(await light.run())
         await asyncio.gather(*heavy)
     return taken, asked, errors
 
 
-def demand(one: Visitor, chance: random.Random) -> None:
-    """Gives one control of the page the value that takes most work, for its next run."""
+def demand(one: Visitor, chance: random.Random, words: int) -> None:
+    """Gives one control of the page the value that takes most work, for its next run; a text gets new `words`."""
     names = [name for name in one.widgets if name[1] not in LEFT_ALONE and one.is_enabled(name)]
+    if words == MOST_WORDS:
+        names = [name for name in names if name[1] == "Text"]
     kind, label = chance.choice(names)
     widget = one.widgets[kind, label]
     match kind:
@@ -83,7 +95,7 @@ def demand(one: Visitor, chance: random.Random) -> None:
         case "slider":
             one.set(kind, label, [widget.max] * len(widget.default))
         case "text_input" | "text_area":
-            one.set(kind, label, LONG[: widget.max_chars or None])
+            one.set(kind, label, " ".join(chance.choices(WORDS, k=words))[: widget.max_chars or None])
         case "button":
             one.set(kind, label, True)
 

@@ -15,6 +15,7 @@ from attnviz.models import MINILM, model_cache
 from attnviz.models import model as kept
 from attnviz.models.minilm import _load, _wheel_folder, minilm
 from attnviz.models.model import LoadedModel
+from attnviz.models.smollm2 import smollm2
 from attnviz.sources.model import Model, load_model
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -200,3 +201,28 @@ def test_a_hosted_instance_does_not_look_at_the_files_of_other_models(saved, mon
     monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
     monkeypatch.setattr(model_cache, "_last_modified", lambda folder: pytest.fail("it looks at the folder"))
     assert [Model(name=name).version for name in (str(saved / "bert"), "/etc", "org/gpt2", "https://a.b/c")] == [""] * 4
+
+
+def test_a_short_text_does_not_wait_for_the_forward_pass_of_another():
+    model = smollm2()
+    whole = [layer.mechanism(layer.inputs).weights for layer in model.layers("a short text of its own")]
+    model.forget_examples()
+    with ThreadPoolExecutor(1) as other, model.lock:  # as while somebody else's long text is being read
+        layers = other.submit(model.layers, "a short text of its own").result(timeout=60)
+        assert not other.submit(model.lock.acquire, blocking=False).result(timeout=60)
+    for layer, expected in zip(layers, whole, strict=True):
+        torch.testing.assert_close(layer.mechanism(layer.inputs).weights, expected, rtol=0, atol=0)
+    shared = zip(model.model.parameters(), model._twin.parameters(), strict=True)
+    assert all(one is other for one, other in shared)
+
+
+def test_a_long_text_drops_no_short_ones(counted, monkeypatch):
+    model, read = counted
+    long, another = "a long text of many words, more than any other", "another text that is as long as the one before"
+    sizes = [layer_bytes(model.layers(text)) for text in ("a", "b", long)]
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(sizes))
+    for text in (another, "a", "b"):
+        model.layers(text)
+    assert len(read) == 4
+    model.layers(long)
+    assert len(read) == 5
