@@ -32,7 +32,12 @@ places.show_locked(selection.layer)
 title = st.empty()
 
 drawn = cache.or_last_good(
-    "selection", selection.source.subject, lambda: head_view(selection), lambda: None, places.notes
+    "selection",
+    selection.source.subject,
+    lambda: head_view(selection),
+    lambda: None,
+    places.notes,
+    keeps=source_picker.is_small(opened),
 )
 if drawn is None or drawn.selection is selection:
     source_picker.keep(opened if drawn else None)

@@ -64,7 +64,8 @@ def show_whole(pair: MaskPair) -> Mapping[str, Callable[[], None]]:
 
 pair = MaskPair(selection, (mechanisms[0], mechanisms[1]))
 subject = selection.source, selection.index, selection.head
-shown = cache.or_last_good("masks", subject, pair.with_maps, lambda: None, places.notes)
+keeps = source_picker.is_small(selection)
+shown = cache.or_last_good("masks", subject, pair.with_maps, lambda: None, places.notes, keeps=keeps)
 shows: Mapping[str, Callable[[], None]] = {}
 if selection.is_long:  # whose tabs need no maps
     if shown:

@@ -19,12 +19,14 @@ from attnviz.state.selection import Selection
 from attnviz.state.source_field import source_layers
 from attnviz.state.viewport import is_long
 from attnviz.trace import Trace
+from attnviz.trace.memory import layer_bytes
 from attnviz.ui import cache, head_controls, model_menu, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
 
 SOURCE = HeadState.source
+MOST_KEPT = 16 << 20  # bytes of layers of a model that a session keeps
 MOST_MISSING = 3  # sentences about layers that cannot be shown
 LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept
 
@@ -62,13 +64,18 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
     readable = cache.or_last_good(
         LAYERS if long else SHORT_LAYERS,
         chosen.subject,
-        lambda: _source_layers(chosen, long),
+        lambda: _kept(*_source_layers(chosen, long)),
         lambda: _example(chosen, long),
         places.notes,
     )
     if readable is None:
         raise PageEnd
     source, layers = readable
+    try:
+        layers = layers or source_layers(source)
+    except ValueError as problem:  # its folder has been removed or replaced
+        cache.show_problem(problem, places.notes)
+        raise PageEnd from None
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and not minilm.is_installed():
@@ -85,6 +92,17 @@ def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]
     if not long and any(is_long(layer.inputs) for layer in layers):
         raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
     return source, layers
+
+
+def _kept(source: Source, layers: Sequence[Layer]) -> tuple[Source, Sequence[Layer]]:
+    """Returns what a session keeps of a source that could be read: no layers that the source keeps itself."""
+    return source, () if source.keeps_layers else layers
+
+
+def is_small(selection: Selection) -> bool:
+    """Returns whether a session may keep what is drawn of a selection, with its layers: a long text through a large
+    model takes hundreds of megabytes."""
+    return not selection.source.keeps_layers or layer_bytes(selection.layers) <= MOST_KEPT
 
 
 def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | None:
@@ -122,5 +140,5 @@ def _draw_setting(setting: Field, kind: type[Source], start: Source) -> Any:
 
 def keep(drawn: Selection | None) -> None:
     """Stores the source of what is drawn as the last good one; if nothing is, there is none."""
-    subject, good = (drawn.source.subject, (drawn.source, drawn.layers)) if drawn else (None, None)
+    subject, good = (drawn.source.subject, _kept(drawn.source, drawn.layers)) if drawn else (None, None)
     cache.remember(LAYERS, subject, good)

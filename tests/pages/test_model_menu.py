@@ -59,3 +59,13 @@ def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.Monke
     assert app.selectbox(key="model").options == [MINILM, SMOLLM2]
     assert not [one for one in app.text_input if one.label.startswith("Its id on the hub")]
     assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
+
+
+@pytest.mark.parametrize(("page", "name"), [("explore", "selection"), ("masks", "masks")])
+@pytest.mark.parametrize(("words", "is_kept"), [(10, True), (200, False)])
+def test_a_session_keeps_no_large_layers(page: str, name: str, words: int, is_kept: bool) -> None:
+    app = ok(open_page(page, model=SMOLLM2, text="one fox " * words))
+    assert app.get("bidi_component")
+    assert (app.session_state[f"last good {name}"][1] is not None) == is_kept
+    source, layers = app.session_state["last good layers"][1]
+    assert (source.name, layers) == (SMOLLM2, ())
