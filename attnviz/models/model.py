@@ -27,6 +27,7 @@ from attnviz.tracing import capture, model_lock
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
+KEPT = 2  # examples that are kept whatever their size: those that stand side by side
 SHORT_TEXT = 1_000  # characters, which a model reads in less time than a person waits
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
@@ -282,7 +283,7 @@ class LoadedModel:
         size = layer_bytes(trace)
         with self._reading:
             self._examples[key] = inputs, trace, size
-            while len(self._examples) > 1 and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
+            while len(self._examples) > KEPT and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
                 # The largest of the others, and of equal ones the oldest: a long text does not drop all short ones.
                 largest = max(list(self._examples)[:-1], key=lambda each: self._examples[each][2])
                 del self._examples[largest]

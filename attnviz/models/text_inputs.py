@@ -13,7 +13,7 @@ from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error
 from attnviz.token_texts import typed_texts, vocabulary_tokens
 
-MOST_TOKENS = 4_096  # of a model that sets itself no limit, or a higher one
+MOST_TOKENS = 8_192  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself
 
 

@@ -163,7 +163,7 @@ def test_whose_limit_it_is_that_is_said(saved) -> None:
     assert "the model reads at most 64 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
     model = model_cache.model(str(saved / "gpt2"))
     vars(model.text_inputs)["limit"] = MOST_TOKENS
-    assert "attnviz reads at most 4,096 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
+    assert "attnviz reads at most 8,192 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
 
 
 # A hosted instance

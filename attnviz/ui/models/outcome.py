@@ -28,6 +28,7 @@ from attnviz.models.intervention_run import (
 )
 from attnviz.models.model import LoadedModel, ModelInputs
 from attnviz.server.jobs import OnResult
+from attnviz.trace.memory import layer_bytes
 from attnviz.ui import cache
 from attnviz.ui.intervention_widgets import UNCHANGED
 from attnviz.views.intervened_example import IntervenedExample
@@ -35,7 +36,8 @@ from attnviz.views.intervened_example import IntervenedExample
 LONGEST_OUTPUT = 60  # characters of what the decoder has written
 LISTED = 5  # tokens whose labels are listed
 PICTURE = N_("The output of {name} for the image is not compared: the maps show the change.")
-_outcomes = cache.VisitorResults(4)  # whose maps take memory
+_outcomes, _large_outcomes = cache.VisitorResults(4), cache.VisitorResults(1)  # whose maps take memory
+LARGE = 64 << 20  # bytes of the maps of one
 NEITHER = N_("{name} gives neither a next token, nor labels, nor a vector of a sentence, so the maps show the change.")
 
 
@@ -51,7 +53,9 @@ class Outcome:
 
 def outcome(example: IntervenedExample) -> Outcome:
     """Returns the outcome of a forward pass, cached. Raises ValueError if the model cannot be run."""
-    return _outcomes.once(lambda: _compute_outcome(example), example, work=2 * example.forward_work)
+    trained = example.model().layers(*example.example)
+    results = _large_outcomes if layer_bytes(trained) > LARGE else _outcomes
+    return results.once(lambda: _compute_outcome(example), example, work=2 * example.forward_work)
 
 
 def _compute_outcome(example: IntervenedExample) -> Outcome:
