@@ -27,7 +27,7 @@ from attnviz.tracing import capture, model_lock
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model
-KEPT = 2  # examples that are kept whatever their size: those that stand side by side
+MOST_LARGE = 2  # examples of more than half of these bytes: as many as stand side by side
 SHORT_TEXT = 1_000  # characters, which a model reads in less time than a person waits
 
 ExampleKey = tuple[str, str | None, str | None]  # the text, the second text, the picture's digest
@@ -283,10 +283,15 @@ class LoadedModel:
         size = layer_bytes(trace)
         with self._reading:
             self._examples[key] = inputs, trace, size
-            while len(self._examples) > KEPT and sum(size for *_, size in self._examples.values()) > MAX_TRACE_BYTES:
-                # The largest of the others, and of equal ones the oldest: a long text does not drop all short ones.
-                largest = max(list(self._examples)[:-1], key=lambda each: self._examples[each][2])
-                del self._examples[largest]
+            # Neither do large examples drop small ones, which others look at, nor small ones large ones, which take
+            # long to be read again.
+            large = [one for one, (*_, size) in self._examples.items() if size > MAX_TRACE_BYTES / 2]
+            small = [one for one in self._examples if one not in large]
+            dropped = large[:-MOST_LARGE]
+            while sum(self._examples[one][2] for one in small) > MAX_TRACE_BYTES:
+                dropped.append(small.pop(0))
+            for one in dropped:
+                del self._examples[one]
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:

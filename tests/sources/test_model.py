@@ -216,13 +216,23 @@ def test_a_short_text_does_not_wait_for_the_forward_pass_of_another():
     assert all(one is other for one, other in shared)
 
 
-def test_a_long_text_drops_no_short_ones(counted, monkeypatch):
+def test_long_texts_and_short_ones_do_not_drop_each_other(counted, monkeypatch):
     model, read = counted
-    long, another = "a long text of many words, more than any other", "another text that is as long as the one before"
-    sizes = [layer_bytes(model.layers(text)) for text in ("a", "b", long)]
-    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sum(sizes))
-    for text in (another, "a", "b"):
+    short, long = ("a", "b", "c"), [f"a long text of many words, more than any other, number {i}" for i in range(3)]
+    sizes = {text: layer_bytes(model.layers(text)) for text in (*short, *long)}
+    monkeypatch.setattr(kept, "MAX_TRACE_BYTES", sizes["a"] + sizes["b"])
+    model.forget_examples()
+    for text in ("a", "b", *long[:2]):
         model.layers(text)
-    assert len(read) == 4
-    model.layers(long)
-    assert len(read) == 5
+    known = len(read)
+    for text in ("a", "b", *long[:2]):
+        model.layers(text)
+    assert len(read) == known
+    model.layers("c")  # drops the oldest short one
+    model.layers(long[2])  # and this the oldest long one
+    for text in ("b", "c", *long[1:]):
+        model.layers(text)
+    assert len(read) == known + 2
+    for text in ("a", long[0]):
+        model.layers(text)
+    assert len(read) == known + 4

@@ -48,7 +48,9 @@ def _cell(layers: Sequence[Layer], heads: Sequence[StrongHead]) -> html.Markup:
         for one in heads[:SHOWN]
     ]
     more = len(heads) - len(shown)
-    return html.join([*(shown or "–"), *([_("and {count} more", count=more)] if more else [])], " ")
+    if more:
+        shown.append(html.element("span", _("and {count} more", count=more)))
+    return html.join(shown or "–", " ")
 
 
 def _link(layers: Sequence[Layer], one: StrongHead, name: str) -> html.Markup:
