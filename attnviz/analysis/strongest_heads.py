@@ -52,14 +52,14 @@ def strongest_heads(
         >>> [(one.layer, one.head) for one in strongest_heads(table, least=0.9)["Previous token"]]
         [(0, 2)]
     """
-    found = {}
+    strongest = {}
     for metric in metrics:
         shares = table.values[metric.name]
         order = [i for i in np.argsort(-shares, kind="stable").tolist() if shares[i] >= least]  # NaN is not
-        found[metric.name] = tuple(
+        strongest[metric.name] = tuple(
             StrongHead(int(table.layers[i]), int(table.heads[i]), float(shares[i])) for i in order
         )
-    return found
+    return strongest
 
 
 def metrics_on_random_tokens(model: "LoadedModel", excluded: Excluded = "none") -> HeadMetricTable:

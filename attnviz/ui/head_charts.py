@@ -56,7 +56,7 @@ def places(selection: Selection) -> list[DeltaGenerator]:
     """Returns the places of the mosaic and of the map. Many heads in a row need more room: twelve fit beside a map that
     has its lines beside it on a laptop."""
     heads, tiles = selection.inputs.heads, selection.tiles
-    return head_grid.places(tiles, 0.45 if heads > 16 else 0.38 if heads > 8 and tiles.layers > 1 else 0.32)
+    return head_grid.two_places(tiles, 0.45 if heads > 16 else 0.38 if heads > 8 and tiles.layers > 1 else 0.32)
 
 
 def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], None] | None = None) -> go.Figure:

@@ -16,7 +16,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.head_controls import open_head
 
 
-def places(tiles: LayerTiles, left: float) -> list[DeltaGenerator]:
+def two_places(tiles: LayerTiles, left: float) -> list[DeltaGenerator]:
     """Returns the places of a picture with these tiles and of what stands beside it: in columns, of which the left one
     has this share of the width, or below each other where layers run from left to right."""
     return [st.container(), st.container()] if tiles.is_wide else st.columns([left, 1 - left], gap="medium")

@@ -95,7 +95,7 @@ def load_or_end(name: str, notes: DeltaGenerator) -> None:
         raise PageEnd
 
 
-def remember(name: str) -> None:
+def keep_model(name: str) -> None:
     """Keeps a model that has read its input in the menus of this session."""
     _session_models.set([*dict.fromkeys([*_session_models.get(), name])])
 

@@ -60,7 +60,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
             samples()
     if isinstance(chosen, Model) and chosen.name != MINILM:
         model_menu.load_or_end(chosen.name, places.notes)
-        model_menu.remember(chosen.name)
+        model_menu.keep_model(chosen.name)
     readable = cache.or_last_good(
         LAYERS if long else SHORT_LAYERS,
         chosen.subject,

@@ -170,7 +170,7 @@ def test_random_tokens_are_measured_as_transformers_attends_to_them() -> None:
 
 
 @pytest.mark.parametrize("measured_on", ["This text", "Random repeated tokens"])
-def test_the_strongest_heads_on_random_tokens_stand_beside_those_on_the_text(measured_on: str) -> None:
+def test_the_strongest_heads_on_random_tokens_and_on_the_text_are_named(measured_on: str) -> None:
     app = ok(page("What heads do", measured_on=measured_on, head="Head 7"))
     row = re.search("<th>Previous token</th><td>(.*?)</td><td>(.*?)</td>", contents(app))
     assert row

@@ -48,7 +48,7 @@ def show(pair: MaskPair) -> None:
     selection, (before, after) = pair.selection, pair.mechanisms
     sample = MOST_QUERIES if pair.inputs.queries > 2 * MOST_QUERIES else None
     notes = st.container()
-    left, right = head_grid.places(replace(selection, all_layers=True).tiles, 0.5)
+    left, right = head_grid.two_places(replace(selection, all_layers=True).tiles, 0.5)
     try:
         if isinstance(pair.head, int):
             dense = _dense(selection, before, sample)

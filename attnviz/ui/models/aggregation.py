@@ -42,7 +42,7 @@ def show(selection: ModelSelection) -> None:
         name = plain(selection.layer.name)
         notes.caption(_("For a text of this length, these are the heads of {name}: all would be too many.", name=name))
     mosaic = replace(selection, all_layers=len(state.stack) > 1)  # of the stack
-    left, right = head_grid.places(mosaic.tiles, 0.36)
+    left, right = head_grid.two_places(mosaic.tiles, 0.36)
     with left:
         state = _choose(mosaic, state)
     head_map = aggregate_map(selection, state.stack, state.aggregated_heads, method)

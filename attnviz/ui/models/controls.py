@@ -16,7 +16,7 @@ from attnviz.ui.models import model_picker
 
 def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:
     """Draws the controls and returns the selection; problems are shown in `notes`."""
-    source, layers = model_picker.choose_model(notes)
+    source, layers = model_picker.choose_example(notes)
     tab = option_with_name(chosen_option(ModelsState.inspect.parameter, TABS), TABS) or OVERVIEW
     with st.sidebar:
         opened = head_controls.choose_head(source, layers)

@@ -27,7 +27,7 @@ PICTURE_WIDTH = 120  # pixels of the picture beside the upload
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
-def choose_model(notes: DeltaGenerator) -> tuple[Model, Trace]:
+def choose_example(notes: DeltaGenerator) -> tuple[Model, Trace]:
     """Draws the widgets of the model and its input; returns the source and its layers.
 
     If the model cannot be loaded, the reason is shown in `notes`, and the page ends. If it cannot read the input, the
@@ -45,7 +45,7 @@ def choose_model(notes: DeltaGenerator) -> tuple[Model, Trace]:
     if readable is None:
         raise PageEnd
     source, layers = readable
-    model_menu.remember(name)
+    model_menu.keep_model(name)
     facts.caption(plain(_model_facts(source, layers)))
     if note := text_note(text, pair):
         notes.caption(note)

@@ -88,7 +88,7 @@ def show(selection: ModelSelection) -> None:
             st.caption(plain(unchanged))
     _show_maps(selection, example, result)
     most_heads = max(layer.inputs.heads for layer in selection.layers)
-    left, right = head_grid.places(LayerTiles(len(selection.layers), most_heads), 0.45)
+    left, right = head_grid.two_places(LayerTiles(len(selection.layers), most_heads), 0.45)
     with left:
         _show_mass_shift(selection, example, result)
     with right:
