@@ -293,7 +293,7 @@ class GrowingLayers:
                 keys = stack.keys + (not stack.is_cross)
                 shared = id(call.mask), call.lengths[1], keys
                 if shared not in masks:
-                    masks[shared] = allowed_keys(call, keys)
+                    masks[shared] = keys_of_last_query(call, keys)
                 allowed, bias = masks[shared], call.options.get("position_bias")
                 if allowed is None:
                     self._drop(index, "its mask adds numbers to its scores, or is that of other keys")
@@ -351,7 +351,7 @@ def _is_simple(layer: Layer) -> bool:
     return is_verified and all(isinstance(bias, SoftCap | Distances) for bias in layer.known_mechanism.biases)
 
 
-def allowed_keys(call: Call, keys: int) -> Tensor | None:
+def keys_of_last_query(call: Call, keys: int) -> Tensor | None:
     """Returns which of all keys so far (keys,) the last query may attend to; keys that a cache has dropped are the
     oldest. None if the mask does more, or there are more keys."""
     count = call.lengths[1]

@@ -6,7 +6,7 @@ from torch import nn
 
 from attnviz.masks import Causal, Full, Padding, SlidingWindow
 from attnviz.tracing.call import Call
-from attnviz.tracing.growing_layers import allowed_keys, resized
+from attnviz.tracing.growing_layers import keys_of_last_query, resized
 
 LEAST = torch.finfo(torch.float32).min
 
@@ -28,13 +28,13 @@ def call(keys, mask):
     ],
 )
 def test_a_row_of_a_mask_says_which_keys_are_allowed(mask, allowed):
-    found = allowed_keys(call(3, None if mask is None else mask[None, None, None]), 3)
+    found = keys_of_last_query(call(3, None if mask is None else mask[None, None, None]), 3)
     assert found is allowed is None or found.tolist() == allowed
 
 
 def test_keys_that_a_cache_has_dropped_are_the_oldest():
-    assert allowed_keys(call(2, None), 5).tolist() == [False, False, False, True, True]
-    assert allowed_keys(call(6, None), 5) is None
+    assert keys_of_last_query(call(2, None), 5).tolist() == [False, False, False, True, True]
+    assert keys_of_last_query(call(6, None), 5) is None
 
 
 @pytest.mark.parametrize(
