@@ -71,6 +71,13 @@ GROUPS = (
                 N_("Type a sentence, or upload vectors of your own."),
             ),
             Page(
+                "write",
+                N_("Write"),
+                "edit_note",
+                N_("What does a language model look at while it writes?"),
+                N_("Type the beginning of a text, and it goes on."),
+            ),
+            Page(
                 "models",
                 N_("Models"),
                 "neurology",

@@ -63,7 +63,7 @@ export function bottomMargin({ widths }, angle, standoff, size) {
 }
 
 /**
- * The labels of an axis: all of them, as far as letters can be made small enough, or as many as fit.
+ * The labels of an axis: all of them, as far as letters can be made small enough, or as many as fit beside the bold ones.
  * @param {Pick<Axis, "labels" | "range">} axis
  * @param {number} pixels
  * @param {number} size of the letters
@@ -75,7 +75,8 @@ export function ticks({ labels, range }, pixels, size, least = LEAST) {
   const most = Math.floor((2 * pixels) / (to - from) / PITCH) / 2; // the size at which neighbors do not touch
   const fitted = visible.length <= MOST_LABELS && most >= least ? Math.min(size, most) : size;
   const step = Math.max(1, Math.ceil((PITCH * fitted * (to - from)) / pixels - 1e-9));
-  const tickvals = visible.filter((i) => i % step === 0);
+  const bold = visible.filter((i) => labels[i].startsWith("<b>")); // they stand in any case
+  const tickvals = visible.filter((i) => bold.includes(i) || (i % step === 0 && bold.every((other) => Math.abs(other - i) >= step)));
   return { tickvals, ticktext: tickvals.map((i) => labels[i]), tickfont: { size: fitted } };
 }
 

@@ -95,6 +95,9 @@ export class Chart {
     stage.addEventListener("pointerdown", (down) => {
       if (down.button === 0 && down.isPrimary) this.controller?.press(down);
     });
+    this.root.addEventListener("attnviz-grow", (event) => {
+      if (this.controller instanceof HeatmapController) this.controller.grow(/** @type {CustomEvent} */ (event).detail);
+    });
     stage.addEventListener("keydown", (event) => this.drawn && this.controller?.key(event));
   }
 

@@ -68,6 +68,30 @@ export class HeatmapController extends ReadingController {
     this.viewed = String([0, this.size.rows - 1, 0, this.size.columns - 1]);
   }
 
+  /**
+   * Fills rows of a map that were blank, and names them and their columns; the figure stays as large as it is.
+   * @param {import("./types").Growth} growth
+   */
+  async grow({ first, rows, ...names }) {
+    const { chart, spec, header } = this;
+    const [{ z: weights }, blank] = header.figure.data;
+    if (!weights || !chart.drawn || first + rows.length > weights.length) return;
+    rows.forEach((row, i) => {
+      weights[first + i].set(row);
+      blank?.z?.[first + i].fill(NaN);
+    });
+    for (const [name, texts] of /** @type {[keyof typeof names, string[]][]} */ (Object.entries(names))) spec[name].splice(first, texts.length, ...texts);
+    const size = this.fontSize, { family } = header.themes[chart.theme].layout.font;
+    const room = Math.max(...this.labels[1].widths);
+    this.labels = [spec.keyLabels, spec.queryLabels].map((labels) => {
+      const short = shorten(labels, widths(labels, size, family), room);
+      return { labels: short, widths: widths(short, size, family) };
+    });
+    const ticktext = AXES.map((axis, i) => [`${axis}.ticktext`, chart.graph.tickvals(axis)?.map((tick) => this.labels[i].labels[tick])]);
+    await chart.graph.update([[...weights], blank && [...(blank.z ?? [])]].filter(Boolean), Object.fromEntries(ticktext));
+    this.read(this.cursor);
+  }
+
   get weights() {
     return /** @type {import("./types").Row[]} */ (this.header.figure.data[0].z);
   }

@@ -56,6 +56,17 @@ export class Graph {
   }
 
   /**
+   * Shows other numbers and labels in the same figure, once the drawing before has ended.
+   * @param {unknown[]} numbers of each trace
+   * @param {Record<string, unknown>} changes of the layout
+   */
+  update(numbers, changes) {
+    const update = () => plotly().update(this.element, { z: numbers }, changes);
+    this.drawing = this.drawing.then(update, update);
+    return this.drawing;
+  }
+
+  /**
    * @param {Record<string, unknown>} changes
    * @returns {Promise<void>}
    */

@@ -125,5 +125,14 @@ export interface Header {
   name: string;
   plotly: string;
 }
+/** Rows of a map that were blank, from the first on, and the names of their queries and of as many keys. */
+export interface Growth {
+  first: number;
+  rows: Row[];
+  queryTokens: string[];
+  queryLabels: string[];
+  keyTokens: string[];
+  keyLabels: string[];
+}
 /** Tells Python, or whoever shows the chart, what a person did: "click", "stroke", "drag" or "view". */
 export type Report = (event: string, value: unknown) => void;

@@ -16,10 +16,10 @@ class Sampler:
     """How a token is chosen: the likeliest at temperature 0, else by transformers' warpers and a random number that
     the seed and the position give."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    seed: int
+    temperature: float = 0.0
+    top_k: int = 0  # the number of the likeliest tokens from which it is drawn; 0: all
+    top_p: float = 1.0  # the share of the probability that the tokens have from which it is drawn
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:

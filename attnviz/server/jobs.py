@@ -8,13 +8,14 @@ import threading
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 from attnviz.analysis.ray_engine import ClusterError
 from attnviz.language import value_error
 from attnviz.server import scheduling
+from attnviz.server.streamlit_internals import has_gone
 
 T = TypeVar("T")
 OnResult = Callable[[float, Any], None]  # gets the share that is done, and a result so far; its exception ends the job
@@ -28,9 +29,20 @@ class Cancellation(Exception):
 
 
 class Job(Generic[T]):
-    """A computation in a thread of its own, which the jobs start."""
+    """A computation in a thread of its own, which the jobs start.
 
-    def __init__(self, compute: Callable[[OnResult], T], session: str) -> None:
+    Where it has a `line`, it waits for a slot there first. With `stops_at_once` a session whose browser has gone no
+    longer looks; otherwise it may come back within PATIENCE.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[OnResult], T],
+        session: str,
+        line: scheduling.FairSlots | None = None,
+        *,
+        stops_at_once: bool = False,
+    ) -> None:
         self.progress = 0.0  # the share that is done
         self.place = 0  # in the line, from 1; 0 when it computes
         self.latest: T | None = None  # a result so far, and at last the whole
@@ -39,7 +51,7 @@ class Job(Generic[T]):
         self.start, self.end = time.monotonic(), 0.0
         # In the language of who asks first.
         self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
-        self._compute, self._session = compute, session
+        self._compute, self._session, self._line, self._stops_at_once = compute, session, line, stops_at_once
         self._looks = {session: self.start}  # when each session last looked
         self._lock = threading.Lock()
         self._has_first = threading.Event()  # there is a result, or there will be none
@@ -79,7 +91,10 @@ class Job(Generic[T]):
     def run(self) -> None:
         """Computes the result, in the turns of the session that was the first to ask."""
         try:
-            with scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way:
+            with (
+                self._line.slot(self._session, self._check, self._wait_at) if self._line else nullcontext(),
+                scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way,
+            ):
 
                 def on_result(share: float, result: T) -> None:
                     self._check()
@@ -104,7 +119,10 @@ class Job(Generic[T]):
     def _check(self) -> None:
         with self._lock:
             oldest = time.monotonic() - PATIENCE
-            self.is_cancelled = not any(look > oldest for look in self._looks.values())
+            self.is_cancelled = not any(
+                look > oldest and not (self._stops_at_once and has_gone(session))
+                for session, look in self._looks.items()
+            )
         if self.is_cancelled:
             raise Cancellation
 
@@ -118,8 +136,8 @@ class Jobs:
         self._shown: dict[str, set[Job[Any]]] = defaultdict(set)  # whose progress it has drawn
         self._lock = threading.Lock()
 
-    def request(self, compute: Callable[[OnResult], T], *key: object) -> Job[T]:
-        """Returns the job with these keys; starts it if there is none.
+    def request(self, compute: Callable[[OnResult], T], *key: object, **options: Any) -> Job[T]:
+        """Returns the job with these keys; starts it, with the options of `Job`, if there is none.
 
         Raises ValueError if too many run.
         """
@@ -129,7 +147,7 @@ class Jobs:
             job = self._jobs.get(name)
             if job is None or not job.look(session) or (job.error and job.end < time.monotonic() - PATIENCE):
                 self._drop_finished()
-                job = self._jobs[name] = Job(compute, session)
+                job = self._jobs[name] = Job(compute, session, **options)
                 job.thread.start()
             self._jobs.move_to_end(name)
             return job

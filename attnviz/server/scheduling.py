@@ -74,6 +74,15 @@ class FairSlots:
         with self._lock:
             self._give_back(session)
 
+    @contextmanager
+    def slot(self, session: str, interrupt: Callable[[], None], on_place: OnPlace) -> Iterator[None]:
+        """Has a slot; the arguments are those of `acquire`."""
+        self.acquire(session, interrupt, on_place)
+        try:
+            yield
+        finally:
+            self.release(session)
+
     def place(self, session: str) -> int:
         """Returns the place of a session in the line, from 1: of each session that waits there is one."""
         with self._lock:

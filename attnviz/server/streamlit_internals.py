@@ -116,6 +116,11 @@ def connected_sessions() -> int:
     return runtime.get_instance()._session_mgr.num_active_sessions() if runtime.exists() else 0
 
 
+def has_gone(session: str) -> bool:
+    """Returns whether the browser of a session has closed its connection."""
+    return bool(session) and runtime.exists() and not runtime.get_instance()._session_mgr.is_active_session(session)
+
+
 def expire_sessions() -> int:
     """Deletes the sessions that have ended; returns the number of those that are left.
 

@@ -129,10 +129,11 @@ class TextField(ParsedField[str]):
 
 
 class ModelField(TextField):
-    """A model, by its id or address on the hub or by the path of a folder; the same parameter on all pages."""
+    """A model, by its id or address on the hub or by the path of a folder; the same parameter on all pages that open
+    with the same model."""
 
-    def __init__(self, opening: str = MINILM) -> None:
-        super().__init__(N_("Model"), opening, parameter="model", about=N_("Models that are on this computer."))
+    def __init__(self, opening: str = MINILM, parameter: str = "model") -> None:
+        super().__init__(N_("Model"), opening, parameter=parameter, about=N_("Models that are on this computer."))
 
 
 class FlagField(Field[bool]):

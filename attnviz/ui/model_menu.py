@@ -41,7 +41,7 @@ _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 def choose_model(field: ModelField) -> str:
     """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name."""
     hosted = allowed_models() is not None
-    current = field_text(field) or MINILM  # even if it will be refused, with a reason
+    current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != typed_model(current):
         write_widget(field.parameter, current := typed_model(current))
     options = list(dict.fromkeys([*model_choices(), current]))
@@ -56,8 +56,8 @@ def choose_model(field: ModelField) -> str:
         number = _names_submitted.get() or ""
         with st.popover(_("Another model"), icon=":material/add:", width="stretch", key=f"another model{number}"):
             st.text_input(
-                _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}", on_change=_submit,
-                placeholder="openai-community/gpt2", args=(field, f"another{number}"),
+                _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}",
+                on_change=_submit, placeholder="openai-community/gpt2", args=(field, f"another{number}"),
             )  # fmt: skip
             st.caption(_(ANOTHER))
     return typed_model(name)

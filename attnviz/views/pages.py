@@ -21,6 +21,7 @@ from attnviz.state.state import State
 from attnviz.state.steps import StepsState
 from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
+from attnviz.state.write import WriteState
 from attnviz.views.explore import explore
 from attnviz.views.lookup import lookup
 from attnviz.views.masks import masks
@@ -30,6 +31,7 @@ from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
+from attnviz.views.write import write_view
 
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "explore": (ExploreState, explore),
@@ -39,6 +41,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
+    "write": (WriteState, write_view),
     "models": (ModelsState, models),
 }
 

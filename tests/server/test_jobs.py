@@ -125,6 +125,41 @@ def test_a_closed_session_is_gone_after_a_while(steps: Steps, monkeypatch: pytes
     assert isinstance(steps.error, jobs.Cancellation)
 
 
+@pytest.mark.parametrize("stops_at_once", [True, False])
+def test_a_session_that_has_gone_may_come_back_or_not(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch, stops_at_once: bool
+) -> None:
+    gone: set[str] = set()
+    monkeypatch.setattr(jobs, "has_gone", gone.__contains__)
+    all_jobs = Jobs()
+    session.name = "b"
+    job = all_jobs.request(steps, "text", stops_at_once=stops_at_once)
+    session.name = "a"
+    assert all_jobs.request(steps, "text") is job
+    gone.add("b")
+    steps.steps.release()
+    until(lambda: job.latest == "step 1")
+    gone.add("a")
+    steps.finish()
+    until(lambda: job.is_over)
+    assert isinstance(steps.error, jobs.Cancellation) == stops_at_once
+
+
+def test_jobs_of_a_line_wait_for_each_other(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "_heavy", FairSlots(2))
+    all_jobs, line = Jobs(), FairSlots(1)
+    session.name = "a"
+    first = all_jobs.request(steps, "text", 1, line=line)
+    first.first()
+    session.name = "b"
+    second = all_jobs.request(lambda _: "other", "text", 2, line=line)
+    until(lambda: second.place == 1)
+    assert not second.is_over
+    steps.finish()
+    until(lambda: second.is_over)
+    assert (second.first(), second.place) == ("other", 0)
+
+
 def test_a_job_lets_others_go_first_between_its_steps(steps: Steps) -> None:
     job = Jobs().request(steps, "map")
     assert job.first() == "coarse"

@@ -1,0 +1,198 @@
+"""Texts that a language model writes after a prompt, which can be continued, and branch where a reader chooses."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from torch import Tensor
+
+from attnviz.formatting import grouped
+from attnviz.language import value_error
+from attnviz.models.chat import ChatMessage
+from attnviz.models.generation import Step, writing
+from attnviz.models.model import LoadedModel
+from attnviz.models.sampling import Sampler
+from attnviz.models.text_inputs import Tokens
+from attnviz.models.token_choices import TokenChoice
+from attnviz.settings import writing_seconds, written_tokens
+from attnviz.token_texts import vocabulary_tokens
+from attnviz.trace import Trace
+from attnviz.trace.memory import layer_bytes
+
+MAX_BYTES = 512 << 20  # of the layers of all texts that can be continued
+OnStep = Callable[[float, "WrittenText"], None]  # gets the share that is written, and the text so far
+
+
+class Ending(StrEnum):
+    """Why a text is not written on."""
+
+    NONE = ""  # it is being written
+    COUNT = "count"  # it has as many tokens as were asked for
+    END_TOKEN = "end token"  # noqa: S105 - not a password
+    LIMIT = "limit"  # of the positions of the model, or of the tokens that a host allows
+    SECONDS = "seconds"  # the time that a host allows has passed
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenText:
+    """A prompt and what a model has written after it."""
+
+    prompt_tokens: tuple[str, ...]  # before the first written one; of an encoder those that it reads, and the start
+    special: tuple[int, ...]  # of them, those that stand for no text
+    encoder_length: int  # tokens of the prompt that an encoder reads; 0 for a decoder alone
+    roles: tuple[str, ...]  # of the tokens of a chat's prompt; empty of another text
+    steps: tuple[Step, ...]
+    ending: Ending
+
+    @property
+    def prompt_length(self) -> int:
+        """The number of tokens before the first written one."""
+        return len(self.prompt_tokens)
+
+    @property
+    def trace(self) -> Trace:
+        """The attention of all tokens that the model has read: of all but the last written one."""
+        return self.steps[-1].trace
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens of the prompt, and the written ones."""
+        return (*self.prompt_tokens, *(step.token for step in self.steps))
+
+
+def encode_prompt(
+    model: LoadedModel, prompt: str | Sequence[ChatMessage]
+) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
+    """Returns the batch of a prompt, its tokens, and of a chat their roles."""
+    if isinstance(prompt, str):
+        return *model.text_inputs.encode(prompt), ()
+    raise NotImplementedError
+
+
+class Writer:
+    """Writes one text; its tokens are kept, so that it can be continued."""
+
+    def __init__(
+        self, model: LoadedModel, prompt: str | Sequence[ChatMessage], sampling: Sampler, choices: Sequence[TokenChoice]
+    ) -> None:
+        self.steps: list[Step] = []
+        self._model, self._sampling, self._choices = model, sampling, tuple(choices)
+        self._batch, self._tokens, self.roles = encode_prompt(model, prompt)
+        tokens, special = self._tokens.tokens, self._tokens.special
+        own = len(tokens)
+        start: tuple[str, ...] = ()
+        if model.is_encoder_decoder:
+            start = (vocabulary_tokens(model.tokenizer, [model.text_inputs.start_token()])[0].name,)
+        self.encoder_length = own if start else 0
+        self.prompt_tokens = (*tokens, *start)
+        self.special = (*special, *range(own, own + len(start)))
+        self._limit = min(written_tokens(), model.limit - (1 if start else own))
+        if self._limit < 1:
+            raise value_error(
+                "This prompt has {count} tokens, and {name} reads at most {limit}. Shorten it.",
+                count=grouped(own), name=model.name, limit=grouped(model.limit),
+            )  # fmt: skip
+        self._generator: Iterator[Step] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the layers."""
+        return layer_bytes(self.steps[-1].trace) if self.steps else 0
+
+    def begin_with(self, other: "Writer") -> None:
+        """Takes the tokens before the last choice from a text that is the same up to there: they are read at once."""
+        *_others, last = self._choices
+        if len(other.steps) >= last.position:
+            known = [step.token_id for step in other.steps[: last.position]]
+            self._choices = (TokenChoice(0, (*known, *last.ids)),)
+
+    def write(self, count: int, progress: OnStep = lambda share, text: None) -> WrittenText:
+        """Writes until there are `count` tokens, or it ends; calls `progress` with each token."""
+        ending, end = Ending.COUNT, time.monotonic() + writing_seconds()
+        for number in range(count):
+            if number < len(self.steps):
+                continue
+            if number >= self._limit:
+                ending = Ending.LIMIT
+                break
+            if self.steps and time.monotonic() > end:
+                ending = Ending.SECONDS
+                break
+            if not self._write_to(number):
+                ending = Ending.END_TOKEN
+                break
+            progress(len(self.steps) / count, self._text(count, Ending.NONE))
+        return self._text(count, ending)
+
+    def _write_to(self, number: int) -> bool:
+        """Writes the token of this number, if nobody else has meanwhile; returns whether there is one."""
+        with self._lock:
+            if number < len(self.steps):
+                return True
+            self._generator = self._generator or self._begin()
+            step = next(self._generator, None)
+            if step is not None:
+                self.steps.append(step)
+            return step is not None
+
+    def _begin(self) -> Iterator[Step]:
+        return writing(
+            self._model.model, self._model.tokenizer, self._batch, self._limit, **asdict(self._sampling),
+            forced={one.position: one.ids for one in self._choices},
+            tokens=self._tokens.tokens, special=self._tokens.special,
+        )  # fmt: skip
+
+    def _text(self, count: int, ending: Ending) -> WrittenText:
+        steps = tuple(self.steps[:count])
+        return WrittenText(self.prompt_tokens, self.special, self.encoder_length, self.roles, steps, ending)
+
+
+class Writers:
+    """The latest texts, which can be continued, in bounded memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._writers: OrderedDict[Hashable, Writer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def write(
+        self, count: int, model: LoadedModel, prompt: str | Sequence[ChatMessage], sampling: Sampler,
+        choices: Sequence[TokenChoice], progress: OnStep = lambda share, text: None,
+    ) -> WrittenText:  # fmt: skip
+        """Returns a text with at most `count` written tokens; only those that are not known yet are written.
+
+        `prompt` is a text, or the messages of a chat. Raises ValueError if the model cannot read the prompt.
+        """
+        base = id(model), prompt if isinstance(prompt, str) else tuple(prompt), sampling
+        key = (*base, tuple(choices))
+        writer = self._find(key)
+        if writer is None:
+            writer = Writer(model, prompt, sampling, choices)
+            before = self._find((*base, tuple(choices[:-1]))) if choices else None
+            if before is not None:
+                writer.begin_with(before)
+            with self._lock:
+                writer = self._writers.setdefault(key, writer)
+        text = writer.write(count, progress)
+        self._drop_oldest()
+        return text
+
+    def _find(self, key: Hashable) -> Writer | None:
+        with self._lock:
+            if key in self._writers:
+                self._writers.move_to_end(key)
+            return self._writers.get(key)
+
+    def _drop_oldest(self) -> None:
+        with self._lock:
+            sizes = [writer.size for writer in self._writers.values()]
+            while len(sizes) > 1 and sum(sizes) > self.max_bytes:
+                self._writers.popitem(last=False)
+                sizes.pop(0)
+
+
+WRITERS = Writers(MAX_BYTES)

@@ -1,0 +1,90 @@
+"""A source whose text a language model writes, token by token."""
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+from attnviz.language import value_error
+from attnviz.models import SMOLLM2
+from attnviz.models.sampling import Sampler
+from attnviz.models.token_choices import TokenChoice
+from attnviz.sources.model import load_model
+from attnviz.sources.source import Opening, Source
+from attnviz.text import check_text
+from attnviz.trace import Trace
+from attnviz.turns import HEAVY_WORK, turn
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel
+    from attnviz.models.written_text import OnStep, WrittenText
+
+LIKELIEST = Sampler()
+PROMPT = "The capital of France is Paris. The capital of Italy is"
+
+
+@dataclass(frozen=True, repr=False)
+class Written(Source):
+    """A text that a language model writes after a prompt, with the attention of each token."""
+
+    keeps_layers: ClassVar[bool] = True
+
+    prompt: str = PROMPT
+    name: str = SMOLLM2
+    is_chat: bool = False
+    system: str = ""  # message before the prompt of a chat; empty: that of the model's own template
+    sampling: Sampler = LIKELIEST
+    tokens: int = 9
+    choices: tuple[TokenChoice, ...] = ()
+
+    def __repr__(self) -> str:
+        """The text of the source, another one when the files of the model are others."""
+        from attnviz.models import model_cache  # with transformers, which other sources do without
+
+        values = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)]
+        return f"Written({', '.join(values)}, version={model_cache.version(self.name)!r})"
+
+    @property
+    def subject(self) -> tuple[str, ...]:
+        return *super().subject, self.name
+
+    @property
+    def opening(self) -> Opening:
+        """The head of the default model that looks at what came after the same words before, in the example."""
+        if self.name != SMOLLM2:
+            return Opening()
+        return Opening(layer=17, head=5, query=11 if self.prompt == PROMPT and not self.is_chat else None)
+
+    @property
+    def work(self) -> int:
+        return HEAVY_WORK + 1
+
+    def model(self) -> "LoadedModel":
+        """Returns the model. Raises ValueError if it cannot be loaded, or does not write."""
+        model = load_model(self.name)
+        if model.outputs != "next token":
+            raise value_error(
+                "{name} reads, and does not write: it has no probabilities of a next token. Choose a language model, "
+                "such as {smollm2}.",
+                name=model.name,
+                smollm2=SMOLLM2,
+            )
+        return model
+
+    def write(self, progress: "OnStep" = lambda share, text: None) -> "WrittenText":
+        """Returns the text; calls `progress` with the share that is written, and the text so far, after each token.
+
+        Raises ValueError if the model cannot be loaded, or cannot read the prompt.
+        """
+        from attnviz.models.chat import ChatMessage
+        from attnviz.models.written_text import WRITERS
+
+        prompt = check_text(self.prompt)
+        system = [ChatMessage("system", self.system)] if self.system.strip() else []
+        messages = (*system, ChatMessage("user", prompt))
+        return WRITERS.write(
+            self.tokens, self.model(), messages if self.is_chat else prompt, self.sampling, self.choices, progress
+        )
+
+    def layers(self) -> Trace:
+        """Returns the attention of every layer. Raises ValueError as `write` does."""
+        with turn(self.work):
+            return self.write().trace

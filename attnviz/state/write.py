@@ -1,0 +1,140 @@
+"""What a link to Write says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from attnviz.figures.sentences import ARROW
+from attnviz.language import N_
+from attnviz.layer import Layer
+from attnviz.models import SMOLLM2
+from attnviz.models.sampling import Sampler
+from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
+from attnviz.result_cache import result_cache
+from attnviz.settings import written_tokens
+from attnviz.sources.written import PROMPT, Written
+from attnviz.state.explore import ExploreState
+from attnviz.state.fields import ChoiceField, FlagField, ModelField, NumberField, ParsedField
+from attnviz.state.head_state import query_name, query_options
+from attnviz.state.long_map_state import LongMapState
+from attnviz.state.session_fields import LongTextField
+from attnviz.state.source_field import HeadField, LayerField
+
+if TYPE_CHECKING:
+    from attnviz.models.written_text import WrittenText
+
+MOST_BRANCHES = 12
+BETWEEN_BRANCHES = "~"
+LIKELIEST, RANDOM = N_("The likeliest"), N_("At random")
+
+Path = tuple[TokenChoice, ...]
+
+
+def parse_branches(text: str) -> tuple[Path, ...]:
+    """Returns the choices of each branch of a link. Raises ValueError for any other text, or too many branches.
+
+    Example:
+        >>> len(parse_branches("0.7042~0.7042-5.260~"))
+        3
+    """
+    branches = tuple(dict.fromkeys(map(parse_choices, text.split(BETWEEN_BRANCHES)))) if text else ()
+    if len(branches) > MOST_BRANCHES:
+        raise ValueError(f"There are more than {MOST_BRANCHES} branches.")
+    return branches
+
+
+def format_branches(branches: Sequence[Path]) -> str:
+    """Returns the text of branches in a link."""
+    return BETWEEN_BRANCHES.join(map(format_choices, branches))
+
+
+def decoder_layers(text: "WrittenText") -> list[Layer]:
+    """Returns the layers whose queries are what the decoder has read; the row of each written token says what was read
+    last and what was written then, such as “is → Paris”."""
+    read = text.prompt_length - text.encoder_length
+    layers = []
+    for layer in text.trace:
+        queries = layer.inputs.query_tokens
+        if len(queries) == read + len(text.steps) - 1 and layer.id.stack != "encoder":
+            written = (step.token.strip() or step.token for step in text.steps)
+            names = (*queries[: read - 1], *map(ARROW.join, zip(queries[read - 1 :], written, strict=True)))
+            named = replace(layer.inputs, query_tokens=names)  # type: ignore[type-var]
+            layers.append(replace(layer, inputs=named))
+    return layers
+
+
+class WriteState(LongMapState):
+    """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
+
+    model = ModelField(SMOLLM2, parameter="writer")
+    prompt = LongTextField(N_("Prompt"), PROMPT)
+    chat = FlagField(
+        N_("As a chat"),
+        about=N_("The prompt is put into the form in which the model was trained to answer: with roles and marks."),
+    )
+    system = LongTextField(
+        N_("System message"), "", when=lambda state: state.chat, about=N_("What the model reads before the prompt.")
+    )
+    next_token = ChoiceField(
+        N_("Next token"),
+        {LIKELIEST: False, RANDOM: True},
+        about=N_("The likeliest token, or one drawn at random by the probabilities."),
+    )
+    temperature = NumberField(
+        N_("Temperature"), 1.0, 0.05, 4.0, 2, when=lambda state: state.next_token, parameter="write-temperature",
+        about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
+    )  # fmt: skip
+    top_k = NumberField(
+        N_("Top k"), 0, 0, 1_000, when=lambda state: state.next_token,
+        about=N_("The number of the likeliest tokens among which one is drawn; 0: all."),
+    )  # fmt: skip
+    top_p = NumberField(
+        N_("Top p"), 1.0, 0.01, 1.0, 2, when=lambda state: state.next_token,
+        about=N_("Only the likeliest tokens are drawn from, which have this share of the probability together."),
+    )  # fmt: skip
+    seed = NumberField(
+        N_("Seed"), 1, 0, 999_999, when=lambda state: state.next_token, parameter="write-seed",
+        about=N_("The same seed draws the same tokens again."),
+    )  # fmt: skip
+    length = NumberField(
+        N_("Tokens"), Written.tokens, 1, written_tokens(), about=N_("How many tokens are written at most.")
+    )
+    choices = ParsedField[Path](N_("Chosen tokens"), parse_choices, (), text=format_choices)
+    branches = ParsedField[tuple[Path, ...]](N_("Branches"), parse_branches, (), text=format_branches)
+    layer, head = LayerField(), HeadField()
+    special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
+    quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
+    part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
+    bookmarks = LongMapState.bookmarks
+    pinned = ChoiceField[int | None](
+        N_("Pinned query"), query_options, lambda state: state.opening_row, option_name=query_name,
+        about=N_("The row of the map and the words that it looks at; without one, those of the last word."),
+    )  # fmt: skip
+
+    @property
+    def sampling(self) -> Sampler:
+        """How the next token is chosen."""
+        if not self.next_token:
+            return Sampler()
+        return Sampler(self.temperature, int(self.top_k), self.top_p, int(self.seed))
+
+    @cached_property
+    def source(self) -> Written:  # type: ignore[override]
+        """The text that the model writes."""
+        return Written(self.prompt, self.model, self.chat, self.system, self.sampling, int(self.length), self.choices)
+
+    @cached_property
+    def text(self) -> "WrittenText":
+        """What the model has written. Raises ValueError if it cannot be loaded, or cannot read the prompt."""
+        return result_cache().once(self.source.write, "written text", self.source, work=self.source.work)
+
+    @property
+    def layers(self) -> Sequence[Layer]:
+        return decoder_layers(self.text)
+
+    @property
+    def opening_row(self) -> int | None:
+        """The row that is pinned at first."""
+        row = self.source.opening.query
+        return row if row is not None and row < len(self.query_names) else None

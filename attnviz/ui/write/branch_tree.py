@@ -1,0 +1,40 @@
+"""The branches of a text, as links."""
+
+from typing import Any
+
+import streamlit as st
+
+from attnviz.language import _
+from attnviz.link import page_address
+from attnviz.models.token_choices import format_choices
+from attnviz.sources.written import Written
+from attnviz.state.write import Path, WriteState, format_branches
+from attnviz.token_texts import vocabulary_tokens
+from attnviz.ui.link_state import link_parameters
+
+OWN = (WriteState.choices.parameter, WriteState.branches.parameter, WriteState.pinned.parameter)
+
+
+def branch_links(source: Written, branches: tuple[Path, ...]) -> list[dict[str, Any]]:
+    """Returns the branches that have been written, each as a link with its depth in the tree; none if there is one."""
+    paths = sorted({(), *branches, source.choices}, key=lambda path: [(each.position, each.ids) for each in path])
+    if len(paths) < 2:
+        return []
+    tokenizer, known = source.model().tokenizer, tuple(path for path in paths if path)
+    links = []
+    for path in paths:
+        text = _("What the model writes by itself")
+        if path:
+            word = "".join(token.text for token in vocabulary_tokens(tokenizer, [*path[-1].ids]))
+            text = _("“{word}” as token {number}", word=word.strip() or word, number=path[-1].position + 1)
+        depth = sum(path[:end] in paths for end in range(len(path)))
+        links.append({"text": text, "href": _address(path, known), "depth": depth, "current": path == source.choices})
+    return links
+
+
+def _address(path: Path, branches: tuple[Path, ...]) -> str:
+    parameters = [(name, value) for name, value in link_parameters() if name not in OWN]
+    if path:
+        parameters.append((WriteState.choices.parameter, format_choices(path)))
+    parameters.append((WriteState.branches.parameter, format_branches(branches)))
+    return page_address(st.context.url or "", parameters)

@@ -1,0 +1,157 @@
+"""The text, its branches, and the map of the selected head."""
+
+from dataclasses import dataclass, replace
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.language import _
+from attnviz.models.token_choices import TokenChoice
+from attnviz.models.written_text import Ending, WrittenText
+from attnviz.server import jobs, scheduling
+from attnviz.server.page_runs import PageEnd
+from attnviz.sources.written import Written
+from attnviz.state.selection import Selection
+from attnviz.state.viewport import is_long
+from attnviz.state.write import MOST_BRANCHES, Path, WriteState, decoder_layers
+from attnviz.ui import head_charts, head_controls, viewport_sliders
+from attnviz.ui.chart import chart
+from attnviz.ui.downloads import downloads
+from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.model_menu import keep_model, load_or_end
+from attnviz.ui.session_values import SessionValue
+from attnviz.ui.write import writing_job, written_text
+from attnviz.ui.write.branch_tree import branch_links
+from attnviz.views.head_view import head_view
+from attnviz.views.write import WrittenRows, growing_map, with_roles
+
+EVERY = 0.15  # seconds between two looks at what has been written
+MORE = 24  # tokens
+_sent = SessionValue[tuple[str, int]]("written tokens in the browser", lambda: ("", 0))
+
+
+def show(chosen: Written, branches: tuple[Path, ...], notes: DeltaGenerator) -> None:
+    """Draws the text as it is written, with the head that is chosen in the sidebar."""
+    load_or_end(chosen.name, notes)
+    begun = writing_job.request(chosen, notes)
+    if begun is None:
+        raise PageEnd
+    source, job, text = begun
+    keep_model(source.name)
+    with st.sidebar:
+        opened = head_controls.choose_head(source, decoder_layers(text))
+        colors = draw(WriteState.colors)
+    # A text so far is that of the same source with fewer tokens.
+    selection = replace(opened, colors=colors, source=replace(source, tokens=len(text.steps)))
+    pinned = None
+    if text.ending:
+        with st.sidebar:
+            pinned = draw(WriteState.pinned, _queries(selection))
+        selection = viewport_sliders.choose(selection)
+    place = st.container()
+    if text.ending:
+        with place:
+            _draw_text(source, selection, text, pinned, branches)
+        _draw_map(selection, text, pinned)
+    else:
+        _draw_growing_map(selection, text, source.tokens - len(text.steps))
+        with place:
+            st.fragment(_follow, run_every=EVERY)(source, selection, job, branches)
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """The queries that can be pinned."""
+
+    query_names: list[str]
+    opening_row: int | None = None
+
+
+def _queries(selection: Selection) -> _Queries:
+    row, names = selection.opening_query, selection.query_names
+    return _Queries(names, row if row is not None and row < len(names) else None)
+
+
+def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], branches: tuple[Path, ...]) -> None:
+    """Draws what has been written meanwhile; reruns the page when no more is written."""
+    job.look(scheduling.session())
+    text = job.latest
+    if text is None or job.is_over or field_value(WriteState.length) != source.tokens:
+        st.rerun()
+    selection = replace(opened, layers=decoder_layers(text))
+    if job.place:
+        st.caption(scheduling.line_sentence(job.place))
+    _draw_text(source, selection, text, None, branches)
+
+
+def _draw_text(
+    source: Written, selection: Selection, text: WrittenText, pinned: int | None, branches: tuple[Path, ...]
+) -> None:
+    name = f"{source!r} {selection.index} {selection.head}"
+    sent_name, sent = _sent.get()
+    start = sent if sent_name == name and not text.ending else 0
+    _sent.set((name, len(text.steps)))
+
+    def change_length(stop: bool) -> None:
+        set_field_value(
+            WriteState.length, len(text.steps) if stop else min(WriteState.length.most, source.tokens + MORE)
+        )
+
+    def pin(row: int | None) -> None:
+        set_field_value(WriteState.pinned, row, _queries(selection))
+
+    def write_word(position: int, word: str) -> None:
+        ids = tuple(source.model().text_inputs.word_ids(word))
+        if ids:
+            kept = [one for one in source.choices if one.position < position]
+            set_field_value(WriteState.choices, (*kept, TokenChoice(position, ids)))
+            known = tuple(dict.fromkeys(one for one in (*branches, source.choices) if one))
+            set_field_value(WriteState.branches, known[-MOST_BRANCHES:])
+
+    written_text.show(
+        WrittenRows(text, selection), name, start=start, pinned=pinned, choices=source.choices, branches=branches,
+        more=text.ending == Ending.COUNT and source.tokens < WriteState.length.most,
+        tree=branch_links(source, branches),
+        on_length=change_length,
+        on_pin=pin, on_word=write_word,
+    )  # fmt: skip
+
+
+def _draw_map(selection: Selection, text: WrittenText, pinned: int | None) -> None:
+    """Draws the map of the selected head, and small maps of all heads of its layer."""
+    view = head_view(selection)
+    head_map, queries = view.head_map, _queries(selection)
+
+    def toggle(row: int, column: int) -> None:
+        place = head_map.position_at(row, column) if column >= 0 or view.is_whole else None
+        if place:
+            is_pinned = field_value(WriteState.pinned, queries) == place[0]
+            set_field_value(WriteState.pinned, None if is_pinned else place[0], queries)
+
+    picture = head_map.chart(largest=view.map_end).with_about(
+        hint=_("Point at a cell to read it, click to pin its query.")
+    )
+    if view.is_whole:
+        picture = with_roles(picture, text)
+    left, right = head_charts.places(selection)
+    with right, st.container(key="write-map"):
+        chart(
+            picture, "heatmap", height=head_charts.HEIGHT, pinned=pinned if view.is_whole else None,
+            on_click=toggle, on_zoom=viewport_sliders.on_zoom(head_map),
+        )  # fmt: skip
+    with left:
+        head_charts.show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
+    with st.columns([0.8, 0.2])[1]:
+        downloads(head_map, picture.figure)
+
+
+def _draw_growing_map(selection: Selection, text: WrittenText, length: int) -> None:
+    """Draws the map of the selected head with room for `length` rows more, which the browser fills as they are made."""
+    if is_long(selection.inputs):
+        return
+    view = head_view(selection)
+    left, right = head_charts.places(selection)
+    with right, st.container(key="write-map"):
+        chart(with_roles(growing_map(view.head_map, length), text), "heatmap", height=head_charts.HEIGHT)
+    with left:
+        head_charts.show_mosaic(view.selection, view.thumbnails, view.mosaic_end)

@@ -1,0 +1,41 @@
+// What Python sends: attnviz/ui/write/written_text.py.
+
+/** An alternative: the id of a token, its text, and its probability. */
+export type Alternative = [number, string, number];
+
+export interface Step {
+  id: number;
+  probability: number;
+  alternatives: Alternative[];
+}
+
+/** A text that was written before: a link to it, and the number of those that it branches from. */
+export interface Branch {
+  text: string;
+  href: string;
+  depth: number;
+  current: boolean;
+}
+
+export interface Written {
+  stamp: number; // of the text and the head
+  tokens: string[];
+  special: number[];
+  roles: string[]; // of the tokens of a chat
+  prompt: number; // tokens
+  queryOffset: number; // of the map's first row among the tokens
+  keyOffset: number; // of its first column
+  start: number; // the number of the first written token whose step and row are here
+  steps: Step[];
+  rows: Float32Array[];
+  growth: Omit<import("../../chart/types").Growth, "rows">; // the first of these rows of the map, and their names
+  choices: string;
+  branches: string;
+  mostBranches: number;
+  running: boolean;
+  more: boolean; // whether the model can go on
+  tree: Branch[];
+  ending: string;
+  pinned: number | null; // a row of the map
+  colors: Record<"light" | "dark", string[]>;
+}

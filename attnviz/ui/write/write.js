@@ -1,0 +1,270 @@
+// A text while a language model writes it. A written word shows which words were looked at when it was written, and which
+// words were as likely; a word of the prompt shows when it was looked at.
+
+import { isDark, themeOf } from "../../chart/colors.js";
+import { button, element } from "../../chart/elements.js";
+import { isPlain, STEPS } from "../../chart/keys.js";
+import { number } from "../../chart/number.js";
+import { _ } from "../../chart/words.js";
+
+/** @typedef {import("./types").Written} Written */
+/** @typedef {import("./types").Step} Step */
+
+const NAMED = 3; // words in a sentence
+const LEAST = 0.02; // weight of a word that is lit
+
+export class WrittenText {
+  /** @type {Written | null} */
+  data = null;
+  /** @type {Step[]} of the written tokens */
+  steps = [];
+  /** @type {Float32Array[]} the weights with which each of them was written */
+  rows = [];
+  /** @type {HTMLElement[]} */
+  words = [];
+  /** @type {number | null} the token under the pointer, or where the arrow keys are */
+  pointed = null;
+  /** @type {number | null} the token that was clicked */
+  chosen = null;
+  /** @type {import("../../chart/types").Report} */
+  report = () => {};
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(name));
+    this.text = part(".write-text");
+    this.tools = part(".write-tools");
+    this.branches = part(".write-branches");
+    this.sentence = part(".write-sentence");
+    this.alternatives = part(".write-alternatives");
+    this.status = part("[role=status]");
+    this.form = /** @type {HTMLFormElement} */ (part("form"));
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const field = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("word"));
+      const position = this.current - (this.data?.prompt ?? 0);
+      if (field.value.trim()) this.report("word", { position, text: field.value, stamp: this.data?.stamp });
+      field.value = "";
+    });
+    const tokenOf = (/** @type {Event} */ { target }) => {
+      const word = target instanceof Element ? target.closest(".write-token") : null;
+      return word ? this.words.indexOf(/** @type {HTMLElement} */ (word)) : null;
+    };
+    this.text.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.#point(tokenOf(event)));
+    this.text.addEventListener("pointerleave", () => this.#point(null));
+    this.text.addEventListener("blur", () => this.#point(null));
+    this.text.addEventListener("click", (event) => this.#choose(tokenOf(event)));
+    this.text.addEventListener("keydown", (event) => this.#key(event));
+  }
+
+  close() {}
+
+  /** @param {Written} data */
+  show(data) {
+    const isNext = this.data?.stamp === data.stamp && data.start <= this.steps.length;
+    if (!isNext) [this.steps, this.rows] = [[], []];
+    if (this.data?.stamp !== data.stamp) this.chosen = this.pointed = null;
+    if (data.pinned !== null && data.pinned !== this.data?.pinned) {
+      const query = data.pinned + data.queryOffset;
+      this.chosen = query + 1 < data.prompt ? query : query + 1; // the token that was written from there
+    }
+    if (data.pinned === null && this.data && this.data.pinned !== null) this.chosen = null;
+    this.data = data;
+    this.steps.splice(data.start, Infinity, ...data.steps);
+    this.rows.splice(data.start, Infinity, ...data.rows);
+    this.root.dataset.theme = themeOf(this.root);
+    this.root.classList.toggle("write-running", data.running);
+    this.#spell(data);
+    this.#draw();
+    this.#list(data);
+    if (data.running) this.#grow(data);
+    this.root.dataset.choices = data.choices;
+    this.root.dataset.tokens = String(data.tokens.length);
+    this.root.dataset.ready = String(!data.running);
+  }
+
+  /**
+   * Draws the button that stops or goes on, and the branches.
+   * @param {Written} data
+   */
+  #list({ running, more, tree, stamp }) {
+    const stop = running && button(_("Stop"), "write-stop", () => this.report("length", { stop: true, stamp }));
+    const on = more && button(_("Go on"), "write-on", () => this.report("length", { stop: false, stamp }));
+    this.tools.replaceChildren(...[stop, on].filter((one) => one instanceof Element));
+    const items = tree.map(({ text, href, depth, current }) => {
+      const link = Object.assign(element("a", "", text), { href });
+      if (current) link.setAttribute("aria-current", "true");
+      const item = element("li", "", link);
+      item.style.setProperty("--depth", String(depth));
+      return item;
+    });
+    this.branches.replaceChildren(...(items.length ? [element("p", "write-title", _("Branches")), element("ul", "", ...items)] : []));
+  }
+
+  /**
+   * Adds the new rows to the map of the page.
+   * @param {Written} data
+   */
+  #grow({ growth, rows }) {
+    const chart = document.querySelector(".st-key-write-map .attnviz-chart");
+    chart?.dispatchEvent(new CustomEvent("attnviz-grow", { detail: { ...growth, rows } }));
+  }
+
+  /**
+   * Writes the tokens; those that are there stay.
+   * @param {Written} data
+   */
+  #spell({ tokens, special, roles, prompt, ending }) {
+    const isSpecial = new Set(special);
+    let same = 0;
+    while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === `${roles[same] ?? ""} ${tokens[same]}`) same++;
+    for (const word of this.words.splice(same)) word.remove();
+    for (let i = same; i < tokens.length; i++) {
+      const word = element("span", "write-token", tokens[i]);
+      word.dataset.token = `${roles[i] ?? ""} ${tokens[i]}`;
+      word.classList.toggle("write-written", i >= prompt);
+      word.classList.toggle("write-special", isSpecial.has(i) || (roles.length > 0 && i < prompt && !roles[i]));
+      this.words.push(word);
+      this.text.append(word);
+    }
+    this.text.querySelector(".write-ending")?.remove();
+    if (ending) this.text.append(element("span", "write-ending", ending));
+  }
+
+  /** The token that is shown: that under the pointer, the chosen one, or the last. */
+  get current() {
+    return this.pointed ?? this.chosen ?? this.words.length - 1;
+  }
+
+  /** @param {number | null} token */
+  #point(token) {
+    if (token === this.pointed || this.form.contains(document.activeElement)) return; // a word is typed for this token
+    this.pointed = token;
+    this.#draw();
+  }
+
+  /** @param {number | null} token */
+  #choose(token) {
+    const { data } = this;
+    if (token === null || !data) return;
+    this.chosen = token === this.chosen ? null : token;
+    this.#draw();
+    if (token >= data.prompt) this.report("pin", { row: this.chosen === null ? null : token - 1 - data.queryOffset, stamp: data.stamp });
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (!isPlain(event)) return;
+    const [down, along] = STEPS[event.key] ?? [0, 0];
+    if (event.key === "Enter" || event.key === " ") this.#choose(this.current);
+    else if (event.key === "Escape") this.#choose(this.chosen);
+    else if (down || along) this.#point(Math.max(0, Math.min(this.words.length - 1, this.current + down + along)));
+    else return;
+    event.preventDefault();
+    this.status.textContent = this.sentence.textContent;
+  }
+
+  /** Lights up the words of the current token's row, or of its column, and shows its alternatives. */
+  #draw() {
+    const { data, current } = this;
+    if (!data) return;
+    const written = current - data.prompt;
+    const weights = written >= 0 ? this.#row(written) : this.#column(current);
+    const scale = data.colors[this.root.dataset.theme === "dark" ? "dark" : "light"];
+    this.words.forEach((word, i) => {
+      const weight = weights[i];
+      const isLit = i !== current && weight >= LEAST;
+      // Of a square root, so that small weights are seen beside that of the first token, which many heads look at.
+      const color = scale[Math.round(Math.sqrt(Math.min(1, weight)) * (scale.length - 1))];
+      word.style.backgroundColor = isLit ? color : "";
+      word.style.color = isLit ? (isDark(color) ? "#ffffff" : "#000000") : "";
+      word.classList.toggle("write-current", i === current);
+      word.classList.toggle("write-chosen", i === this.chosen);
+    });
+    this.#tell(weights, written);
+    this.#offer(written);
+  }
+
+  /**
+   * The weights of all tokens when a token was written.
+   * @param {number} written its number
+   * @returns {number[]}
+   */
+  #row(written) {
+    const row = this.rows[written] ?? [], { keyOffset } = /** @type {Written} */ (this.data);
+    return this.words.map((_word, i) => row[i - keyOffset] ?? NaN);
+  }
+
+  /**
+   * The weight of a token of the prompt when each token was written.
+   * @param {number} token
+   * @returns {number[]}
+   */
+  #column(token) {
+    const { prompt, keyOffset } = /** @type {Written} */ (this.data);
+    return this.words.map((_word, i) => this.rows[i - prompt]?.[token - keyOffset] ?? NaN);
+  }
+
+  /**
+   * @param {number[]} weights
+   * @param {number} written
+   */
+  #tell(weights, written) {
+    const name = (/** @type {number} */ i) => `“${this.words[i].textContent?.trim() || "␣"}”`;
+    const order = weights.map((weight, i) => ({ weight, i })).filter(({ weight }) => weight >= LEAST);
+    const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
+    const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
+    const values = { word: name(this.current), list };
+    const row = _("When {word} was written, this head looked most at {list}.", values);
+    const column = _("This head looked most at {word} when it wrote {list}.", values);
+    const nobody = _("This head did not look at {word} when it wrote.", values);
+    this.sentence.textContent = written >= 0 ? (list ? row : "") : list ? column : nobody;
+  }
+
+  /** @param {number} written the number of the token whose alternatives are shown */
+  #offer(written) {
+    const step = this.steps[written], { data } = this;
+    this.form.hidden = !step || !data || data.running;
+    if (!step || !data) return this.alternatives.replaceChildren();
+    const most = Math.max(...step.alternatives.map(([, , probability]) => probability), step.probability);
+    const isListed = step.alternatives.some(([id]) => id === step.id);
+    const own = /** @type {[number, string, number]} */ ([step.id, data.tokens[data.prompt + written], step.probability]);
+    const items = [...step.alternatives, ...(isListed ? [] : [own])].map(([id, text, probability]) => {
+      const isOwn = id === step.id;
+      const bar = element("i", "write-bar");
+      bar.style.width = `${(100 * probability) / most}%`;
+      const name = element("bdi", "", text.replace(/\n/g, "⏎") || "∅");
+      const link = element(isOwn || data.running ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
+      if (link instanceof HTMLAnchorElement) {
+        link.href = this.#branch(`${written}.${id}`);
+        link.title = _("Write this instead, and go on");
+      }
+      if (isOwn) link.setAttribute("aria-current", "true");
+      return element("li", "", link);
+    });
+    const title = element("p", "write-title", _("Likeliest tokens here"));
+    this.alternatives.replaceChildren(title, element("ol", "", ...items));
+  }
+
+  /**
+   * The address of the text with another token in place of a written one.
+   * @param {string} choice its position and its id
+   */
+  #branch(choice) {
+    const { choices, branches, mostBranches } = /** @type {Written} */ (this.data);
+    const position = Number(choice.split(".")[0]);
+    const before = choices.split("-").filter((one) => one && Number(one.split(".")[0]) < position);
+    const url = new URL(location.href);
+    url.searchParams.set("choices", [...before, choice].join("-"));
+    url.searchParams.delete("pinned");
+    const known = new Set([...branches.split("~"), choices].filter(Boolean));
+    if (known.size) url.searchParams.set("branches", [...known].slice(-mostBranches).join("~"));
+    return url.href;
+  }
+}
+
+/** @param {number} probability */
+function share(probability) {
+  return probability >= 0.01 || probability === 0 ? `${Math.round(100 * probability)} %` : "< 1 %";
+}

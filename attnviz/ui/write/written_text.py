@@ -1,0 +1,117 @@
+"""The text with the attention of each written token, as it is written; drawn by the browser code that begins in
+streamlit.js."""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attnviz.chart import pack
+from attnviz.figures.sentences import label
+from attnviz.figures.themes import WEIGHTS
+from attnviz.formatting import visible
+from attnviz.language import N_, _
+from attnviz.models.token_choices import format_choices
+from attnviz.models.written_text import Ending
+from attnviz.server import scripts
+from attnviz.state.write import MOST_BRANCHES, Path, format_branches
+from attnviz.ui.session_values import event_callback
+from attnviz.views.write import WrittenRows
+
+KEY = "written-text"
+ENDINGS = {
+    Ending.NONE: "",
+    Ending.COUNT: "",
+    Ending.END_TOKEN: N_("The model ended its text here."),
+    Ending.LIMIT: N_("No more tokens fit."),
+    Ending.SECONDS: N_("The time for one text is over."),
+}
+
+
+def show(
+    rows: WrittenRows,
+    name: str,
+    *,
+    start: int,
+    pinned: int | None,
+    choices: Path,
+    branches: tuple[Path, ...],
+    more: bool,
+    tree: list[dict[str, Any]],
+    on_length: Callable[[bool], None],
+    on_pin: Callable[[int | None], None],
+    on_word: Callable[[int, str], None],
+) -> None:
+    """Draws the text, which has this name while it is written, with the steps and the rows from the written token of
+    number `start` on; the browser has those before.
+
+    `more` says whether the model can go on, and `tree` has the branches. A button calls `on_length` with whether the
+    model is to stop or to go on; a click on a written token calls `on_pin` with its row of the map, or None; and
+    `on_word` is called with the position and the text of a word that is typed in its place. The root element has
+    data-tokens, the number of tokens, and data-ready="true" when no more are written.
+    """
+    text = rows.text
+    stamp = zlib.crc32(name.encode())
+    first = text.prompt_length - 1 - rows.query_offset + start
+
+    def pin(event: Mapping[str, Any]) -> None:
+        if event["stamp"] == stamp:
+            on_pin(None if event["row"] is None else int(event["row"]))
+
+    def length(event: Mapping[str, Any]) -> None:
+        if event["stamp"] == stamp:
+            on_length(bool(event["stop"]))
+
+    def word(event: Mapping[str, Any]) -> None:
+        if event["stamp"] == stamp:
+            on_word(int(event["position"]), str(event["text"]))
+
+    scripts.mount("ui/write")(
+        key=KEY,
+        data=pack(
+            {
+                "stamp": stamp,
+                "tokens": text.tokens,
+                "special": text.special,
+                "roles": text.roles,
+                "prompt": text.prompt_length,
+                "queryOffset": rows.query_offset,
+                "keyOffset": rows.key_offset,
+                "start": start,
+                "steps": [_step(step) for step in text.steps[start:]],
+                "rows": rows.weights(first),
+                "growth": _growth(rows, first),
+                "choices": format_choices(choices),
+                "branches": format_branches(branches),
+                "mostBranches": MOST_BRANCHES,
+                "running": text.ending == Ending.NONE,
+                "more": more,
+                "tree": tree,
+                "ending": _(ENDINGS[text.ending]),
+                "pinned": pinned,
+                "colors": WEIGHTS,
+            },
+            half=True,
+        ),
+        on_length_change=event_callback(KEY, "length", length),
+        on_pin_change=event_callback(KEY, "pin", pin),
+        on_word_change=event_callback(KEY, "word", word),
+    )
+
+
+def _growth(rows: WrittenRows, first: int) -> dict[str, Any]:
+    """Returns the first of some rows of the map, and their names."""
+    inputs = rows.selection.inputs
+    keys = () if rows.selection.layer.id.cross else inputs.key_tokens[first:]
+    queries = inputs.query_tokens[first:]
+    return {
+        "first": first,
+        "queryTokens": [*map(visible, queries)],
+        "queryLabels": [*map(label, queries)],
+        "keyTokens": [*map(visible, keys)],
+        "keyLabels": [*map(label, keys)],
+    }
+
+
+def _step(step: Any) -> dict[str, Any]:
+    alternatives = [(one.token_id, one.token, one.probability) for one in step.alternatives]
+    return {"id": step.token_id, "probability": step.probability, "alternatives": alternatives}

@@ -1,0 +1,175 @@
+"""The Write page in a real browser, with a real model: it writes, is stopped and goes on, and branches."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from attnviz.sources.written import PROMPT, Written
+from tests.support.browser import AppPage, Browser, opened, shared
+
+NUMBER = re.compile(r"[0-9.]+")
+
+
+class Write(AppPage):
+    """The Write page."""
+
+    path, charts = "write", ("heatmap",)
+
+    @property
+    def root(self) -> Locator:
+        return self.page.locator(".attnviz-write")
+
+    @property
+    def text(self) -> Locator:
+        return self.root.locator(".write-text")
+
+    @property
+    def looks(self) -> Locator:
+        return self.root.locator(".write-sentence")
+
+    @property
+    def alternatives(self) -> Locator:
+        return self.root.locator(".write-alternative")
+
+    def token(self, number: int) -> Locator:
+        return self.root.locator(".write-token").nth(number)
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name)
+
+    def written(self, tokens: int | None = None, choices: str | None = None) -> None:
+        """Waits until no more is written of the text with these choices."""
+        if choices is not None:
+            expect(self.root).to_have_attribute("data-choices", choices)
+        expect(self.root).to_have_attribute("data-ready", "true")
+        if tokens is not None:
+            expect(self.root).to_have_attribute("data-tokens", str(tokens))
+        self.settled()
+
+    def weights_row(self, row: int) -> list[float]:
+        return [weight or 0.0 for weight in self.weights()[row]]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What the model writes, computed in this process."""
+    return Written().write()
+
+
+@pytest.fixture
+def write(browser: Browser, address: str):
+    with shared(browser, address, kind=Write) as app:
+        app.go("write")
+        app.written()
+        yield app
+
+
+def test_it_writes_with_its_attention_and_shows_what_was_as_likely(write: Write, expected) -> None:
+    assert "".join(expected.tokens) == f"{PROMPT} Rome. The capital of Spain is Madrid."
+    expect(write.text).to_have_text("".join(expected.tokens))
+    row = expected.prompt_length - 1
+    weights = expected.trace[17].maps([5], slice(row, row + 1))[0, 0]
+    strongest = int(weights.nan_to_num().argmax())
+    assert expected.tokens[strongest] == " Paris"
+    expect(write.looks).to_contain_text(
+        f"“Rome” was written, this head looked most at “Paris” {weights[strongest]:.2f}"
+    )
+    shown = [
+        (one.token.strip(), round(100 * one.probability))
+        for one in expected.steps[0].alternatives
+        if one.probability > 0.02
+    ]
+    for i, (token, percent) in enumerate(shown):
+        expect(write.alternatives.nth(i)).to_contain_text(token)
+        expect(write.alternatives.nth(i)).to_contain_text(f"{percent} %")
+    expect(write.alternatives.nth(0)).to_have_attribute("aria-current", "true")
+    assert write.weights_row(row) == pytest.approx(weights.nan_to_num().tolist(), abs=1e-5)
+
+
+def test_a_word_shows_its_row_and_a_word_of_the_prompt_its_column(write: Write, expected) -> None:
+    weights = expected.trace[17].maps([5], slice(None))[0]
+    spain = expected.tokens.index(" Spain")
+    italy = expected.tokens.index(" Italy")
+    write.token(spain).hover()
+    expect(write.looks).to_contain_text(
+        f"“Spain” was written, this head looked most at “Italy” {weights[spain - 1, italy]:.2f}"
+    )
+    write.token(italy).hover()
+    expect(write.looks).to_contain_text(f"looked most at “Italy” when it wrote “Spain” {weights[spain - 1, italy]:.2f}")
+    write.page.mouse.move(0, 0)
+    write.text.focus()
+    write.page.keyboard.press("ArrowRight")
+    expect(write.looks).to_contain_text("When “.” was written")
+    expect(write.root.get_by_role("status")).to_contain_text("When “.” was written")
+    write.token(spain).click()
+    write.expect_in_link("pinned", f"{spain - 1} · ␣of → Spain")
+    write.page.mouse.move(0, 0)
+    expect(write.looks).to_contain_text("“Spain” was written")
+    write.settled()
+
+
+def test_another_token_branches_and_back_returns(write: Write, expected) -> None:
+    other = expected.steps[0].alternatives[1]
+    write.alternatives.nth(1).click()
+    write.written(choices=f"0.{other.token_id}")
+    write.expect_in_link("choices", f"0.{other.token_id}")
+    expect(write.text).to_contain_text(f"{PROMPT}{other.token}")
+    expect(write.alternatives.nth(1)).to_have_attribute("aria-current", "true")
+    tree = write.root.get_by_role("navigation", name="Branches").get_by_role("link")
+    expect(tree).to_have_count(2)
+    tree.nth(0).click()
+    expect(write.text).to_have_text("".join(expected.tokens))
+    write.expect_in_link("choices", None)
+    write.settled()
+    write.page.go_back()
+    write.written(choices=f"0.{other.token_id}")
+    expect(write.text).to_contain_text(f"{PROMPT}{other.token}")
+
+
+def test_a_typed_word_takes_the_place_of_a_written_one(write: Write) -> None:
+    write.token(len(Written().write().prompt_tokens) + 5).click()  # Spain
+    write.page.get_by_label("Another word in its place").fill("Germany")
+    write.root.get_by_role("button", name="Write").click()
+    write.written()
+    expect(write.text).to_contain_text("The capital of Germany is Berlin.")
+    expect(write.root.get_by_role("navigation", name="Branches")).to_contain_text("“Germany” as token 6")
+
+
+def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser, address: str) -> None:
+    with opened(browser, address, kind=Write) as app:
+        app.page.goto(f"{address}/write?prompt=Once+upon+a+time&length=400")
+        expect(app.root).to_have_attribute("data-ready", "false")
+        app.until("() => Number(document.querySelector('.attnviz-write')?.dataset.tokens) > 12")
+        app.until(
+            "() => document.querySelector('.st-key-write-map .attnviz-graph')?.data?.[0].z"
+            ".filter(row => row.some(weight => weight > 0)).length > 10"
+        )
+        app.button("Stop").click()
+        app.written()
+        count = int(app.root.get_attribute("data-tokens") or 0)
+        assert 12 < count < 400
+        length = app.page.evaluate("Number(new URL(location.href).searchParams.get('length'))")
+        assert app.weights()[0][0] == 1
+        assert len(app.weights()) == count - 1
+        app.button("Go on").click()
+        app.expect_in_link("length", str(length + 24))
+        app.written(count + 24)
+
+
+def test_a_model_that_does_not_write_and_an_empty_prompt_are_refused(write: Write) -> None:
+    write.go("write?writer=sentence-transformers%2Fall-MiniLM-L6-v2")
+    expect(write.page.get_by_test_id("stAlert")).to_contain_text("does not write")
+    write.go("write?prompt=+")
+    expect(write.page.get_by_test_id("stAlert")).to_contain_text("Type a word or a sentence")
+    write.go("write")
+    write.written(21)
+
+
+def test_a_chat_has_its_roles_at_the_axes(write: Write) -> None:
+    write.go("write?chat=true&prompt=What+is+the+capital+of+France%3F&system=Be+brief.")
+    expect(write.text).to_contain_text("The capital of France is Paris.")
+    write.written()
+    expect(write.root.locator(".write-ending")).to_have_text("The model ended its text here.")
+    labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
+    assert [label for label in labels if ": " in label] == ["<b>system: Be</b>", "<b>user: What</b>"]
