@@ -22,6 +22,7 @@ from attnviz.token_texts import vocabulary_tokens
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 
+MOST_READ = 2_048  # tokens of a prompt: each takes about 0.1 MB in all layers of a small model
 MAX_BYTES = 512 << 20  # of the layers of all texts that can be continued
 OnStep = Callable[[float, "WrittenText"], None]  # gets the share that is written, and the text so far
 
@@ -89,12 +90,13 @@ class Writer:
         self.encoder_length = own if start else 0
         self.prompt_tokens = (*tokens, *start)
         self.special = (*special, *range(own, own + len(start)))
-        self._limit = min(written_tokens(), model.limit - (1 if start else own))
-        if self._limit < 1:
+        limit = min(model.limit - 1, MOST_READ)
+        if own > limit:
             raise value_error(
-                "This prompt has {count} tokens, and {name} reads at most {limit}. Shorten it.",
-                count=grouped(own), name=model.name, limit=grouped(model.limit),
+                "This prompt has {count} tokens; {name} writes after at most {limit} here. Shorten it.",
+                count=grouped(own), name=model.name, limit=grouped(limit),
             )  # fmt: skip
+        self._limit = min(written_tokens(), model.limit - (1 if start else own))
         self._generator: Iterator[Step] | None = None
         self._lock = threading.Lock()
 

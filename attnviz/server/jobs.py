@@ -7,7 +7,7 @@ or has closed, no longer looks.
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar
@@ -32,7 +32,7 @@ class Job(Generic[T]):
     """A computation in a thread of its own, which the jobs start.
 
     Where it has a `line`, it waits for a slot there first. With `stops_at_once` a session whose browser has gone no
-    longer looks; otherwise it may come back within PATIENCE.
+    longer looks, and a result at which nobody looks is not kept; otherwise a session may come back within PATIENCE.
     """
 
     def __init__(
@@ -116,13 +116,21 @@ class Job(Generic[T]):
     def _wait_at(self, place: int) -> None:
         self.place = place
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it need not be kept: nobody looks at a job that stops at once."""
+        with self._lock:
+            return self._stops_at_once and not self._is_watched()
+
+    def _is_watched(self) -> bool:
+        oldest = time.monotonic() - PATIENCE
+        return any(
+            look > oldest and not (self._stops_at_once and has_gone(session)) for session, look in self._looks.items()
+        )
+
     def _check(self) -> None:
         with self._lock:
-            oldest = time.monotonic() - PATIENCE
-            self.is_cancelled = not any(
-                look > oldest and not (self._stops_at_once and has_gone(session))
-                for session, look in self._looks.items()
-            )
+            self.is_cancelled = not self._is_watched()
         if self.is_cancelled:
             raise Cancellation
 
@@ -170,6 +178,7 @@ class Jobs:
             for name, job in self._jobs.items():
                 if name not in requests:
                     job.leave(session)
+            self._drop(name for name, job in self._jobs.items() if job.is_over and job.is_abandoned)
             self._requests.pop(session, None)
             self._shown.pop(session, None)
 
@@ -183,7 +192,7 @@ class Jobs:
     def drop_finished_jobs(self) -> None:
         """Drops the results of all jobs that are over."""
         with self._lock:
-            self._jobs = OrderedDict((name, job) for name, job in self._jobs.items() if not job.is_over)
+            self._drop(name for name, job in self._jobs.items() if job.is_over)
 
     def _drop_finished(self) -> None:
         finished = [name for name, job in self._jobs.items() if job.is_over]
@@ -192,7 +201,10 @@ class Jobs:
                 "The server is computing {most_running} long maps, the most that it may. Try again later.",
                 most_running=MOST_RUNNING,
             )
-        for name in finished[: max(0, len(finished) - MOST_FINISHED + 1)]:
+        self._drop(finished[: max(0, len(finished) - MOST_FINISHED + 1)])
+
+    def _drop(self, names: Iterable[str]) -> None:
+        for name in [*names]:
             del self._jobs[name]
 
 

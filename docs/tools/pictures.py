@@ -73,6 +73,7 @@ PICTURES = (
     picture("transformer", "transformer", 980, **CAT),
     picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),
     picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
+    picture("write", "write", 720),
     picture("models", "models", 860),
     picture("models-heads", "models", 780, inspect="What heads do"),
     picture("models-what-if", "models", 900, "Only the neighbors", inspect="What if"),

@@ -115,3 +115,10 @@ def test_choices_are_written_as_they_are_read():
     choices = (TokenChoice(0, (7042,)), TokenChoice(5, (260, 3575)), TokenChoice(7, (1,)))
     assert parse_choices(format_choices(choices)) == choices
     assert parse_choices("") == ()
+
+
+def test_a_prompt_without_room_is_refused(loaded, monkeypatch):
+    model = loaded["gpt2"]
+    monkeypatch.setattr(written_text, "MOST_READ", 2)
+    with pytest.raises(ValueError, match="has [0-9]+ tokens; gpt2 writes after at most 2 here"):
+        Writers(1 << 30).write(2, model, PROMPT, LIKELIEST, ())

@@ -145,6 +145,19 @@ def test_a_session_that_has_gone_may_come_back_or_not(
     assert isinstance(steps.error, jobs.Cancellation) == stops_at_once
 
 
+def test_a_result_at_which_nobody_looks_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_jobs, session.name = Jobs(), "a"
+    with all_jobs.page_run():
+        kept, dropped = (
+            all_jobs.request(lambda _: "whole", "text", stops_at_once, stops_at_once=stops_at_once)
+            for stops_at_once in (False, True)
+        )
+    until(lambda: kept.is_over and dropped.is_over)
+    assert all_jobs.finished("text", True) == "whole"  # its page is open
+    ask(all_jobs, "a")
+    assert (all_jobs.finished("text", True), all_jobs.finished("text", False)) == (None, "whole")
+
+
 def test_jobs_of_a_line_wait_for_each_other(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduling, "_heavy", FairSlots(2))
     all_jobs, line = Jobs(), FairSlots(1)

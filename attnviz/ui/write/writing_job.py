@@ -23,9 +23,14 @@ def request(source: Written, notes: DeltaGenerator) -> tuple[Written, jobs.Job[W
     """Returns a source with its job and its text so far, of at least one token. If it cannot be written, the problem is
     shown in `notes`, and the last good one of the same model is returned, or None."""
 
-    def begin() -> tuple[Written, jobs.Job[WrittenText], WrittenText]:
-        job = jobs.request(source.write, "written text", source, line=_line(), stops_at_once=True)
+    def begin() -> Written:
         with notes, st.spinner(_("Reading the prompt …")):
-            return source, job, job.first()
+            _job(source).first()
+        return source
 
-    return results.or_last_good("written text", source.subject, begin, lambda: None, notes)
+    good = results.or_last_good("written text", source.subject, begin, lambda: None, notes)
+    return None if good is None else (good, job := _job(good), job.first())
+
+
+def _job(source: Written) -> jobs.Job[WrittenText]:
+    return jobs.request(source.write, "written text", source, line=_line(), stops_at_once=True)
