@@ -44,7 +44,7 @@ def choose_model(field: ModelField) -> str:
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != typed_model(current):
         write_widget(field.parameter, current := typed_model(current))
-    options = list(dict.fromkeys([*model_choices(), current]))
+    options = list(dict.fromkeys([field.opening(None), *model_choices(), current]))
 
     def menu(value: str, **more: Any) -> str | None:
         return st.selectbox(options=options, index=0, accept_new_options=not hosted, **more)
