@@ -118,7 +118,7 @@ def connected_sessions() -> int:
 
 def has_gone(session: str) -> bool:
     """Returns whether the browser of a session has closed its connection."""
-    return bool(session) and runtime.exists() and not runtime.get_instance()._session_mgr.is_active_session(session)
+    return bool(session) and runtime.exists() and not runtime.get_instance().is_active_session(session)
 
 
 def expire_sessions() -> int:

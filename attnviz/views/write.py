@@ -1,6 +1,7 @@
 """What Write shows."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -12,12 +13,14 @@ from attnviz.figures.sentences import label
 from attnviz.formatting import SPACE
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities
-from attnviz.models.written_text import WrittenText
 from attnviz.state.selection import Selection
 from attnviz.state.write import WriteState
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.page_view import PageView, map_panel
 from attnviz.views.selected_maps import HeadMap, selected_map
+
+if TYPE_CHECKING:
+    from attnviz.models.written_text import WrittenText
 
 ROLE_NAMES = {"system": N_("system"), "user": N_("user"), "assistant": N_("assistant")}
 TO_COME = f"<span style='color:rgba(0,0,0,0)'>{'n' * 14}</span>"
@@ -27,7 +30,7 @@ TO_COME = f"<span style='color:rgba(0,0,0,0)'>{'n' * 14}</span>"
 class WrittenRows:
     """The weights of the selected head with which tokens were written: a row for each of them."""
 
-    text: WrittenText
+    text: "WrittenText"
     selection: Selection
 
     @property
@@ -57,7 +60,7 @@ def write_view(state: WriteState) -> PageView:
     return PageView((map_panel(shown, selection.title, row),), quantities, colors=state.colors)
 
 
-def with_roles(figure: Chart[HeatmapSpec], text: WrittenText) -> Chart[HeatmapSpec]:
+def with_roles(figure: Chart[HeatmapSpec], text: "WrittenText") -> Chart[HeatmapSpec]:
     """Returns the figure of a chat with the role in the label of the first token of each message, in bold."""
     firsts = [i for i, role in enumerate(text.roles) if role and role != text.roles[i - 1]]
     spec = figure.spec
