@@ -120,5 +120,5 @@ def test_choices_are_written_as_they_are_read():
 def test_a_prompt_without_room_is_refused(loaded, monkeypatch):
     model = loaded["gpt2"]
     monkeypatch.setattr(written_text, "MOST_READ", 2)
-    with pytest.raises(ValueError, match="has [0-9]+ tokens; gpt2 writes after at most 2 here"):
+    with pytest.raises(ValueError, match=r"has [0-9]+ tokens; gpt2 writes after at most 2 here"):
         Writers(1 << 30).write(2, model, PROMPT, LIKELIEST, ())
