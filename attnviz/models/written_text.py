@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnviz.formatting import grouped
 from attnviz.language import value_error
-from attnviz.models.chat import ChatMessage
+from attnviz.models.chat import ChatMessage, encode_chat
 from attnviz.models.generation import Step, writing
 from attnviz.models.model import LoadedModel
 from attnviz.models.sampling import Sampler
@@ -70,7 +70,7 @@ def encode_prompt(
     """Returns the batch of a prompt, its tokens, and of a chat their roles."""
     if isinstance(prompt, str):
         return *model.text_inputs.encode(prompt), ()
-    raise NotImplementedError
+    return encode_chat(model, prompt)
 
 
 class Writer:

@@ -1,6 +1,7 @@
 """The Write page in a real browser, with a real model: it writes, is stopped and goes on, and branches."""
 
 import re
+from urllib.parse import quote_plus
 
 import pytest
 from playwright.sync_api import Locator, expect
@@ -103,7 +104,7 @@ def test_a_word_shows_its_row_and_a_word_of_the_prompt_its_column(write: Write, 
     expect(write.looks).to_contain_text("When “.” was written")
     expect(write.root.get_by_role("status")).to_contain_text("When “.” was written")
     write.token(spain).click()
-    write.expect_in_link("pinned", f"{spain - 1} · ␣of → Spain")
+    write.expect_in_link("pinned", quote_plus(f"{spain - 1} · ␣of → Spain"))
     write.page.mouse.move(0, 0)
     expect(write.looks).to_contain_text("“Spain” was written")
     write.settled()
