@@ -16,6 +16,7 @@ LINKS: dict[str, dict[str, str]] = {
     "path": {"english": "I sleep .", "word": "2", "path-mask": "Voll", "open": "decoder 1"},
     "transformer": {"english": "the king does not sleep .", "word": "5", "cross-head": "Schicht 1, Kopf 2"},
     "steps": {"sentence": "a b c", "heads": "2", "head-shown": "Head 1"},
+    "write": {"prompt": "the cat sat", "length": "2", "layer": "Schicht 3", "head": "Kopf 5"},
     "models": {"text": "the cat sat", "second": "a dog", "layer": "Encoder 2", "head": "Kopf 5", "pinned": "2 · cat"},
 }
 
