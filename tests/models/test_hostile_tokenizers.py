@@ -102,6 +102,7 @@ def test_a_tokenizer_that_cannot_be_loaded_in_time_counts_as_none(copied, monkey
 def test_the_process_ends_with_the_model(copied):
     given = inspect_folder(copied()).load()
     assert isinstance(given.tokenizer, TokenizerProcess)
+    gc.collect()  # models of other tests
     before = children()
     given.layers(TEXT)
     del given
