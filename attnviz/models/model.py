@@ -71,6 +71,7 @@ class LoadedModel:
         self.lock = model_lock(model)
         self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
+        self.writers: Any = None  # of the texts that can be continued (written_text.writers_of); they end with it
 
     @property
     def limit(self) -> int:
@@ -164,6 +165,7 @@ class LoadedModel:
         """Frees the memory of the examples."""
         with self._reading:
             self._examples.clear()
+            self.writers = None
 
     def has_captured(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> bool:
         """Returns whether the attention of an example is in the cache."""

@@ -23,7 +23,8 @@ from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 
 MOST_READ = 2_048  # tokens of a prompt: each takes about 0.1 MB in all layers of a small model
-MAX_BYTES = 512 << 20  # of the layers of all texts that can be continued
+MAX_BYTES = 256 << 20  # of the layers of a model's texts that can be continued
+_lock = threading.Lock()
 OnStep = Callable[[float, "WrittenText"], None]  # gets the share that is written, and the text so far
 
 
@@ -169,7 +170,7 @@ class Writers:
 
         `prompt` is a text, or the messages of a chat. Raises ValueError if the model cannot read the prompt.
         """
-        base = id(model), prompt if isinstance(prompt, str) else tuple(prompt), sampling
+        base = prompt if isinstance(prompt, str) else tuple(prompt), sampling
         key = (*base, tuple(choices))
         writer = self._find(key)
         if writer is None:
@@ -197,4 +198,8 @@ class Writers:
                 sizes.pop(0)
 
 
-WRITERS = Writers(MAX_BYTES)
+def writers_of(model: LoadedModel) -> Writers:
+    """Returns the texts of a model that can be continued; they are dropped with the model."""
+    with _lock:
+        model.writers = model.writers or Writers(MAX_BYTES)
+        return model.writers

@@ -75,13 +75,14 @@ class Written(Source):
         Raises ValueError if the model cannot be loaded, or cannot read the prompt.
         """
         from attnviz.models.chat import ChatMessage
-        from attnviz.models.written_text import WRITERS
+        from attnviz.models.written_text import writers_of
 
         prompt = check_text(self.prompt)
         system = [ChatMessage("system", self.system)] if self.system.strip() else []
         messages = (*system, ChatMessage("user", prompt))
-        return WRITERS.write(
-            self.tokens, self.model(), messages if self.is_chat else prompt, self.sampling, self.choices, progress
+        model = self.model()
+        return writers_of(model).write(
+            self.tokens, model, messages if self.is_chat else prompt, self.sampling, self.choices, progress
         )
 
     def layers(self) -> Trace:

@@ -1,6 +1,6 @@
 """The menu of bookmarks of parts of a long map."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -9,8 +9,8 @@ from attnviz.inputs import MapAxes
 from attnviz.language import _
 from attnviz.state.bookmarks import LONGEST_NAME, MOST_BOOKMARKS, Bookmark, bookmark_name
 from attnviz.state.long_map_state import LongMapState
-from attnviz.ui import link_state, pinned_query
-from attnviz.ui.field_widgets import draw_hidden, set_field_value
+from attnviz.ui import pinned_query
+from attnviz.ui.field_widgets import draw_hidden_value, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import read_widget, write_widget
 
@@ -23,7 +23,7 @@ def show(
 ) -> None:
     """Draws the menu of bookmarks. `queries` and `keys` are the first and last in view; `on_open` is called with the
     positions of the bookmark that is opened, and its query is pinned."""
-    marks = _marks()
+    marks = draw_hidden_value(LongMapState.bookmarks)
 
     def add() -> None:
         name = bookmark_name(read_widget(NAME)) or f"{queries[0]}–{queries[1]}"
@@ -67,15 +67,6 @@ def show(
         st.button(_("Bookmark this part"), key="bookmark-add", on_click=add, disabled=is_full)
         if is_full:
             st.caption(_("A link holds at most {most}. Remove one first.", most=MOST_BOOKMARKS))
-
-
-def _marks() -> Sequence[Bookmark]:
-    """Returns the bookmarks of the link; a text that is not a list of them is refused."""
-    try:
-        return LongMapState.bookmarks.parse(draw_hidden(LongMapState.bookmarks))
-    except ValueError:
-        link_state.refuse(KEY)
-        return ()
 
 
 def _pinned() -> int | None:

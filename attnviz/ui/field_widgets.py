@@ -38,7 +38,7 @@ from attnviz.state.parts import (
     title,
 )
 from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongTextField, text_note
-from attnviz.ui.link_state import link_parameters, requested_values, unlinked
+from attnviz.ui.link_state import link_parameters, refuse, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
@@ -94,6 +94,16 @@ def draw_hidden(field: ParsedField[Any]) -> str:
     run."""
     with st.container(key=f"in-link-{field.parameter}"):
         return draw_text(field, label_visibility="collapsed")
+
+
+def draw_hidden_value(field: ParsedField[T]) -> T:
+    """Draws the widget of a field that nobody sees, and returns its value; the opening one if the field does not take
+    its text, which is then named as refused."""
+    try:
+        return field.parse(draw_hidden(field))
+    except ValueError:
+        refuse(field.parameter)
+        return field.opening(None)
 
 
 def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:

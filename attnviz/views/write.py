@@ -62,7 +62,8 @@ def write_view(state: WriteState) -> PageView:
 
 def with_roles(figure: Chart[HeatmapSpec], text: "WrittenText") -> Chart[HeatmapSpec]:
     """Returns the figure of a chat with the role in the label of the first token of each message, in bold."""
-    firsts = [i for i, role in enumerate(text.roles) if role and role != text.roles[i - 1]]
+    roles = () if text.encoder_length else text.roles  # those of an encoder's tokens are not along the queries
+    firsts = [i for i, role in enumerate(roles) if role and role != roles[i - 1]]
     spec = figure.spec
     queries, keys = [*spec.query_labels], [*spec.key_labels]
     for labels in (queries, keys):

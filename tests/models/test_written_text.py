@@ -1,5 +1,7 @@
 """Texts that a model writes are continued, shared, and branch; their limits hold."""
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,9 +9,10 @@ import torch
 
 import attnviz
 from attnviz.models import written_text
+from attnviz.models.loading import inspect_folder
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
-from attnviz.models.written_text import Ending, Writer, Writers
+from attnviz.models.written_text import Ending, Writer, Writers, writers_of
 
 PROMPT = "the cat sat"
 LIKELIEST, DRAWN = Sampler(), Sampler(temperature=1.0, seed=3)
@@ -100,7 +103,7 @@ def test_memory_is_bounded_and_the_latest_text_stays(loaded):
     writers = Writers(2 * writer.size)
     for prompt in ("the cat sat", "the dog sat", "a cat sat", "the cat sat"):
         writers.write(4, model, prompt, LIKELIEST, ())
-    assert [key[1] for key in writers._writers] == ["a cat sat", "the cat sat"]
+    assert [key[0] for key in writers._writers] == ["a cat sat", "the cat sat"]
 
 
 @pytest.mark.parametrize(
@@ -122,3 +125,13 @@ def test_a_prompt_without_room_is_refused(loaded, monkeypatch):
     monkeypatch.setattr(written_text, "MOST_READ", 2)
     with pytest.raises(ValueError, match=r"has [0-9]+ tokens; gpt2 writes after at most 2 here"):
         Writers(1 << 30).write(2, model, PROMPT, LIKELIEST, ())
+
+
+def test_texts_do_not_keep_a_model_that_is_dropped(copied):
+    model = inspect_folder(copied("gpt2")).load()
+    assert writers_of(model) is writers_of(model)
+    writers_of(model).write(2, model, PROMPT, LIKELIEST, ())
+    dropped = weakref.ref(model.model)
+    del model
+    gc.collect()
+    assert dropped() is None

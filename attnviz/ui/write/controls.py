@@ -7,7 +7,7 @@ import streamlit as st
 from attnviz.sources.written import Written
 from attnviz.state.write import Path, WriteState
 from attnviz.ui import presentation
-from attnviz.ui.field_widgets import draw, draw_hidden
+from attnviz.ui.field_widgets import draw, draw_hidden_value
 from attnviz.ui.model_menu import choose_model
 
 
@@ -25,7 +25,7 @@ def choose_written() -> tuple[Written, tuple[Path, ...]]:
         values: dict[str, Any] = {"next_token": draw(WriteState.next_token)}
         for field in (WriteState.temperature, WriteState.top_k, WriteState.top_p, WriteState.seed):
             values[field.name] = draw(field, WriteState.partial(**values))
-    choices = WriteState.choices.parse(draw_hidden(WriteState.choices))
-    branches = WriteState.branches.parse(draw_hidden(WriteState.branches))
+    choices = draw_hidden_value(WriteState.choices)
+    branches = draw_hidden_value(WriteState.branches)
     sampling = WriteState.partial(**values).sampling
     return Written(prompt, name, chat, system, sampling, int(length), choices), branches

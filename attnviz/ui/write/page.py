@@ -54,6 +54,7 @@ def show(chosen: Written, branches: tuple[Path, ...], notes: DeltaGenerator) -> 
             _draw_text(source, selection, text, pinned, branches)
         _draw_map(selection, text, pinned)
     else:
+        _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
         _draw_growing_map(selection, text, source.tokens - len(text.steps))
         with place:
             st.fragment(_follow, run_every=EVERY)(source, selection, job, branches)
