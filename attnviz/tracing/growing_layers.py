@@ -84,7 +84,7 @@ class LayerStack:
 
     @classmethod
     def from_layers(cls, layers: dict[int, Layer], number_type: torch.dtype, new_tokens: int) -> "LayerStack":
-        """Stacks layers, with places for so many more tokens, and removes them from `layers` one by one."""
+        """Stacks layers, with free places for further tokens, and removes them from `layers` one by one."""
         members = [*layers]
         first = layers[members[0]]
         inputs, is_cross = first.inputs.vectors, first.kind is Kind.CROSS
@@ -205,7 +205,7 @@ class GrowingLayers:
     """The layers of a first pass, and of those that continue its cache."""
 
     def __init__(self, first: FirstPass, new_tokens: int) -> None:
-        """Takes the layers out of the recording of a first pass, with places for so many more tokens."""
+        """Takes the layers out of the recording of a first pass, with free places for further tokens."""
         self.missing: dict[int, str] = {}  # sentences, by the layer
         self._budget = first.budget
         self._recording = LaterPass(first.names, first.example_counts, 0, first.budget, observes=True)
@@ -371,7 +371,7 @@ def _stacked(rows: Sequence[Tensor]) -> Tensor:
 
 
 def _with_places(stack: Tensor, tokens: int) -> Tensor:
-    """Returns vectors (layers, heads, tokens, width) with places for so many tokens, in a larger tensor if need be."""
+    """Returns vectors (layers, heads, tokens, width) with places for this number of tokens, in a larger tensor if need be."""
     if tokens <= stack.shape[2]:
         return stack
     larger = stack.new_empty(*stack.shape[:2], 2 * tokens, stack.shape[3])
