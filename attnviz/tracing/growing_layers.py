@@ -371,7 +371,7 @@ def _stacked(rows: Sequence[Tensor]) -> Tensor:
 
 
 def _with_places(stack: Tensor, tokens: int) -> Tensor:
-    """Returns vectors (layers, heads, tokens, width) with places for this number of tokens, in a larger tensor if need be."""
+    """Returns vectors (layers, heads, tokens, width) with places for `tokens`, in a larger tensor if need be."""
     if tokens <= stack.shape[2]:
         return stack
     larger = stack.new_empty(*stack.shape[:2], 2 * tokens, stack.shape[3])

@@ -40,9 +40,10 @@ export class WrittenText {
     this.alternatives = part(".write-alternatives");
     this.status = part("[role=status]");
     this.form = /** @type {HTMLFormElement} */ (part("form"));
+    const field = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("word"));
+    field.placeholder = field.title;
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const field = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("word"));
       const position = this.current - (this.data?.prompt ?? 0);
       if (field.value.trim()) this.report("word", { position, text: field.value, stamp: this.data?.stamp });
       field.value = "";
