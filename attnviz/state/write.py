@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from attnviz.figures.sentences import ARROW
-from attnviz.language import N_
+from attnviz.language import N_, value_error
 from attnviz.layer import Layer
 from attnviz.models import SMOLLM2
 from attnviz.models.sampling import Sampler
@@ -28,11 +28,12 @@ MOST_BRANCHES = 12
 BETWEEN_BRANCHES = "~"
 LIKELIEST, RANDOM = N_("The likeliest"), N_("At random")
 
-Path = tuple[TokenChoice, ...]
+Branch = tuple[TokenChoice, ...]
 
 
-def parse_branches(text: str) -> tuple[Path, ...]:
-    """Returns the choices of each branch of a link. Raises ValueError for any other text, or too many branches.
+def parse_branches(text: str) -> tuple[Branch, ...]:
+    """Returns the choices of each branch of a link, () if no branch has any. Raises ValueError for any other text, or
+    too many branches.
 
     Example:
         >>> len(parse_branches("0.7042~0.7042-5.260~"))
@@ -40,11 +41,11 @@ def parse_branches(text: str) -> tuple[Path, ...]:
     """
     branches = tuple(dict.fromkeys(map(parse_choices, text.split(BETWEEN_BRANCHES)))) if text else ()
     if len(branches) > MOST_BRANCHES:
-        raise ValueError(f"There are more than {MOST_BRANCHES} branches.")
-    return branches
+        raise value_error("There are more than {count} branches.", count=MOST_BRANCHES)
+    return branches if any(branches) else ()
 
 
-def format_branches(branches: Sequence[Path]) -> str:
+def format_branches(branches: Sequence[Branch]) -> str:
     """Returns the text of branches in a link."""
     return BETWEEN_BRANCHES.join(map(format_choices, branches))
 
@@ -100,8 +101,8 @@ class WriteState(LongMapState):
     length = NumberField(
         N_("Tokens"), Written.tokens, 1, written_tokens(), about=N_("How many tokens are written at most.")
     )
-    choices = ParsedField[Path](N_("Chosen tokens"), parse_choices, (), text=format_choices)
-    branches = ParsedField[tuple[Path, ...]](N_("Branches"), parse_branches, (), text=format_branches)
+    choices = ParsedField[Branch](N_("Chosen tokens"), parse_choices, (), text=format_choices)
+    branches = ParsedField[tuple[Branch, ...]](N_("Branches"), parse_branches, (), text=format_branches)
     layer, head = LayerField(), HeadField()
     special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find

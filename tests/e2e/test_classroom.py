@@ -183,7 +183,7 @@ def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore
 def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explore: Explore) -> None:
     page = explore.open("?present=1").page
     page.keyboard.press("PageDown")  # a presenter's remote control
-    expect(page.get_by_role("heading", name="Models")).to_be_visible()
+    expect(page.get_by_role("heading", name="Write")).to_be_visible()
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("heading", name="Explore")).to_be_visible()
     explore.painted().stage.focus()
@@ -249,6 +249,7 @@ FIRST_SCREEN = {
     "transformer, Before attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
     "transformer, Several heads": [".attnviz-ablations"],
     "models": [".st-key-heads", ".st-key-heatmap"],
+    "write": [".attnviz-write"],
 }
 
 

@@ -100,14 +100,14 @@ def test_a_tokenizer_that_cannot_be_loaded_in_time_counts_as_none(copied, monkey
 
 
 def test_the_process_ends_with_the_model(copied):
-    given = inspect_folder(copied()).load()
+    folder, before = inspect_folder(copied()), children()
+    given = folder.load()
     assert isinstance(given.tokenizer, TokenizerProcess)
-    gc.collect()  # models of other tests
-    before = children()
     given.layers(TEXT)
+    [process] = children() - before
     del given
     gc.collect()
-    until(lambda: len(children()) == len(before) - 1)
+    until(lambda: process not in children())
 
 
 def test_a_process_that_was_ended_is_started_anew(copied):

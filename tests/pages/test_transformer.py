@@ -17,7 +17,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.scores import Additive, Cosine, General
 from attnviz.state.parts import title
 from attnviz.state.transformer import SHORT, WHAT_IF, TransformerState
-from attnviz.translator import EXAMPLES, Step, Translation, load
+from attnviz.translator import EXAMPLES, Translation, TranslationStep, load
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES
 from attnviz.translator.head_ablation import TEST_SENTENCES, head_ablation
 from attnviz.translator.live_training import LiveTraining, Status
@@ -178,7 +178,7 @@ def _pinned(app: AppTest, key: str) -> int | None:
 def test_a_word_that_comes_many_times_is_counted_once() -> None:
     right = ("la", "voiture", "est", ".")
     written = ("la", "la", *["."] * 9)  # one of them stands where one should
-    made = Translation(("the", "car", "is", "."), tuple(Step(word, torch.zeros(1), ()) for word in written))
+    made = Translation(("the", "car", "is", "."), tuple(TranslationStep(word, torch.zeros(1), ()) for word in written))
     assert training_dynamics.marked_words(made, right, 0).endswith(
         ">la <s>la</s><s>.</s> <small>× 9</small></span></p>"
     )

@@ -8,14 +8,14 @@ from attnviz.language import _
 from attnviz.link import page_address
 from attnviz.models.token_choices import format_choices
 from attnviz.sources.written import Written
-from attnviz.state.write import Path, WriteState, format_branches
+from attnviz.state.write import Branch, WriteState, format_branches
 from attnviz.token_texts import vocabulary_tokens
 from attnviz.ui.link_state import link_parameters
 
 OWN = (WriteState.choices.parameter, WriteState.branches.parameter, WriteState.pinned.parameter)
 
 
-def branch_links(source: Written, branches: tuple[Path, ...]) -> list[dict[str, Any]]:
+def branch_links(source: Written, branches: tuple[Branch, ...]) -> list[dict[str, Any]]:
     """Returns the branches that have been written, each as a link with its depth in the tree; none if there is one."""
     paths = sorted({(), *branches, source.choices}, key=lambda path: [(each.position, each.ids) for each in path])
     if len(paths) < 2:
@@ -32,7 +32,7 @@ def branch_links(source: Written, branches: tuple[Path, ...]) -> list[dict[str, 
     return links
 
 
-def _address(path: Path, branches: tuple[Path, ...]) -> str:
+def _address(path: Branch, branches: tuple[Branch, ...]) -> str:
     parameters = [(name, value) for name, value in link_parameters() if name not in OWN]
     if path:
         parameters.append((WriteState.choices.parameter, format_choices(path)))

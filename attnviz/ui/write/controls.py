@@ -5,13 +5,13 @@ from typing import Any
 import streamlit as st
 
 from attnviz.sources.written import Written
-from attnviz.state.write import Path, WriteState
+from attnviz.state.write import Branch, WriteState
 from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw, draw_hidden_value
 from attnviz.ui.model_menu import choose_model
 
 
-def choose_written() -> tuple[Written, tuple[Path, ...]]:
+def choose_written() -> tuple[Written, tuple[Branch, ...]]:
     """Draws the controls; returns the text that is to be written, and the branches that were written before."""
     with st.sidebar:
         name = choose_model(WriteState.model)

@@ -13,7 +13,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import is_long
-from attnviz.state.write import MOST_BRANCHES, Path, WriteState, decoder_layers
+from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layers
 from attnviz.ui import head_charts, head_controls, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
@@ -30,7 +30,7 @@ MORE = 24  # tokens
 _sent = SessionValue[tuple[str, int]]("written tokens in the browser", lambda: ("", 0))
 
 
-def show(chosen: Written, branches: tuple[Path, ...], notes: DeltaGenerator) -> None:
+def show(chosen: Written, branches: tuple[Branch, ...], notes: DeltaGenerator) -> None:
     """Draws the text as it is written, with the head that is chosen in the sidebar."""
     load_or_end(chosen.name, notes)
     begun = writing_job.request(chosen, notes)
@@ -73,7 +73,7 @@ def _queries(selection: Selection) -> _Queries:
     return _Queries(names, row if row is not None and row < len(names) else None)
 
 
-def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], branches: tuple[Path, ...]) -> None:
+def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], branches: tuple[Branch, ...]) -> None:
     """Draws what has been written meanwhile; reruns the page when no more is written."""
     job.look(scheduling.session())
     text = job.latest
@@ -86,7 +86,7 @@ def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], bran
 
 
 def _draw_text(
-    source: Written, selection: Selection, text: WrittenText, pinned: int | None, branches: tuple[Path, ...]
+    source: Written, selection: Selection, text: WrittenText, pinned: int | None, branches: tuple[Branch, ...]
 ) -> None:
     name = f"{source!r} {selection.index} {selection.head}"
     sent_name, sent = _sent.get()

@@ -13,7 +13,7 @@ from attnviz.language import N_, _
 from attnviz.models.token_choices import format_choices
 from attnviz.models.written_text import Ending
 from attnviz.server import scripts
-from attnviz.state.write import MOST_BRANCHES, Path, format_branches
+from attnviz.state.write import MOST_BRANCHES, Branch, format_branches
 from attnviz.ui.session_values import event_callback
 from attnviz.views.write import WrittenRows
 
@@ -33,8 +33,8 @@ def show(
     *,
     start: int,
     pinned: int | None,
-    choices: Path,
-    branches: tuple[Path, ...],
+    choices: Branch,
+    branches: tuple[Branch, ...],
     more: bool,
     tree: list[dict[str, Any]],
     on_length: Callable[[bool], None],
