@@ -1,10 +1,12 @@
 """The text, its branches, and the map of the selected head."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.formatting import visible
 from attnviz.language import _
 from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending, WrittenText
@@ -14,7 +16,7 @@ from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import is_long
 from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layers
-from attnviz.ui import head_charts, head_controls, viewport_sliders
+from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
@@ -22,6 +24,7 @@ from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.write import writing_job, written_text
 from attnviz.ui.write.branch_tree import branch_links
+from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_view import head_view
 from attnviz.views.write import WrittenRows, growing_map, with_roles
 
@@ -122,6 +125,9 @@ def _draw_map(selection: Selection, text: WrittenText, pinned: int | None) -> No
     """Draws the map of the selected head, and small maps of all heads of its layer."""
     view = head_view(selection)
     head_map, queries = view.head_map, _queries(selection)
+    if view.is_whole:
+        row = len(queries.query_names) - 1 if pinned is None else pinned
+        quantities.publish(partial(pinned_quantities, selection, head_map, row), visible(head_map.query_tokens[row]))
 
     def toggle(row: int, column: int) -> None:
         place = head_map.position_at(row, column) if column >= 0 or view.is_whole else None
