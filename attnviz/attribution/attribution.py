@@ -1,0 +1,133 @@
+"""Sums over what wrote to the residual stream."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnviz.attribution.linearized_pass import NO_POSITION, LinearizedPass, check_index, row_weights, values_of_head
+from attnviz.attribution.metric_values import metric_value
+from attnviz.attribution.metrics import CarriedValue, Metric
+from attnviz.language import N_, value_error
+from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.linearized_run import Writer
+
+NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
+TOLERANCE = 1e-5  # of the error, as a share of all shares' absolute values
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """A number that a model computes as a sum: total = constant + bias + embeddings + heads + mlps, up to `error`.
+
+    Attention weights and the scales of norms are held at what they are in this run, and each MLP's output is taken as
+    given; then the number is affine in what the writers write, and each writer's share is its gradient times what it
+    writes (direct logit attribution: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
+    `constant` is measured: it is the number where nothing is written. Layers and MLPs are counted as they run; an
+    encoder's and a decoder's tokens are along the same axis, which the longer of both fills.
+    """
+
+    metric: Metric
+    total: float
+    constant: float
+    bias: float  # of the positions, of a score
+    embeddings: Float[Tensor, " tokens"]
+    heads: Float[Tensor, "layers heads tokens"]
+    mlps: Float[Tensor, "mlps tokens"]
+    error: float
+    embedding_parts: dict[str, Float[Tensor, " tokens"]]  # by the module that wrote them
+    held: tuple[str, ...]  # modules whose nonlinearities are held as factors
+    _pass: LinearizedPass = field(repr=False)
+    _gradients: dict[Writer, Tensor] = field(repr=False)
+
+    def sources(self, layer: int, head: int, position: int) -> Float[Tensor, " keys"]:
+        """Returns the share of a head at a position by the position that it read it from: weight · value · gradient."""
+        writer, gradient = self._at_head(layer, head, position)
+        weights = row_weights(writer, head, position)
+        return (weights * (values_of_head(writer, head).detach() @ gradient)).double()
+
+    def opened(self, layer: int, head: int, position: int, source: int) -> "Attribution":
+        """Returns the share that a head carries from a source to a position as a sum over what wrote its value."""
+        _, gradient = self._at_head(layer, head, position)
+        return attribution_of(self._pass, CarriedValue(layer, head, position, source, gradient))
+
+    def neurons(self, mlp: int, position: int) -> Float[Tensor, " units"]:
+        """Returns the share of an MLP at a position by its hidden units; those of its biases are not among them."""
+        mlps = self._pass.ran[1].mlps
+        check_index(NO_MLP, mlp, len(mlps))
+        shares = mlps[mlp].unit_shares(self._gradients.get(mlps[mlp], torch.zeros_like(mlps[mlp].value)))
+        check_index(NO_POSITION, position, len(shares))
+        return shares[position]
+
+    def _at_head(self, layer: int, head: int, position: int) -> tuple[Writer, Tensor]:
+        writer = self._pass.heads_of(layer, head, position)
+        gradient = self._gradients.get(writer)
+        return writer, writer.value.new_zeros(writer.value.shape[-1]) if gradient is None else gradient[
+            0, position, head
+        ]
+
+
+def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
+    """Returns a number that a model computes as a sum over what wrote to its residual stream.
+
+    `batch` is what the model is called with, as for `capture`: one example. Raises ValueError if the model cannot be
+    written so, if there is no such head, token or position, and if the sum does not add up.
+    """
+    return attribution_of(LinearizedPass(model, forward_arguments(model, (batch,), {})), of)
+
+
+@torch.enable_grad()
+def attribution_of(linearized: LinearizedPass, of: Metric) -> Attribution:
+    """Returns the same of a pass, which further metrics share."""
+    _, run = linearized.ran
+    writers = [*run.embeddings, *run.heads, *run.mlps]
+    value, bias = metric_value(of, linearized, linearized.ran)
+    gradients = torch.autograd.grad(value, [one.value for one in writers], retain_graph=True, allow_unused=True)
+    known = {one: gradient for one, gradient in zip(writers, gradients, strict=True) if gradient is not None}
+    if len(known) == 1 and (only := next(iter(known))).nonlinear and not only.nonlinear <= linearized.gated:
+        return attribution_of(linearized.gating(only.nonlinear), of)  # a nonlinearity after the residual stream
+    constant = metric_value(of, linearized, linearized.without_writers)[0].item()
+    shares = {one: one.shares(gradient) for one, gradient in known.items()}
+    tokens = max(len(one.shares(one.value)) for one in writers)
+    parts: dict[str, Tensor] = {}
+    for one in run.embeddings:
+        name = run.names.modules.get(one.module, "")
+        parts[name] = parts.get(name, torch.zeros(tokens, dtype=torch.float64)) + _padded(shares.get(one), tokens)
+    heads = torch.zeros(len(run.heads), max(one.value.shape[2] for one in run.heads), tokens, dtype=torch.float64)
+    for layer, one in enumerate(run.heads):
+        if one in shares:
+            heads[layer, : one.value.shape[2], : len(shares[one])] = shares[one].T
+    mlps = [_padded(shares.get(one), tokens) for one in run.mlps]
+    found = sum((float(share.sum()) for share in shares.values()), constant)
+    error, size = value.item() - found, sum((float(share.abs().sum()) for share in shares.values()), abs(constant))
+    if not abs(error) <= TOLERANCE * max(size, 1e-3):
+        raise value_error(
+            "This cannot be written as a sum: {error} of {total} is missing. Something between what is written and "
+            "this number is not affine.",
+            error=f"{error:.2g}",
+            total=f"{value.item():.4g}",
+        )
+    held = tuple(sorted(run.names.modules.get(one, "") for one in linearized.gated))
+    return Attribution(
+        of,
+        value.item() + bias,
+        constant,
+        bias,
+        sum(parts.values(), torch.zeros(tokens, dtype=torch.float64)),
+        heads,
+        torch.stack(mlps) if mlps else torch.zeros(0, tokens, dtype=torch.float64),
+        error,
+        parts,
+        held,
+        linearized,
+        known,
+    )
+
+
+def _padded(share: Tensor | None, tokens: int) -> Tensor:
+    padded = torch.zeros(tokens, dtype=torch.float64)
+    if share is not None:
+        padded[: len(share)] = share
+    return padded

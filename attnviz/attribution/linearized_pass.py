@@ -1,0 +1,123 @@
+"""One forward pass of a model, of which any affine number is a sum over its writers."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnviz.language import N_, value_error
+from attnviz.tracing.call import Call, as_added
+from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.lazy_mask import LazyMask
+from attnviz.tracing.linearized_run import HeldNumbers, LinearizedRun, Writer, run_linearized
+
+NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
+NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
+NO_POSITION = N_("There is no position {index}: there are {count}, counted from 0.")
+
+
+@dataclass(eq=False)
+class LinearizedPass:
+    """A forward pass of one example whose attention weights and norm scales are held."""
+
+    model: nn.Module
+    arguments: ForwardArguments
+    gated: frozenset[nn.Module] = frozenset()
+    scales: HeldNumbers = field(default_factory=HeldNumbers)
+
+    @cached_property
+    def ran(self) -> tuple[Any, LinearizedRun]:
+        """What the model returns, and the run."""
+        return run_linearized(self.model, self.arguments, self.scales, self.gated)
+
+    @cached_property
+    def without_writers(self) -> tuple[Any, LinearizedRun]:
+        """The same of a run in which nothing is written: only constants are left."""
+        _ = self.ran
+        return run_linearized(self.model, self.arguments, HeldNumbers(True, self.scales.numbers), self.gated)
+
+    def gating(self, modules: frozenset[nn.Module]) -> "LinearizedPass":
+        """Returns the pass in which the nonlinearities of these modules are held as factors, too."""
+        return LinearizedPass(self.model, self.arguments, self.gated | modules)
+
+    def heads_of(self, layer: int, head: int, query: int) -> Writer:
+        """Returns the heads of a layer. Raises ValueError if there is no such layer, head or query."""
+        layers = self.ran[1].heads
+        check_index(NO_LAYER, layer, len(layers))
+        _, queries, heads, _ = layers[layer].value.shape
+        check_index(NO_HEAD, head, heads)
+        check_index(NO_POSITION, query, queries)
+        return layers[layer]
+
+
+def check_index(message: str, index: int, count: int) -> None:
+    """Raises ValueError with a message about the index and the count if there is no such index."""
+    if not 0 <= index < count:
+        raise value_error(message, index=index, count=count)
+
+
+def values_of_head(writer: Writer, head: int) -> Tensor:
+    """Returns the values that a head reads, (keys, width)."""
+    return of_head(call_of(writer).value, writer, head)
+
+
+def of_head(tensor: Tensor, writer: Writer, head: int) -> Tensor:
+    """Returns the queries, keys or values of a head, which may share them with others."""
+    return tensor[0, head // (writer.value.shape[2] // tensor.shape[1])]
+
+
+def call_of(writer: Writer) -> Call:
+    """Returns the call of a layer. Raises ValueError if its queries, keys and values are not known."""
+    if writer.call is None:
+        raise value_error(
+            "The queries, keys and values of this layer are not known: the model computes its attention by itself. Ask "
+            "for a logit."
+        )
+    return writer.call
+
+
+def added_row(writer: Writer, head: int, query: int) -> Tensor:
+    """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions."""
+    call = call_of(writer)
+    queries, keys = call.lengths
+    row = torch.zeros(keys, dtype=torch.float32)
+    for added in (call.mask, call.options.get("position_bias")):
+        if added is None:
+            continue
+        part = added.rows(query, query + 1) if isinstance(added, LazyMask) else added
+        part = as_added(part, torch.float32).detach()
+        part = part.reshape((1,) * (4 - part.ndim) + tuple(part.shape))
+        if part.shape[2] > 1:
+            part = part[:, :, query : query + 1]
+        row = row + part[0, head if part.shape[1] > 1 else 0, 0]
+    b, h, q, k = torch.tensor(0), torch.tensor(head), torch.tensor(query), torch.arange(keys)
+    if call.rule is not None:
+        row = row.masked_fill(~call.rule.bind(queries, keys, call.query.shape[1])(b, h, q, k), -torch.inf)
+    for bias in call.biases:
+        row = bias.bind(queries, keys, call.query.shape[1])(row, b, h, q, k)
+    return row
+
+
+def row_weights(writer: Writer, head: int, query: int) -> Tensor:
+    """Returns the weights of one query of a head, (keys,). Raises ValueError if they do not give the head's output."""
+    call = call_of(writer)
+    with torch.no_grad():
+        if call.own_function():
+            weights = call.rows(query, query + 1)[1][0, head, 0]
+        else:
+            scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * scaling(writer)
+            weights = (scores + added_row(writer, head, query)).softmax(-1)
+        value, output = values_of_head(writer, head), writer.value[0, query, head]
+        if not torch.allclose(weights @ value, output, rtol=1e-3, atol=1e-4 * float(value.abs().max())):
+            raise value_error(
+                "The weights of head {head} are not known: they do not give its output. Choose another head.", head=head
+            )
+    return weights
+
+
+def scaling(writer: Writer) -> float:
+    """Returns the factor of the scores of a layer."""
+    factor = call_of(writer).options.get("scaling")
+    return call_of(writer).query.shape[-1] ** -0.5 if factor is None else float(factor)

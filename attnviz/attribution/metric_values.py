@@ -1,0 +1,89 @@
+"""The values of metrics in a linearized pass."""
+
+from typing import Any
+
+from torch import Tensor
+
+from attnviz.attribution.linearized_pass import (
+    NO_LAYER,
+    NO_POSITION,
+    LinearizedPass,
+    added_row,
+    call_of,
+    check_index,
+    of_head,
+    row_weights,
+    scaling,
+    values_of_head,
+)
+from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
+from attnviz.language import N_, value_error
+from attnviz.tracing.call import MASKED
+from attnviz.tracing.linearized_run import LinearizedRun, Writer
+
+
+def metric_value(metric: Metric, held: LinearizedPass, ran: tuple[Any, LinearizedRun]) -> tuple[Tensor, float]:
+    """Returns the value of a metric in a run, and what a bias of positions adds to it; what is held is that of the
+    pass."""
+    output, run = ran
+    match metric:
+        case Logit(token, position):
+            return _of_token(_logits(output, position), token), 0.0
+        case LogitDifference(token, other, position):
+            logits = _logits(output, position)
+            return _of_token(logits, token) - _of_token(logits, other), 0.0
+        case Score(layer, head, query, key, over):
+            heads = held.heads_of(layer, head, query)
+            for index in (key, over):
+                if isinstance(index, int):
+                    check_index(NO_POSITION, index, call_of(heads).lengths[1])
+            return _score(metric, heads, run.heads[layer])
+        case CarriedValue(layer, head, position, source, direction):
+            heads = held.heads_of(layer, head, position)
+            check_index(NO_POSITION, source, call_of(heads).lengths[1])
+            weight = row_weights(heads, head, position)[source]
+            return weight * (values_of_head(run.heads[layer], head)[source] @ direction), 0.0
+        case Activation(layer, position, direction):
+            states = getattr(output, "hidden_states", None) or getattr(output, "decoder_hidden_states", None)
+            if states is None:
+                raise value_error(
+                    "This model does not return its hidden states. Give output_hidden_states=True with the batch."
+                )
+            check_index(NO_LAYER, layer, len(states))
+            check_index(NO_POSITION, position, states[layer].shape[1])
+            return states[layer][0, position] @ direction, 0.0
+
+
+def _logits(output: Any, position: int) -> Tensor:
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if logits is None:
+        raise value_error(
+            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
+            "score."
+        )
+    if logits.ndim < 3:
+        return logits[0]
+    check_index(NO_POSITION, position % logits.shape[1] if position < 0 else position, logits.shape[1])
+    return logits[0, position]
+
+
+def _of_token(logits: Tensor, token: int) -> Tensor:
+    check_index(N_("There is no token {index}: there are {count}, counted from 0."), token, len(logits))
+    return logits[token]
+
+
+def _score(metric: Score, held: Writer, now: Writer) -> tuple[Tensor, float]:
+    is_of_key = metric.side == "key"
+    query = of_head(call_of(held if is_of_key else now).query, held, metric.head)[metric.query]
+    keys = of_head(call_of(now if is_of_key else held).key, held, metric.head)
+    query, keys = (query.detach(), keys) if is_of_key else (query, keys.detach())
+    added = added_row(held, metric.head, metric.query)
+    if min(added[metric.key], added[metric.over] if isinstance(metric.over, int) else 0) <= MASKED:
+        raise value_error("The mask forbids this key to the query. Choose another key.")
+    key, bias = keys[metric.key], added[metric.key]
+    if metric.over == "mean":
+        allowed = added > MASKED
+        key, bias = key - keys[allowed].mean(0), bias - added[allowed].mean()
+    elif metric.over is not None:
+        key, bias = key - keys[metric.over], bias - added[metric.over]
+    return query @ key * scaling(held), float(bias)

@@ -1,0 +1,372 @@
+"""A forward pass in which everything between what writes to the residual stream and what the model returns is affine.
+
+Attention weights and the scales of norms are held at what they are in this run, and what embeddings, heads and MLPs
+write are leaves of the graph of gradients. An MLP is recognized by what it computes: the numbers of a nonlinearity, or
+of a product, are its hidden units until a linear map reads them; the largest module that returns what this map gives,
+and nothing else, is the MLP.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, normalize, rms_norm
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.weak import WeakIdKeyDictionary
+
+from attnviz.language import value_error
+from attnviz.tracing.call import Call
+from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.head_axes import head_counts
+from attnviz.tracing.layer_naming import LayerNames, named_modules
+from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
+from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
+from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
+from attnviz.tracing.patch_tracking import PatchTracking
+from attnviz.tracing.recording import CallOfSequence, Recording
+from attnviz.tracing.refusal import no_attention
+from attnviz.tracing.single_capture import prepared
+from attnviz.tracing.torch_interception import ATTENTION, recorded
+
+SCALES = {"rsqrt", "sqrt", "norm", "vector_norm", "linalg_vector_norm", "linalg_norm", "std"}
+NONLINEAR = {
+    *("relu", "relu6", "gelu", "silu", "elu", "selu", "celu", "mish", "tanh", "sigmoid", "logsigmoid", "softplus"),
+    *("leaky_relu", "prelu", "rrelu", "hardswish", "hardsigmoid", "hardtanh", "threshold", "glu", "erf"),
+    *("exp", "log", "square", "pow", "abs", "cos", "sin"),
+}
+PRODUCTS = {"mul", "multiply", "matmul", "bmm", "einsum", "div", "divide", "true_divide"}
+LINEAR = {"linear", "addmm", "conv1d", "conv2d", "conv3d", "matmul", "bmm", "mm", "baddbmm", "einsum", "grouped_mm"}
+ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that become (sequences, queries, heads, width)
+
+
+@dataclass(eq=False)
+class Writer:
+    """What one module writes to the residual stream, as a leaf of the graph: (…, tokens, width), of heads (1, tokens,
+    heads, width)."""
+
+    module: nn.Module
+    value: Tensor
+    is_heads: bool = False
+    call: Call | None = None  # of attention, where queries, keys and values are known
+    width_axis: int = -1
+    nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
+    output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
+    hidden: Tensor | None = None  # the units that its last linear map reads,
+    inner: "Writer | None" = None  # or what a module inside wrote
+
+    def shares(self, gradient: Tensor) -> Tensor:
+        """Returns the product with a gradient: (tokens,), of heads (tokens, heads)."""
+        products = (gradient * self.value.detach()).double().sum(self.width_axis)
+        return products[0] if self.is_heads else products.flatten()
+
+    def unit_shares(self, gradient: Tensor) -> Tensor:
+        """Returns the shares of an MLP's hidden units, (tokens, units), by the gradient of its output. They add up to
+        its share without that of biases.
+
+        Raises ValueError if there are several such maps, as in a mixture of experts.
+        """
+        leaf = self.hidden if self.inner is None else self.inner.value
+        if leaf is None or self.output is None:
+            raise value_error("This MLP has several maps of hidden units, as a mixture of experts does.")
+        [gradient] = torch.autograd.grad(self.output, leaf, gradient, retain_graph=True)
+        if self.inner is not None:
+            return self.inner.unit_shares(gradient)
+        return (gradient * leaf.detach()).double().flatten(0, -2)
+
+
+@dataclass
+class HeldNumbers:
+    """The scales of a run, by module and number of the call; a second run reads what the first has written."""
+
+    is_read: bool = False
+    numbers: dict[tuple[nn.Module, int], Tensor] = field(default_factory=dict)
+
+    def held(self, key: tuple[nn.Module, int], number: Tensor) -> Tensor:
+        if self.is_read:
+            return self.numbers[key]
+        return self.numbers.setdefault(key, number.detach())
+
+
+@dataclass
+class LinearizedRun(Recording):
+    """A forward pass whose attention weights and scales are held; layers are counted as in a capture."""
+
+    scales: HeldNumbers = field(kw_only=True)
+    gated: frozenset[nn.Module] = field(kw_only=True)  # whose nonlinearities are held as factors
+    heads: list[Writer] = field(default_factory=list)
+    mlps: list[Writer] = field(default_factory=list)
+    embeddings: list[Writer] = field(default_factory=list)
+    latest_weights: Tensor | None = None  # that a softmax has returned, before they are found in a product
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.patches = PatchTracking(())  # nobody reads the names of the tokens
+
+    @contextmanager
+    def recording_layer(self, module: nn.Module) -> Iterator[None]:
+        """Prevents nested recording within the context. Raises ValueError where a layer cannot be captured."""
+        try:
+            with self.nested(), torch._C.DisableTorchFunction():
+                yield
+        except NotCaptured as reason:
+            raise ValueError(self.refusal(module, str(reason))) from reason
+
+    def follow(self, *_: Any) -> None:
+        """Follows nothing: what is missing is refused."""
+
+    @torch.enable_grad()
+    def write(self, writers: list[Writer], module: nn.Module, value: Tensor, **facts: Any) -> Tensor:
+        """Adds what a module writes, as a leaf, and returns a function of it, which may be changed in place. It is zero
+        in the run that reads what another has held."""
+        value = value.detach()
+        leaf = (torch.zeros_like(value) if self.scales.is_read else value.clone()).requires_grad_()
+        writers.append(Writer(module, leaf, **facts))
+        return leaf.clone()
+
+    def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
+        """Returns the result of a call of the attention interface with its output as a leaf."""
+        return self._attention(call, result[0]), *result[1:]
+
+    def capture_computed(
+        self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
+    ) -> Tensor | None:
+        """Returns the output (sequences, queries, heads, width) of a function of torch as a leaf."""
+        return self._attention(call, output)
+
+    def capture_flex_attention(
+        self, module: nn.Module, call: CallOfSequence, output: Tensor, own_weights: Callable[[], Tensor]
+    ) -> Tensor | None:
+        """Returns the output (sequences, queries, heads, width) of FlexAttention as a leaf."""
+        known = call(0)
+        if known is None:
+            raise ValueError(self.refusal(module, "its score_mod is a function that is not known"))
+        return self._attention(known, output)
+
+    def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
+        """Returns weights (sequences, heads, queries, keys) without a gradient; their product with values will be
+        found."""
+        if len(weights) != 1:
+            raise ValueError(self.refusal(module, f"it has {len(weights)} sequences, and one is expected"))
+        self.latest_weights = weights.detach()
+        return self.latest_weights
+
+    def sum_of_values(self, module: nn.Module, weights: Tensor, output: Tensor) -> Tensor:
+        """Returns the product of weights and values as a leaf."""
+        heads, queries = weights.shape[-3:-1]
+        axes = next((axes for axes in ORDERS if _ordered(output.shape, axes)[:3] == (1, queries, heads)), None)
+        if axes is None:
+            raise ValueError(self.refusal(module, f"its output has the shape {tuple(output.shape)}"))
+        whole = (output if output.ndim == 4 else output[None]).permute(axes)
+        inverse = [axes.index(axis) for axis in range(4)]
+        return self.write(self.heads, module, whole, is_heads=True).permute(inverse).reshape(output.shape)
+
+    def multi_head_attention(self, module: nn.Module, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+        with self.recording_layer(module):
+            own = MultiHeadCall.from_arguments(module, arguments, slice(0, sequence_count(arguments)))
+            call = own.call()
+            with torch.no_grad():
+                output, weights = own.rows(0, 0, len(own.query))
+            projected = own.projected(self._attention(call, output))
+        return (projected if arguments["query"].ndim == 3 else projected[:, 0]), weights
+
+    def _attention(self, call: Call, output: Tensor) -> Tensor:
+        if len(output) != 1:
+            raise ValueError(self.refusal(call.module, f"it has {len(output)} sequences, and one is expected"))
+        return self.write(self.heads, call.module, output, is_heads=True, call=call)
+
+    def refusal(self, module: nn.Module, reason: str) -> str:
+        return f"The attention of {self.names.layer_id(module)} cannot be written as a sum: {reason}."
+
+
+class HeldScales(TorchFunctionMode):
+    """Holds the scales of norms and makes leaves of what embeddings and MLPs write, while a model runs."""
+
+    def __init__(self, run: LinearizedRun) -> None:
+        super().__init__()
+        self.run = run
+        self._counts: Counter[nn.Module] = Counter()  # of the scales held, by the module that runs
+        self._hidden = WeakIdKeyDictionary()  # numbers that are not affine in what was written
+        self._weights = WeakIdKeyDictionary()  # numbers made of attention weights
+        self._made = WeakIdKeyDictionary()  # numbers that are made of what MLPs wrote alone: of which
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.run.busy or not self.run.running:
+            return function(*args, **kwargs)
+        operands = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor) and one.requires_grad]
+        nonlinear = frozenset().union(*(self._hidden[one] for one in operands if one in self._hidden))
+        name = function_name(function)
+        if nonlinear and name in LINEAR and len(operands) == 1:
+            self._check_is_mlp(self.run.running[-1][0])
+            hidden = operands[0].detach().requires_grad_()
+            args, kwargs = tree_map(lambda one: hidden if one is operands[0] else one, (args, kwargs))
+            result = function(*args, **kwargs)
+            return self._write_mlp(self.run.running[-1][0], result, nonlinear=nonlinear, hidden=hidden)
+        result = NORMS[function](self._scale, *args, **kwargs) if function in NORMS else function(*args, **kwargs)
+        weights = self._followed_weights(args, kwargs, result)
+        if weights is not None and name in PRODUCTS and result.requires_grad:
+            return self.run.sum_of_values(self.run.running[-1][0], weights, result)
+        if name == "embedding" and result.is_floating_point():
+            return self.run.write(self.run.embeddings, self.run.running[-1][0], result)
+        if not isinstance(result, Tensor) or not result.requires_grad:
+            if name.startswith("conv") and not self.run.embeddings:  # of an image's patches
+                return self.run.write(self.run.embeddings, self.run.running[-1][0], result, width_axis=1)
+            return result
+        if name == "softmax":
+            return self.run.scales.held(self._key(), result)
+        if name in SCALES or (name == "pow" and _exponent(args, kwargs) < 0):
+            return self._scale(result)
+        module = self.run.running[-1][0]
+        if name in NONLINEAR and module in self.run.gated:
+            [operand] = operands
+            factor = torch.where(operand == 0, 0, result / operand).detach()
+            return operand * self.run.scales.held(self._key(), factor)
+        if name in NONLINEAR or (name in PRODUCTS and len(operands) > 1):
+            nonlinear |= {module}
+        if nonlinear:
+            self._hidden[result] = nonlinear
+        made = [self._made.get(one) for one in operands]
+        if any(made) and all(parts or one in self._hidden for one, parts in zip(operands, made, strict=True)):
+            self._made[result] = list(dict.fromkeys(part for parts in made for part in parts or ()))
+        return result
+
+    def _followed_weights(self, args: Any, kwargs: Any, result: Any) -> Tensor | None:
+        """Marks a result that is made of attention weights, and returns these."""
+        latest, self.run.latest_weights = self.run.latest_weights, None
+        if latest is None:
+            marked = (one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor) and one in self._weights)
+            latest = next((self._weights[one] for one in marked), None)
+        if latest is not None and isinstance(result, Tensor):
+            self._weights[result] = latest
+        return latest
+
+    def _check_is_mlp(self, module: nn.Module) -> None:
+        """Raises ValueError for a module of attention: with such a part, what its heads do is not a term of a sum."""
+        names = self.run.names
+        if ATTENTION.search(f"{names.modules[module].rpartition('.')[2]} {type(module).__name__}"):
+            reason = "what it reads, or what its heads give, goes through a nonlinearity"
+            raise ValueError(self.run.refusal(module, reason))
+
+    def _key(self) -> tuple[nn.Module, int]:
+        module = self.run.running[-1][0]
+        self._counts[module] += 1
+        return module, self._counts[module]
+
+    def _scale(self, number: Tensor) -> Tensor:
+        return self.run.scales.held(self._key(), number)
+
+    def _write_mlp(self, module: nn.Module, output: Tensor, **facts: Any) -> Tensor:
+        written = self.run.write(self.run.mlps, module, output, output=output, **facts)
+        self._made[written] = self.run.mlps[-1:]
+        return written
+
+    def leave(self, module: nn.Module, args: Any, result: Any) -> Any:
+        """Makes the output of a module a leaf, if it is made of what MLPs inside it wrote alone."""
+        output = result[0] if isinstance(result, tuple) else result
+        parts = self._made.get(output) if isinstance(output, Tensor) else None
+        if not parts or not {part.module for part in parts} <= {*module.modules()}:
+            return None
+        nonlinear = frozenset().union(*(part.nonlinear for part in parts))
+        inner = parts[0] if len(parts) == 1 else None
+        self.run.mlps[:] = [writer for writer in self.run.mlps if writer not in parts]
+        output = self._write_mlp(module, output, nonlinear=nonlinear, inner=inner)
+        return (output, *result[1:]) if isinstance(result, tuple) else output
+
+
+@contextmanager
+def _with_leaves(model: nn.Module, scales: HeldScales) -> Iterator[None]:
+    """Runs the modules of a model so that their MLPs are leaves; their parameters need no gradients meanwhile."""
+    parameters = [one for one in model.parameters() if one.requires_grad]
+    with ExitStack() as stack:
+        for one in parameters:
+            one.requires_grad_(False)
+            stack.callback(one.requires_grad_, True)
+        for module in named_modules(model):
+            stack.enter_context(module.register_forward_hook(scales.leave))
+        with scales:
+            yield
+
+
+def run_linearized(
+    model: nn.Module, arguments: ForwardArguments, scales: HeldNumbers, gated: frozenset[nn.Module] = frozenset()
+) -> tuple[Any, LinearizedRun]:
+    """Returns what a model returns, as a function of the leaves of the run; with scales that are read, of zeros.
+
+    Raises ValueError if no attention is seen, or if its output cannot be a leaf.
+    """
+    transformers = transformers_models()
+    names = LayerNames(named_modules(model), is_encoder_decoder(model))
+    run = LinearizedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, scales=scales, gated=gated)
+    attention = transformers.observed_attention if transformers else nullcontext()
+    held = HeldScales(run)
+
+    def as_leaf(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.ndim != 3:
+            return value
+        return run.write(run.embeddings, model, value)
+
+    args, kwargs = tree_map(as_leaf, (arguments.args, arguments.kwargs))
+    with prepared(model), attention, recorded(run, head_counts(model)), _with_leaves(model, held), torch.enable_grad():
+        output = model(*args, **kwargs)
+    if not run.heads:
+        raise ValueError(no_attention(model, run))
+    return output, run
+
+
+def _ordered(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    whole = (1,) * (4 - len(shape)) + tuple(shape)
+    return tuple(whole[axis] for axis in axes)
+
+
+def _layer_norm(
+    held: Callable[[Tensor], Tensor],
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    axes = tuple(range(-len(normalized_shape), 0))
+    centered = input - input.mean(axes, keepdim=True)
+    result = centered * held((centered.square().mean(axes, keepdim=True) + eps).rsqrt())
+    result = result if weight is None else result * weight
+    return result if bias is None else result + bias
+
+
+def _rms_norm(
+    held: Callable[[Tensor], Tensor],
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    axes = tuple(range(-len(normalized_shape), 0))
+    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    result = input * held((input.square().mean(axes, keepdim=True) + eps).rsqrt())
+    return result if weight is None else result * weight
+
+
+def _normalize(
+    held: Callable[[Tensor], Tensor], input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+) -> Tensor:
+    return input / held(input.norm(p, dim, keepdim=True).clamp_min(eps))
+
+
+NORMS: dict[Any, Callable[..., Tensor]] = {layer_norm: _layer_norm, rms_norm: _rms_norm, normalize: _normalize}
+
+
+@lru_cache(1024)
+def function_name(function: Any) -> str:
+    """Returns the name of a function of torch or a method of tensors, without underscores at its ends."""
+    return str(getattr(function, "__name__", "")).strip("_")
+
+
+def _exponent(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    exponent = kwargs.get("exponent", args[1] if len(args) > 1 else 1)
+    return exponent if isinstance(exponent, int | float) else 1

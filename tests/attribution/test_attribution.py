@@ -1,0 +1,195 @@
+"""Sums over what wrote to the residual stream: that they add up, and that their terms are what they are said to be."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from attnviz.attribution import Activation, Attribution, Logit, LogitDifference, Score, attribute
+from attnviz.attribution.attribution import attribution_of
+from attnviz.attribution.linearized_pass import LinearizedPass
+from attnviz.models.smollm2 import smollm2
+from attnviz.tracing import capture
+from attnviz.tracing.forward_arguments import forward_arguments
+from tests.support.architectures import GROUPED, SMALL, T5, WORDS, ZOO
+
+IDS = torch.randint(3, WORDS, (1, 9), generator=torch.Generator().manual_seed(0))
+REFUSED = {
+    "Swin": "has 16 sequences", "Swin v2": "has 16 sequences",
+    "BLOOM": "is missing",  # its activation is a function of its own, which is not seen
+    "Qwen3-Next": "goes through a nonlinearity", "Whisper": "goes through a nonlinearity",
+    "wav2vec 2.0": "goes through a nonlinearity", "HuBERT": "goes through a nonlinearity",
+}  # fmt: skip
+
+
+def linearized(model: nn.Module, **batch: torch.Tensor | bool) -> LinearizedPass:
+    return LinearizedPass(model, forward_arguments(model, (batch,), {}))
+
+
+def adds_up(found: Attribution) -> bool:
+    terms = float(found.embeddings.sum() + found.heads.sum() + found.mlps.sum())
+    return found.total == pytest.approx(found.constant + found.bias + terms, abs=2e-4)
+
+
+@pytest.fixture(scope="module")
+def llama() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    return LlamaForCausalLM(LlamaConfig(**GROUPED, initializer_range=0.3)).eval()
+
+
+@pytest.mark.parametrize("architecture", ZOO, ids=lambda architecture: architecture.name)
+def test_a_direction_of_the_output_adds_up(architecture) -> None:
+    model, given = architecture.model(), {name: value[:1] for name, value in architecture.given().items()}
+    run = linearized(model, **given, output_hidden_states=True)
+
+    def last_state() -> Attribution:
+        output = run.ran[0]
+        states = getattr(output, "hidden_states", None) or getattr(output, "decoder_hidden_states", None)
+        if states is None:  # two models in one
+            return attribution_of(run, Score(3, 1, 5, 2, over=3))
+        direction = torch.randn(states[-1].shape[-1], generator=torch.Generator().manual_seed(0))
+        return attribution_of(run, Activation(len(states) - 1, states[-1].shape[1] - 1, direction))
+
+    if architecture.name in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[architecture.name]):
+            last_state()
+    else:
+        found = last_state()
+        assert adds_up(found)
+        assert found.heads.abs().sum() > 0
+
+
+def test_shares_are_those_of_the_matrices_by_hand(llama) -> None:
+    outputs, inputs = {}, {}
+    last = llama.model.layers[-1]
+    hooks = [
+        last.self_attn.o_proj.register_forward_pre_hook(lambda module, args: inputs.update(z=args[0])),
+        last.mlp.register_forward_hook(lambda module, args, output: outputs.update(mlp=output)),
+        llama.model.norm.register_forward_pre_hook(lambda module, args: inputs.update(stream=args[0])),
+    ]
+    with torch.no_grad():
+        llama(input_ids=IDS)
+    for hook in hooks:
+        hook.remove()
+    found = attribute(llama, {"input_ids": IDS}, LogitDifference(5, 7))
+    stream = inputs["stream"][0, -1]
+    scale = llama.model.norm.weight / (stream.square().mean() + llama.config.rms_norm_eps).sqrt()
+    direction = (llama.lm_head.weight[5] - llama.lm_head.weight[7]) * scale
+    by_head = last.self_attn.o_proj.weight.unflatten(1, (4, -1))
+    for head in range(4):
+        written = by_head[:, head] @ inputs["z"][0, -1].unflatten(-1, (4, -1))[head]
+        assert float(found.heads[-1, head, -1]) == pytest.approx(float(written @ direction), abs=1e-5)
+    assert float(found.mlps[-1, -1]) == pytest.approx(float(outputs["mlp"][0, -1] @ direction), abs=1e-5)
+    embedding = llama.model.embed_tokens.weight[IDS[0, -1]]
+    assert float(found.embeddings[-1]) == pytest.approx(float(embedding @ direction), abs=1e-5)
+    assert found.total == pytest.approx(float(stream @ direction), abs=1e-5)
+    assert float(found.heads[:, :, :-1].abs().max()) == 0  # nothing but attention reads other positions
+
+
+@pytest.mark.parametrize("side", ["key", "query"])
+@pytest.mark.parametrize("kind", ["llama", "t5", "torch"])
+def test_a_score_is_a_difference_of_log_weights(kind, side, llama) -> None:
+    torch.manual_seed(0)
+    if kind == "llama":
+        model, batch = llama, {"input_ids": IDS}
+    elif kind == "t5":
+        model = T5ForConditionalGeneration(T5Config(**T5)).eval()
+        batch = {"input_ids": IDS, "decoder_input_ids": IDS[:, :6]}
+    else:
+        layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)
+        model, batch = nn.TransformerEncoder(layer, 2).eval(), {"src": torch.randn(1, 7, 16)}
+    layers = capture(model, batch)
+    index = len(layers) - 1 if kind != "t5" else 1  # of the encoder, with a bias of positions
+    weights = layers[index].maps([1], [4])[0, 0]
+    found = attribute(model, batch, Score(index, 1, 4, 2, over=3, side=side))
+    assert found.total == pytest.approx(float((weights[2] / weights[3]).log()), abs=1e-4)
+    assert (found.bias != 0) == (kind == "t5")
+    mean = attribute(model, batch, Score(index, 1, 4, 2, over="mean", side=side))
+    allowed = weights[weights > 0]
+    assert mean.total == pytest.approx(float(weights[2].log() - allowed.log().mean()), abs=1e-4)
+    assert adds_up(found)
+    assert adds_up(mean)
+
+
+def test_a_head_is_the_sum_over_what_it_read_and_each_opens(llama) -> None:
+    found = attribute(llama, {"input_ids": IDS}, Logit(5))
+    sources = found.sources(1, 2, 8)
+    assert float(sources.sum()) == pytest.approx(float(found.heads[1, 2, 8]), abs=1e-5)
+    opened = found.opened(1, 2, 8, 4)
+    assert opened.total == pytest.approx(float(sources[4]), abs=1e-5)
+    assert adds_up(opened)
+    assert float(opened.mlps[0].abs().sum()) > 0
+    assert float(opened.mlps[1].abs().sum()) == 0  # what runs later has written nothing of it
+
+
+def test_an_mlp_is_the_sum_of_its_units(llama) -> None:
+    found = attribute(llama, {"input_ids": IDS}, Logit(5))
+    units = found.neurons(1, 8)
+    assert units.shape == (48,)
+    assert float(units.sum()) == pytest.approx(float(found.mlps[1, 8]), abs=1e-5)
+
+
+def test_a_nonlinearity_after_the_stream_is_held_and_named() -> None:
+    torch.manual_seed(0)
+    model = BertForMaskedLM(BertConfig(**SMALL)).eval()
+    found = attribute(model, {"input_ids": IDS}, LogitDifference(5, 7, position=3))
+    assert adds_up(found)
+    assert float(found.heads.abs().sum()) > 0
+    assert [name.split(".")[1] for name in found.held] == ["predictions"]
+
+
+def test_a_model_is_left_as_it_was(llama) -> None:
+    before = [parameter.requires_grad for parameter in llama.parameters()]
+    with torch.no_grad():
+        logits = llama(input_ids=IDS).logits
+        attribute(llama, {"input_ids": IDS}, Logit(5))
+        assert torch.equal(llama(input_ids=IDS).logits, logits)
+    assert [parameter.requires_grad for parameter in llama.parameters()] == before
+    assert all(parameter.grad is None for parameter in llama.parameters())
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        (Logit(WORDS), "no token 97: there are 97"),
+        (Logit(5, position=9), "no position 9: there are 9"),
+        (Score(2, 0, 4, 1), "no layer 2: there are 2"),
+        (Score(0, 4, 4, 1), "no head 4: there are 4"),
+        (Score(0, 0, 9, 1), "no position 9"),
+        (Score(0, 0, 4, -1), "no position -1"),
+        (Score(0, 0, 4, 6), "The mask forbids this key"),
+        (Activation(0, 0, torch.ones(32)), "output_hidden_states=True"),
+    ],
+)
+def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
+    with pytest.raises(ValueError, match=reason):
+        attribute(llama, {"input_ids": IDS}, metric)
+
+
+def test_a_model_without_a_head_has_no_logits(llama) -> None:
+    with pytest.raises(ValueError, match="has no logits"):
+        attribute(llama.model, {"input_ids": IDS}, Logit(5))
+
+
+def test_smollm2_names_mary_by_a_head_that_looks_at_john() -> None:
+    given = smollm2()
+    batch = dict(given.tokenizer("When Mary and John went to the store, John gave the ball to", return_tensors="pt"))
+    mary, john = (given.tokenizer(f" {name}").input_ids[0] for name in ("Mary", "John"))
+    run = linearized(given.model, **batch)
+    found = attribution_of(run, LogitDifference(mary, john))
+    assert found.total == pytest.approx(6.094, abs=1e-3)
+    heads = found.heads.sum(-1)
+    for (layer, head), share in {(23, 3): 2.95, (29, 1): 1.73, (29, 0): -1.16, (24, 4): -1.09}.items():
+        assert float(heads[layer, head]) == pytest.approx(share, abs=0.01)
+    assert int(found.sources(23, 3, 13).argmax()) == 9  # the second “John”
+    score = attribution_of(run, Score(24, 4, 13, 1, over=0, side="query"))
+    assert score.total == pytest.approx(1.926, abs=1e-3)
+    assert float(score.heads[23, 0].sum()) == pytest.approx(1.94, abs=0.01)
+    assert float(score.heads[23, 1].sum()) == pytest.approx(1.53, abs=0.01)
