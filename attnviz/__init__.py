@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from attnviz import biases, figures, masks, normalizers, scores
     from attnviz.analysis import head_maps
     from attnviz.analysis.downsampling import Downsampled, downsample
+    from attnviz.attribution import Attribution, attribute
     from attnviz.inputs import Inputs
     from attnviz.layer import Layer
     from attnviz.mechanism import Attention, Mechanism
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Alternative", "Attention", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step", "Trace",
-    "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks", "normalizers", "run", "scores",
-    "show", "to_html", "view", "writing",
+    "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
+    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks",
+    "normalizers", "run", "scores", "show", "to_html", "view", "writing",
 ]  # fmt: skip
 
 _PLACES = {
     "Alternative": "attnviz.models.generation", "Attention": "attnviz.mechanism",
+    "Attribution": "attnviz.attribution", "attribute": "attnviz.attribution",
     "Downsampled": "attnviz.analysis.downsampling",
     "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs",
     "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",

@@ -7,15 +7,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import NO_POSITION, LinearizedPass, check_index, row_weights, values_of_head
+from attnviz.attribution.linearized_pass import NO_POSITION, LinearizedPass, check_place, query_weights, values_of_head
 from attnviz.attribution.metric_values import metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.linearized_run import Writer
+from attnviz.tracing.linearized_run import ResidualWriter
 
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
-TOLERANCE = 1e-5  # of the error, as a share of all shares' absolute values
+TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms, or of 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +38,14 @@ class Attribution:
     mlps: Float[Tensor, "mlps tokens"]
     error: float
     embedding_parts: dict[str, Float[Tensor, " tokens"]]  # by the module that wrote them
-    held: tuple[str, ...]  # modules whose nonlinearities are held as factors
+    gates: tuple[str, ...]  # modules after the residual stream, whose nonlinearities are held as factors
     _pass: LinearizedPass = field(repr=False)
-    _gradients: dict[Writer, Tensor] = field(repr=False)
+    _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
 
     def sources(self, layer: int, head: int, position: int) -> Float[Tensor, " keys"]:
         """Returns the share of a head at a position by the position that it read it from: weight · value · gradient."""
         writer, gradient = self._at_head(layer, head, position)
-        weights = row_weights(writer, head, position)
+        weights = query_weights(writer, head, position)
         return (weights * (values_of_head(writer, head).detach() @ gradient)).double()
 
     def opened(self, layer: int, head: int, position: int, source: int) -> "Attribution":
@@ -56,12 +56,12 @@ class Attribution:
     def neurons(self, mlp: int, position: int) -> Float[Tensor, " units"]:
         """Returns the share of an MLP at a position by its hidden units; those of its biases are not among them."""
         mlps = self._pass.ran[1].mlps
-        check_index(NO_MLP, mlp, len(mlps))
+        check_place(NO_MLP, mlp, len(mlps))
         shares = mlps[mlp].unit_shares(self._gradients.get(mlps[mlp], torch.zeros_like(mlps[mlp].value)))
-        check_index(NO_POSITION, position, len(shares))
+        check_place(NO_POSITION, position, len(shares))
         return shares[position]
 
-    def _at_head(self, layer: int, head: int, position: int) -> tuple[Writer, Tensor]:
+    def _at_head(self, layer: int, head: int, position: int) -> tuple[ResidualWriter, Tensor]:
         writer = self._pass.heads_of(layer, head, position)
         gradient = self._gradients.get(writer)
         return writer, writer.value.new_zeros(writer.value.shape[-1]) if gradient is None else gradient[
@@ -79,16 +79,16 @@ def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
 
 
 @torch.enable_grad()
-def attribution_of(linearized: LinearizedPass, of: Metric) -> Attribution:
+def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
     """Returns the same of a pass, which further metrics share."""
     _, run = linearized.ran
     writers = [*run.embeddings, *run.heads, *run.mlps]
-    value, bias = metric_value(of, linearized, linearized.ran)
+    value, bias = metric_value(metric, linearized, linearized.ran)
     gradients = torch.autograd.grad(value, [one.value for one in writers], retain_graph=True, allow_unused=True)
     known = {one: gradient for one, gradient in zip(writers, gradients, strict=True) if gradient is not None}
     if len(known) == 1 and (only := next(iter(known))).nonlinear and not only.nonlinear <= linearized.gated:
-        return attribution_of(linearized.gating(only.nonlinear), of)  # a nonlinearity after the residual stream
-    constant = metric_value(of, linearized, linearized.without_writers)[0].item()
+        return attribution_of(linearized.gating(only.nonlinear), metric)  # a nonlinearity after the residual stream
+    constant = metric_value(metric, linearized, linearized.without_writers)[0].item()
     shares = {one: one.shares(gradient) for one, gradient in known.items()}
     tokens = max(len(one.shares(one.value)) for one in writers)
     parts: dict[str, Tensor] = {}
@@ -100,18 +100,18 @@ def attribution_of(linearized: LinearizedPass, of: Metric) -> Attribution:
         if one in shares:
             heads[layer, : one.value.shape[2], : len(shares[one])] = shares[one].T
     mlps = [_padded(shares.get(one), tokens) for one in run.mlps]
-    found = sum((float(share.sum()) for share in shares.values()), constant)
-    error, size = value.item() - found, sum((float(share.abs().sum()) for share in shares.values()), abs(constant))
-    if not abs(error) <= TOLERANCE * max(size, 1e-3):
+    terms = sum((float(share.sum()) for share in shares.values()), constant)
+    error, size = value.item() - terms, sum((float(share.abs().sum()) for share in shares.values()), abs(constant))
+    if not abs(error) <= TOLERANCE * max(size, 1):
         raise value_error(
             "This cannot be written as a sum: {error} of {total} is missing. Something between what is written and "
             "this number is not affine.",
             error=f"{error:.2g}",
             total=f"{value.item():.4g}",
         )
-    held = tuple(sorted(run.names.modules.get(one, "") for one in linearized.gated))
+    gates = tuple(sorted(run.names.modules.get(one, "") for one in linearized.gated))
     return Attribution(
-        of,
+        metric,
         value.item() + bias,
         constant,
         bias,
@@ -120,7 +120,7 @@ def attribution_of(linearized: LinearizedPass, of: Metric) -> Attribution:
         torch.stack(mlps) if mlps else torch.zeros(0, tokens, dtype=torch.float64),
         error,
         parts,
-        held,
+        gates,
         linearized,
         known,
     )

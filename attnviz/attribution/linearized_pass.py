@@ -1,17 +1,18 @@
 """One forward pass of a model, of which any affine number is a sum over its writers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from attnviz.language import N_, value_error
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
-from attnviz.tracing.linearized_run import HeldNumbers, LinearizedRun, Writer, run_linearized
+from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, ResidualWriter, run_linearized
 
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
 NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
@@ -25,7 +26,7 @@ class LinearizedPass:
     model: nn.Module
     arguments: ForwardArguments
     gated: frozenset[nn.Module] = frozenset()
-    scales: HeldNumbers = field(default_factory=HeldNumbers)
+    scales: FixedScales = field(default_factory=FixedScales)
 
     @cached_property
     def ran(self) -> tuple[Any, LinearizedRun]:
@@ -36,39 +37,50 @@ class LinearizedPass:
     def without_writers(self) -> tuple[Any, LinearizedRun]:
         """The same of a run in which nothing is written: only constants are left."""
         _ = self.ran
-        return run_linearized(self.model, self.arguments, HeldNumbers(True, self.scales.numbers), self.gated)
+        output, run = run_linearized(self.model, self.arguments, FixedScales(True, self.scales.numbers), self.gated)
+        output = tree_map(_detached, output)
+        for writer in run.heads:  # nobody asks for gradients, which take memory
+            if (call := writer.call) is not None:
+                query, key, value = map(_detached, (call.query, call.key, call.value))
+                writer.call = replace(call, query=query, key=key, value=value)
+        run.mlps.clear()
+        return output, run
 
     def gating(self, modules: frozenset[nn.Module]) -> "LinearizedPass":
         """Returns the pass in which the nonlinearities of these modules are held as factors, too."""
         return LinearizedPass(self.model, self.arguments, self.gated | modules)
 
-    def heads_of(self, layer: int, head: int, query: int) -> Writer:
+    def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
         """Returns the heads of a layer. Raises ValueError if there is no such layer, head or query."""
         layers = self.ran[1].heads
-        check_index(NO_LAYER, layer, len(layers))
+        check_place(NO_LAYER, layer, len(layers))
         _, queries, heads, _ = layers[layer].value.shape
-        check_index(NO_HEAD, head, heads)
-        check_index(NO_POSITION, query, queries)
+        check_place(NO_HEAD, head, heads)
+        check_place(NO_POSITION, query, queries)
         return layers[layer]
 
 
-def check_index(message: str, index: int, count: int) -> None:
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value
+
+
+def check_place(message: str, index: int, count: int) -> None:
     """Raises ValueError with a message about the index and the count if there is no such index."""
     if not 0 <= index < count:
         raise value_error(message, index=index, count=count)
 
 
-def values_of_head(writer: Writer, head: int) -> Tensor:
+def values_of_head(writer: ResidualWriter, head: int) -> Tensor:
     """Returns the values that a head reads, (keys, width)."""
     return of_head(call_of(writer).value, writer, head)
 
 
-def of_head(tensor: Tensor, writer: Writer, head: int) -> Tensor:
+def of_head(tensor: Tensor, writer: ResidualWriter, head: int) -> Tensor:
     """Returns the queries, keys or values of a head, which may share them with others."""
     return tensor[0, head // (writer.value.shape[2] // tensor.shape[1])]
 
 
-def call_of(writer: Writer) -> Call:
+def call_of(writer: ResidualWriter) -> Call:
     """Returns the call of a layer. Raises ValueError if its queries, keys and values are not known."""
     if writer.call is None:
         raise value_error(
@@ -78,7 +90,7 @@ def call_of(writer: Writer) -> Call:
     return writer.call
 
 
-def added_row(writer: Writer, head: int, query: int) -> Tensor:
+def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
     """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions."""
     call = call_of(writer)
     queries, keys = call.lengths
@@ -100,14 +112,14 @@ def added_row(writer: Writer, head: int, query: int) -> Tensor:
     return row
 
 
-def row_weights(writer: Writer, head: int, query: int) -> Tensor:
+def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
     """Returns the weights of one query of a head, (keys,). Raises ValueError if they do not give the head's output."""
     call = call_of(writer)
     with torch.no_grad():
         if call.own_function():
             weights = call.rows(query, query + 1)[1][0, head, 0]
         else:
-            scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * scaling(writer)
+            scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * score_factor(writer)
             weights = (scores + added_row(writer, head, query)).softmax(-1)
         value, output = values_of_head(writer, head), writer.value[0, query, head]
         if not torch.allclose(weights @ value, output, rtol=1e-3, atol=1e-4 * float(value.abs().max())):
@@ -117,7 +129,7 @@ def row_weights(writer: Writer, head: int, query: int) -> Tensor:
     return weights
 
 
-def scaling(writer: Writer) -> float:
+def score_factor(writer: ResidualWriter) -> float:
     """Returns the factor of the scores of a layer."""
     factor = call_of(writer).options.get("scaling")
     return call_of(writer).query.shape[-1] ** -0.5 if factor is None else float(factor)

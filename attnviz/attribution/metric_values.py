@@ -10,19 +10,19 @@ from attnviz.attribution.linearized_pass import (
     LinearizedPass,
     added_row,
     call_of,
-    check_index,
+    check_place,
     of_head,
-    row_weights,
-    scaling,
+    query_weights,
+    score_factor,
     values_of_head,
 )
 from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
 from attnviz.language import N_, value_error
 from attnviz.tracing.call import MASKED
-from attnviz.tracing.linearized_run import LinearizedRun, Writer
+from attnviz.tracing.linearized_run import LinearizedRun, ResidualWriter
 
 
-def metric_value(metric: Metric, held: LinearizedPass, ran: tuple[Any, LinearizedRun]) -> tuple[Tensor, float]:
+def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, LinearizedRun]) -> tuple[Tensor, float]:
     """Returns the value of a metric in a run, and what a bias of positions adds to it; what is held is that of the
     pass."""
     output, run = ran
@@ -33,15 +33,15 @@ def metric_value(metric: Metric, held: LinearizedPass, ran: tuple[Any, Linearize
             logits = _logits(output, position)
             return _of_token(logits, token) - _of_token(logits, other), 0.0
         case Score(layer, head, query, key, over):
-            heads = held.heads_of(layer, head, query)
+            heads = linearized.heads_of(layer, head, query)
             for index in (key, over):
                 if isinstance(index, int):
-                    check_index(NO_POSITION, index, call_of(heads).lengths[1])
+                    check_place(NO_POSITION, index, call_of(heads).lengths[1])
             return _score(metric, heads, run.heads[layer])
         case CarriedValue(layer, head, position, source, direction):
-            heads = held.heads_of(layer, head, position)
-            check_index(NO_POSITION, source, call_of(heads).lengths[1])
-            weight = row_weights(heads, head, position)[source]
+            heads = linearized.heads_of(layer, head, position)
+            check_place(NO_POSITION, source, call_of(heads).lengths[1])
+            weight = query_weights(heads, head, position)[source]
             return weight * (values_of_head(run.heads[layer], head)[source] @ direction), 0.0
         case Activation(layer, position, direction):
             states = getattr(output, "hidden_states", None) or getattr(output, "decoder_hidden_states", None)
@@ -49,8 +49,8 @@ def metric_value(metric: Metric, held: LinearizedPass, ran: tuple[Any, Linearize
                 raise value_error(
                     "This model does not return its hidden states. Give output_hidden_states=True with the batch."
                 )
-            check_index(NO_LAYER, layer, len(states))
-            check_index(NO_POSITION, position, states[layer].shape[1])
+            check_place(NO_LAYER, layer, len(states))
+            check_place(NO_POSITION, position, states[layer].shape[1])
             return states[layer][0, position] @ direction, 0.0
 
 
@@ -63,21 +63,21 @@ def _logits(output: Any, position: int) -> Tensor:
         )
     if logits.ndim < 3:
         return logits[0]
-    check_index(NO_POSITION, position % logits.shape[1] if position < 0 else position, logits.shape[1])
+    check_place(NO_POSITION, position % logits.shape[1] if position < 0 else position, logits.shape[1])
     return logits[0, position]
 
 
 def _of_token(logits: Tensor, token: int) -> Tensor:
-    check_index(N_("There is no token {index}: there are {count}, counted from 0."), token, len(logits))
+    check_place(N_("There is no token {index}: there are {count}, counted from 0."), token, len(logits))
     return logits[token]
 
 
-def _score(metric: Score, held: Writer, now: Writer) -> tuple[Tensor, float]:
+def _score(metric: Score, fixed: ResidualWriter, current: ResidualWriter) -> tuple[Tensor, float]:
     is_of_key = metric.side == "key"
-    query = of_head(call_of(held if is_of_key else now).query, held, metric.head)[metric.query]
-    keys = of_head(call_of(now if is_of_key else held).key, held, metric.head)
+    query = of_head(call_of(fixed if is_of_key else current).query, fixed, metric.head)[metric.query]
+    keys = of_head(call_of(current if is_of_key else fixed).key, fixed, metric.head)
     query, keys = (query.detach(), keys) if is_of_key else (query, keys.detach())
-    added = added_row(held, metric.head, metric.query)
+    added = added_row(fixed, metric.head, metric.query)
     if min(added[metric.key], added[metric.over] if isinstance(metric.over, int) else 0) <= MASKED:
         raise value_error("The mask forbids this key to the query. Choose another key.")
     key, bias = keys[metric.key], added[metric.key]
@@ -86,4 +86,4 @@ def _score(metric: Score, held: Writer, now: Writer) -> tuple[Tensor, float]:
         key, bias = key - keys[allowed].mean(0), bias - added[allowed].mean()
     elif metric.over is not None:
         key, bias = key - keys[metric.over], bias - added[metric.over]
-    return query @ key * scaling(held), float(bias)
+    return query @ key * score_factor(fixed), float(bias)

@@ -46,7 +46,7 @@ ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that beco
 
 
 @dataclass(eq=False)
-class Writer:
+class ResidualWriter:
     """What one module writes to the residual stream, as a leaf of the graph: (…, tokens, width), of heads (1, tokens,
     heads, width)."""
 
@@ -58,7 +58,7 @@ class Writer:
     nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
     output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
     hidden: Tensor | None = None  # the units that its last linear map reads,
-    inner: "Writer | None" = None  # or what a module inside wrote
+    inner: "ResidualWriter | None" = None  # or what a module inside wrote
 
     def shares(self, gradient: Tensor) -> Tensor:
         """Returns the product with a gradient: (tokens,), of heads (tokens, heads)."""
@@ -81,13 +81,13 @@ class Writer:
 
 
 @dataclass
-class HeldNumbers:
+class FixedScales:
     """The scales of a run, by module and number of the call; a second run reads what the first has written."""
 
     is_read: bool = False
     numbers: dict[tuple[nn.Module, int], Tensor] = field(default_factory=dict)
 
-    def held(self, key: tuple[nn.Module, int], number: Tensor) -> Tensor:
+    def hold(self, key: tuple[nn.Module, int], number: Tensor) -> Tensor:
         if self.is_read:
             return self.numbers[key]
         return self.numbers.setdefault(key, number.detach())
@@ -97,11 +97,11 @@ class HeldNumbers:
 class LinearizedRun(Recording):
     """A forward pass whose attention weights and scales are held; layers are counted as in a capture."""
 
-    scales: HeldNumbers = field(kw_only=True)
+    scales: FixedScales = field(kw_only=True)
     gated: frozenset[nn.Module] = field(kw_only=True)  # whose nonlinearities are held as factors
-    heads: list[Writer] = field(default_factory=list)
-    mlps: list[Writer] = field(default_factory=list)
-    embeddings: list[Writer] = field(default_factory=list)
+    heads: list[ResidualWriter] = field(default_factory=list)
+    mlps: list[ResidualWriter] = field(default_factory=list)
+    embeddings: list[ResidualWriter] = field(default_factory=list)
     latest_weights: Tensor | None = None  # that a softmax has returned, before they are found in a product
 
     def __post_init__(self) -> None:
@@ -121,12 +121,12 @@ class LinearizedRun(Recording):
         """Follows nothing: what is missing is refused."""
 
     @torch.enable_grad()
-    def write(self, writers: list[Writer], module: nn.Module, value: Tensor, **facts: Any) -> Tensor:
+    def write(self, writers: list[ResidualWriter], module: nn.Module, value: Tensor, **facts: Any) -> Tensor:
         """Adds what a module writes, as a leaf, and returns a function of it, which may be changed in place. It is zero
         in the run that reads what another has held."""
         value = value.detach()
         leaf = (torch.zeros_like(value) if self.scales.is_read else value.clone()).requires_grad_()
-        writers.append(Writer(module, leaf, **facts))
+        writers.append(ResidualWriter(module, leaf, **facts))
         return leaf.clone()
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
@@ -184,7 +184,7 @@ class LinearizedRun(Recording):
         return f"The attention of {self.names.layer_id(module)} cannot be written as a sum: {reason}."
 
 
-class HeldScales(TorchFunctionMode):
+class Linearization(TorchFunctionMode):
     """Holds the scales of norms and makes leaves of what embeddings and MLPs write, while a model runs."""
 
     def __init__(self, run: LinearizedRun) -> None:
@@ -219,14 +219,14 @@ class HeldScales(TorchFunctionMode):
                 return self.run.write(self.run.embeddings, self.run.running[-1][0], result, width_axis=1)
             return result
         if name == "softmax":
-            return self.run.scales.held(self._key(), result)
+            return self.run.scales.hold(self._key(), result)
         if name in SCALES or (name == "pow" and _exponent(args, kwargs) < 0):
             return self._scale(result)
         module = self.run.running[-1][0]
         if name in NONLINEAR and module in self.run.gated:
             [operand] = operands
             factor = torch.where(operand == 0, 0, result / operand).detach()
-            return operand * self.run.scales.held(self._key(), factor)
+            return operand * self.run.scales.hold(self._key(), factor)
         if name in NONLINEAR or (name in PRODUCTS and len(operands) > 1):
             nonlinear |= {module}
         if nonlinear:
@@ -259,7 +259,7 @@ class HeldScales(TorchFunctionMode):
         return module, self._counts[module]
 
     def _scale(self, number: Tensor) -> Tensor:
-        return self.run.scales.held(self._key(), number)
+        return self.run.scales.hold(self._key(), number)
 
     def _write_mlp(self, module: nn.Module, output: Tensor, **facts: Any) -> Tensor:
         written = self.run.write(self.run.mlps, module, output, output=output, **facts)
@@ -280,7 +280,7 @@ class HeldScales(TorchFunctionMode):
 
 
 @contextmanager
-def _with_leaves(model: nn.Module, scales: HeldScales) -> Iterator[None]:
+def _with_leaves(model: nn.Module, scales: Linearization) -> Iterator[None]:
     """Runs the modules of a model so that their MLPs are leaves; their parameters need no gradients meanwhile."""
     parameters = [one for one in model.parameters() if one.requires_grad]
     with ExitStack() as stack:
@@ -294,7 +294,7 @@ def _with_leaves(model: nn.Module, scales: HeldScales) -> Iterator[None]:
 
 
 def run_linearized(
-    model: nn.Module, arguments: ForwardArguments, scales: HeldNumbers, gated: frozenset[nn.Module] = frozenset()
+    model: nn.Module, arguments: ForwardArguments, scales: FixedScales, gated: frozenset[nn.Module] = frozenset()
 ) -> tuple[Any, LinearizedRun]:
     """Returns what a model returns, as a function of the leaves of the run; with scales that are read, of zeros.
 
@@ -304,7 +304,6 @@ def run_linearized(
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
     run = LinearizedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, scales=scales, gated=gated)
     attention = transformers.observed_attention if transformers else nullcontext()
-    held = HeldScales(run)
 
     def as_leaf(value: Any) -> Any:
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.ndim != 3:
@@ -312,7 +311,13 @@ def run_linearized(
         return run.write(run.embeddings, model, value)
 
     args, kwargs = tree_map(as_leaf, (arguments.args, arguments.kwargs))
-    with prepared(model), attention, recorded(run, head_counts(model)), _with_leaves(model, held), torch.enable_grad():
+    with (
+        prepared(model),
+        attention,
+        recorded(run, head_counts(model)),
+        _with_leaves(model, Linearization(run)),
+        torch.enable_grad(),
+    ):
         output = model(*args, **kwargs)
     if not run.heads:
         raise ValueError(no_attention(model, run))
@@ -325,7 +330,7 @@ def _ordered(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _layer_norm(
-    held: Callable[[Tensor], Tensor],
+    hold: Callable[[Tensor], Tensor],
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
@@ -334,13 +339,13 @@ def _layer_norm(
 ) -> Tensor:
     axes = tuple(range(-len(normalized_shape), 0))
     centered = input - input.mean(axes, keepdim=True)
-    result = centered * held((centered.square().mean(axes, keepdim=True) + eps).rsqrt())
+    result = centered * hold((centered.square().mean(axes, keepdim=True) + eps).rsqrt())
     result = result if weight is None else result * weight
     return result if bias is None else result + bias
 
 
 def _rms_norm(
-    held: Callable[[Tensor], Tensor],
+    hold: Callable[[Tensor], Tensor],
     input: Tensor,
     normalized_shape: Sequence[int],
     weight: Tensor | None = None,
@@ -348,14 +353,14 @@ def _rms_norm(
 ) -> Tensor:
     axes = tuple(range(-len(normalized_shape), 0))
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    result = input * held((input.square().mean(axes, keepdim=True) + eps).rsqrt())
+    result = input * hold((input.square().mean(axes, keepdim=True) + eps).rsqrt())
     return result if weight is None else result * weight
 
 
 def _normalize(
-    held: Callable[[Tensor], Tensor], input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
+    hold: Callable[[Tensor], Tensor], input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
 ) -> Tensor:
-    return input / held(input.norm(p, dim, keepdim=True).clamp_min(eps))
+    return input / hold(input.norm(p, dim, keepdim=True).clamp_min(eps))
 
 
 NORMS: dict[Any, Callable[..., Tensor]] = {layer_norm: _layer_norm, rms_norm: _rms_norm, normalize: _normalize}

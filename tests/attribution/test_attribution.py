@@ -142,7 +142,7 @@ def test_a_nonlinearity_after_the_stream_is_held_and_named() -> None:
     found = attribute(model, {"input_ids": IDS}, LogitDifference(5, 7, position=3))
     assert adds_up(found)
     assert float(found.heads.abs().sum()) > 0
-    assert [name.split(".")[1] for name in found.held] == ["predictions"]
+    assert [name.split(".")[1] for name in found.gates] == ["predictions"]
 
 
 def test_a_model_is_left_as_it_was(llama) -> None:
