@@ -10,6 +10,7 @@ import attnviz
 from attnviz import (
     Alternative,
     Attention,
+    Attribution,
     Downsampled,
     Inputs,
     Intervention,
@@ -23,6 +24,7 @@ from attnviz import (
     normalizers,
     scores,
 )
+from attnviz.attribution import LogitDifference
 from attnviz.export import flex_attention
 from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
 from attnviz.layer import Fidelity, LayerId
@@ -60,6 +62,9 @@ for step in attnviz.writing(nn.Linear(2, 2), None, [1, 2], max_new_tokens=3, tem
     assert_type(step, Step)
     assert_type(step.trace, Trace)
     assert_type(step.alternatives, tuple[Alternative, ...])
+shares = attnviz.attribute(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0))
+assert_type(shares, Attribution)
+assert_type(shares.opened(0, 0, 1, source=0), Attribution)
 assert_type(Model("a b").layers(), Trace)
 [layer] = Toy("a b").layers()
 assert_type(layer, Layer)
