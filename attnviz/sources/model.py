@@ -27,30 +27,15 @@ def load_model(name: str, progress: Callable[[int, int], object] | None = None) 
     return model_cache.model(name, model_cache.HUB, progress or model_cache.no_progress)
 
 
-@dataclass(frozen=True, repr=False)
-class Model(Source):
-    """A sentence through a real trained model: all-MiniLM-L6-v2, an encoder of 6 layers with 12 heads each.
+class ModelSource(Source):
+    """A dataclass of settings whose layers are those of the model `name`."""
 
-    Its own queries and keys are captured while it reads the text, so its score, mask and normalizer can be changed.
-
-    Example:
-        >>> Model("The cat sat.").layers()[0].inputs.query.shape
-        torch.Size([12, 6, 32])
-
-    `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
-    or beside the text, or see an `image`.
-    """
-
+    name: str
     keeps_layers: ClassVar[bool] = True
-
-    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
-    name: str = field(default=MINILM, metadata={"label": "Model", "model": True})
-    pair: str = ""
-    image: File | None = None
 
     def __repr__(self) -> str:
         """The text of the source, another one when the files of the model are others."""
-        values = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)]
+        values = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self)]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(values)}, version={self.version!r})"
 
     @property
@@ -63,12 +48,36 @@ class Model(Source):
         return model_cache.version(self.name, model_cache.HUB)
 
     @property
-    def private(self) -> bool:  # type: ignore[override]
-        return self.image is not None
-
-    @property
     def subject(self) -> tuple[str, ...]:
         return *super().subject, self.name
+
+    def model(self) -> "LoadedModel":
+        """Returns the model. Raises ValueError if it cannot be loaded."""
+        return load_model(self.name)
+
+
+@dataclass(frozen=True, repr=False)
+class Model(ModelSource):
+    """A sentence through a real trained model: all-MiniLM-L6-v2, an encoder of 6 layers with 12 heads each.
+
+    Its own queries and keys are captured while it reads the text, so its score, mask and normalizer can be changed.
+
+    Example:
+        >>> Model("The cat sat.").layers()[0].inputs.query.shape
+        torch.Size([12, 6, 32])
+
+    `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
+    or beside the text, or see an `image`.
+    """
+
+    text: str = field(default=EXAMPLE, metadata={"label": "Text"})
+    name: str = field(default=MINILM, metadata={"label": "Model", "model": True})
+    pair: str = ""
+    image: File | None = None
+
+    @property
+    def private(self) -> bool:  # type: ignore[override]
+        return self.image is not None
 
     @property
     def opening(self) -> Opening:
@@ -76,10 +85,6 @@ class Model(Source):
         if self.name != MINILM:
             return Opening()
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)
-
-    def model(self) -> "LoadedModel":
-        """Returns the model. Raises ValueError if it cannot be loaded."""
-        return load_model(self.name)
 
     @property
     def example(self) -> tuple[str, str, bytes | None]:

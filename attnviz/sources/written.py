@@ -1,14 +1,14 @@
 """A source whose text a language model writes, token by token."""
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from attnviz.language import value_error
 from attnviz.models import SMOLLM2
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice
-from attnviz.sources.model import load_model
-from attnviz.sources.source import Opening, Source
+from attnviz.sources.model import ModelSource
+from attnviz.sources.source import Opening
 from attnviz.text import check_text
 from attnviz.trace import Trace
 from attnviz.turns import HEAVY_WORK, turn
@@ -22,10 +22,8 @@ PROMPT = "The capital of France is Paris. The capital of Italy is"
 
 
 @dataclass(frozen=True, repr=False)
-class Written(Source):
+class Written(ModelSource):
     """A text that a language model writes after a prompt, with the attention of each token."""
-
-    keeps_layers: ClassVar[bool] = True
 
     prompt: str = PROMPT
     name: str = SMOLLM2
@@ -34,17 +32,6 @@ class Written(Source):
     sampling: Sampler = LIKELIEST
     tokens: int = 9
     choices: tuple[TokenChoice, ...] = ()
-
-    def __repr__(self) -> str:
-        """The text of the source, another one when the files of the model are others."""
-        from attnviz.models import model_cache  # with transformers, which other sources do without
-
-        values = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)]
-        return f"Written({', '.join(values)}, version={model_cache.version(self.name)!r})"
-
-    @property
-    def subject(self) -> tuple[str, ...]:
-        return *super().subject, self.name
 
     @property
     def opening(self) -> Opening:
@@ -59,7 +46,7 @@ class Written(Source):
 
     def model(self) -> "LoadedModel":
         """Returns the model. Raises ValueError if it cannot be loaded, or does not write."""
-        model = load_model(self.name)
+        model = super().model()
         if model.outputs != "next token":
             raise value_error(
                 "{name} reads, and does not write: it has no probabilities of a next token. Choose a language model, "
