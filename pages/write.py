@@ -7,8 +7,7 @@ from attnviz.ui.heading import page_heading
 from attnviz.ui.write import controls, page
 
 page_heading("write")
-source, branches = controls.choose_written()
-page.show(source, branches, st.container())
+page.show(controls.choose_written(), st.container())
 st.caption(
     _(
         "**What you are seeing.** A model writes one token at a time. For each it compares what it has read last, the "

@@ -4,28 +4,28 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.sources.written import Written
-from attnviz.state.write import Branch, WriteState
+from attnviz.state.fields import Field
+from attnviz.state.write import WriteState
 from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw, draw_hidden_value
 from attnviz.ui.model_menu import choose_model
 
+SIDEBAR: tuple[Field[Any], ...] = (
+    WriteState.chat, WriteState.system, WriteState.length,
+    WriteState.next_token, WriteState.temperature, WriteState.top_k, WriteState.top_p, WriteState.seed,
+)  # fmt: skip
 
-def choose_written() -> tuple[Written, tuple[Branch, ...]]:
-    """Draws the controls; returns the text that is to be written, and the branches that were written before."""
+
+def choose_written() -> WriteState:
+    """Draws the controls; returns a partial state: the text that is to be written, and its branches."""
+    values: dict[str, Any] = {}
     with st.sidebar:
-        name = choose_model(WriteState.model)
+        values["model"] = choose_model(WriteState.model)
     with presentation.control("prompt"):
-        prompt = draw(WriteState.prompt)
+        values["prompt"] = draw(WriteState.prompt)
     with st.sidebar:
-        chat = draw(WriteState.chat)
-        partial = WriteState.partial(chat=chat)
-        system = draw(WriteState.system, partial)
-        length = draw(WriteState.length)
-        values: dict[str, Any] = {"next_token": draw(WriteState.next_token)}
-        for field in (WriteState.temperature, WriteState.top_k, WriteState.top_p, WriteState.seed):
+        for field in SIDEBAR:
             values[field.name] = draw(field, WriteState.partial(**values))
-    choices = draw_hidden_value(WriteState.choices)
-    branches = draw_hidden_value(WriteState.branches)
-    sampling = WriteState.partial(**values).sampling
-    return Written(prompt, name, chat, system, sampling, int(length), choices), branches
+    values["choices"] = draw_hidden_value(WriteState.choices)
+    values["branches"] = draw_hidden_value(WriteState.branches)
+    return WriteState.partial(**values)

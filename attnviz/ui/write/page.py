@@ -33,10 +33,10 @@ MORE = 24  # tokens
 _sent = SessionValue[tuple[str, int]]("written tokens in the browser", lambda: ("", 0))
 
 
-def show(chosen: Written, branches: tuple[Branch, ...], notes: DeltaGenerator) -> None:
-    """Draws the text as it is written, with the head that is chosen in the sidebar."""
-    load_or_end(chosen.name, notes)
-    begun = writing_job.request(chosen, notes)
+def show(state: WriteState, notes: DeltaGenerator) -> None:
+    """Draws the text of a partial state as it is written, with the head that is chosen in the sidebar."""
+    load_or_end(state.model, notes)
+    begun = writing_job.request(state.source, notes)
     if begun is None:
         raise PageEnd
     source, job, text = begun
@@ -54,13 +54,13 @@ def show(chosen: Written, branches: tuple[Branch, ...], notes: DeltaGenerator) -
     place = st.container()
     if text.ending:
         with place:
-            _draw_text(source, selection, text, pinned, branches)
+            _draw_text(source, selection, text, pinned, state.branches)
         _draw_map(selection, text, pinned)
     else:
         _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
         _draw_growing_map(selection, text, source.tokens - len(text.steps))
         with place:
-            st.fragment(_follow, run_every=EVERY)(source, selection, job, branches)
+            st.fragment(_follow, run_every=EVERY)(source, selection, job, state.branches)
 
 
 @dataclass(frozen=True)
