@@ -22,6 +22,10 @@ NEW = 9
 # Which keys a token may attend to depends on later ones: a whole forward pass is not what ran.
 CHOOSING = ("Doge", "DeepSeek-V3.2")
 DECODERS = [one for one in ZOO if one.given is left and one.name != "XLNet"]  # XLNet reads other tokens than it writes
+WINDOWS = (
+    "Mistral", "Qwen2", "Gemma 2", "Gemma 3", "gpt-oss", "Llama 4", "Cohere 2", "EXAONE 4", "Gemma 4", "VaultGemma",
+    "MiMo-V2-Flash", "T5Gemma",
+)  # fmt: skip
 BOTH_SIDES = [one for one in ZOO if one.name in ("T5", "UMT5", "BART", "Marian", "Pegasus", "M2M-100", "T5Gemma")]
 
 
@@ -379,6 +383,19 @@ def test_a_window_shows_when_the_text_is_longer_than_it():
     assert masks == ["causal"] * 3 + ["sliding_window(5)"] * 3
     assert [step.evicted for step in steps] == [{}] * 3 + [{"layer 0": one, "layer 1": one} for one in (1, 2, 3)]
     assert {layer.fidelity for step in steps for layer in step.trace} == {Fidelity.VERIFIED}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_keys_that_a_cache_has_dropped_are_masked_in_the_map(name):
+    model = language_model(next(one for one in ZOO if one.name == name))
+    *earlier, last = attnviz.writing(model, None, batch(), NEW)
+    assert last.evicted
+    for step in (*earlier, last):
+        for layer in step.trace:
+            weights = layer.maps()[:, -1]
+            count = step.evicted.get(layer.name, 0)
+            assert weights[:, :count].isnan().all()
+            assert not weights[:, -1].isnan().any()
 
 
 def test_traces_of_earlier_steps_stay_as_they_were():
