@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnviz.formatting import grouped
 from attnviz.language import value_error
-from attnviz.models.chat import ChatMessage, encode_chat
+from attnviz.models.chat import ROLES, ChatMessage, encode_chat
 from attnviz.models.generation import Step, writing
 from attnviz.models.model import LoadedModel
 from attnviz.models.sampling import Sampler
@@ -45,9 +45,10 @@ class WrittenText:
     prompt_tokens: tuple[str, ...]  # before the first written one; of an encoder those that it reads, and the start
     special: tuple[int, ...]  # of them, those that stand for no text
     encoder_length: int  # tokens of the prompt that an encoder reads; 0 for a decoder alone
-    roles: tuple[str, ...]  # of the tokens of a chat's prompt; empty of another text
+    roles: tuple[str, ...]  # of the tokens of a chat; empty of another text
     steps: tuple[Step, ...]
     ending: Ending
+    answer: str = ""  # of a chat, what is written, as a text; empty while it is being written
 
     @property
     def prompt_length(self) -> int:
@@ -90,6 +91,7 @@ class Writer:
             start = (vocabulary_tokens(model.tokenizer, [model.text_inputs.start_token()])[0].name,)
         self.encoder_length = own if start else 0
         self.prompt_tokens = (*tokens, *start)
+        self.roles = self.roles and (*self.roles, *[""] * len(start))
         self.special = (*special, *range(own, own + len(start)))
         limit = min(model.limit - 1, MOST_READ)
         if own > limit:
@@ -150,8 +152,12 @@ class Writer:
         )  # fmt: skip
 
     def _text(self, count: int, ending: Ending) -> WrittenText:
-        steps = tuple(self.steps[:count])
-        return WrittenText(self.prompt_tokens, self.special, self.encoder_length, self.roles, steps, ending)
+        steps, roles, answer = tuple(self.steps[:count]), self.roles, ""
+        if roles:
+            roles = (*roles, *[ROLES[-1]] * len(steps))
+            ids = [step.token_id for step in steps]
+            answer = str(self._model.tokenizer.decode(ids, skip_special_tokens=True)) if ending else ""
+        return WrittenText(self.prompt_tokens, self.special, self.encoder_length, roles, steps, ending, answer)
 
 
 class Writers:

@@ -1,6 +1,7 @@
 """A source whose text a language model writes, token by token."""
 
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from attnviz.language import value_error
@@ -14,6 +15,7 @@ from attnviz.trace import Trace
 from attnviz.turns import HEAVY_WORK, turn
 
 if TYPE_CHECKING:
+    from attnviz.models.chat import ChatMessage
     from attnviz.models.model import LoadedModel
     from attnviz.models.written_text import OnStep, WrittenText
 
@@ -32,6 +34,7 @@ class Written(ModelSource):
     sampling: Sampler = LIKELIEST
     tokens: int = 9
     choices: tuple[TokenChoice, ...] = ()
+    earlier: tuple[str, ...] = ()  # messages of a chat before the prompt, by the user and the model in turn
 
     @property
     def opening(self) -> Opening:
@@ -56,20 +59,24 @@ class Written(ModelSource):
             )
         return model
 
+    @property
+    def messages(self) -> tuple["ChatMessage", ...]:
+        """The messages of the chat that the model answers."""
+        from attnviz.models.chat import ChatMessage
+
+        system = [ChatMessage("system", self.system)] if self.system.strip() else []
+        return (*system, *map(ChatMessage, cycle(("user", "assistant")), (*self.earlier, self.prompt)))
+
     def write(self, progress: "OnStep" = lambda share, text: None) -> "WrittenText":
         """Returns the text; calls `progress` with the share that is written, and the text so far, after each token.
 
         Raises ValueError if the model cannot be loaded, or cannot read the prompt.
         """
-        from attnviz.models.chat import ChatMessage
         from attnviz.models.written_text import writers_of
 
-        prompt = check_text(self.prompt)
-        system = [ChatMessage("system", self.system)] if self.system.strip() else []
-        messages = (*system, ChatMessage("user", prompt))
-        model = self.model()
+        prompt, model = check_text(self.prompt), self.model()
         return writers_of(model).write(
-            self.tokens, model, messages if self.is_chat else prompt, self.sampling, self.choices, progress
+            self.tokens, model, self.messages if self.is_chat else prompt, self.sampling, self.choices, progress
         )
 
     def layers(self) -> Trace:

@@ -1,25 +1,34 @@
 """Fields whose values may be too long or too private for a link; a session keeps them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from attnviz.formatting import grouped
 from attnviz.language import N_, _, value_error
 from attnviz.sources.upload import File
-from attnviz.state.fields import Field, LinkReader, TextField
+from attnviz.state.fields import Field, LinkReader, ParsedField
+
+T = TypeVar("T")
 
 LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
 TEXT_NOT_LINKED = N_("A text of more than {most} characters is not in the link. It stays in this session.")
 FILE_NOT_LINKED = N_("The uploaded file stays in this session: it is not in the link.")
 
 
-class LongTextField(TextField):
+class LongField(ParsedField[T]):
+    """A value that is written as a text, which the link has unless it is long."""
+
+    def write(self, state: Any, value: T) -> Iterator[tuple[str, str]]:
+        if note := text_note(self.text(value)):
+            raise ValueError(note)
+        yield from super().write(state, value)
+
+
+class LongTextField(LongField[str]):
     """A text, which the link has unless it is long."""
 
-    def write(self, state: Any, value: str) -> Iterator[tuple[str, str]]:
-        if note := text_note(value):
-            raise ValueError(note)
-        yield self.parameter, value
+    def __init__(self, label: str, opening: str = "", **options: Any) -> None:
+        super().__init__(label, str, opening, **options)
 
 
 class FileField(Field[File | None]):

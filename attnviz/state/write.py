@@ -9,6 +9,7 @@ from attnviz.figures.sentences import ARROW
 from attnviz.language import N_, value_error
 from attnviz.layer import Layer
 from attnviz.models import SMOLLM2
+from attnviz.models.earlier_messages import format_messages, parse_messages
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
 from attnviz.result_cache import result_cache
@@ -18,12 +19,13 @@ from attnviz.state.explore import ExploreState
 from attnviz.state.fields import ChoiceField, FlagField, ModelField, NumberField, ParsedField
 from attnviz.state.head_state import query_name, query_options
 from attnviz.state.long_map_state import LongMapState
-from attnviz.state.session_fields import LongTextField
+from attnviz.state.session_fields import LongField, LongTextField
 from attnviz.state.source_field import HeadField, LayerField
 
 if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText
 
+CHAT_TOKENS = 48  # of an answer in a chat at first
 MOST_BRANCHES = 12
 BETWEEN_BRANCHES = "~"
 LIKELIEST, RANDOM = N_("The likeliest"), N_("At random")
@@ -77,6 +79,9 @@ class WriteState(LongMapState):
     system = LongTextField(
         N_("System message"), "", when=lambda state: state.chat, about=N_("What the model reads before the prompt.")
     )
+    earlier = LongField[tuple[str, ...]](
+        N_("Earlier messages"), parse_messages, (), text=format_messages, when=lambda state: state.chat
+    )
     next_token = ChoiceField(
         N_("Next token"),
         {LIKELIEST: False, RANDOM: True},
@@ -99,8 +104,9 @@ class WriteState(LongMapState):
         about=N_("The same seed draws the same tokens again."),
     )  # fmt: skip
     length = NumberField(
-        N_("Tokens"), Written.tokens, 1, written_tokens(), about=N_("How many tokens are written at most.")
-    )
+        N_("Tokens"), lambda state: min(CHAT_TOKENS if state.chat else Written.tokens, written_tokens()), 1,
+        written_tokens(), about=N_("How many tokens are written at most."),
+    )  # fmt: skip
     choices = ParsedField[Branch](N_("Chosen tokens"), parse_choices, (), text=format_choices)
     branches = ParsedField[tuple[Branch, ...]](N_("Branches"), parse_branches, (), text=format_branches)
     layer, head = LayerField(), HeadField()
@@ -123,7 +129,9 @@ class WriteState(LongMapState):
     @cached_property
     def source(self) -> Written:  # type: ignore[override]
         """The text that the model writes."""
-        return Written(self.prompt, self.model, self.chat, self.system, self.sampling, int(self.length), self.choices)
+        return Written(
+            self.prompt, self.model, self.chat, self.system, self.sampling, int(self.length), self.choices, self.earlier
+        )
 
     @cached_property
     def text(self) -> "WrittenText":

@@ -37,7 +37,7 @@ from attnviz.state.parts import (
     settings,
     title,
 )
-from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongTextField, text_note
+from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
 from attnviz.ui.link_state import link_parameters, refuse, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
@@ -75,7 +75,7 @@ def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any
     elif isinstance(field, PartsField):
         value = choose_several(field, opening)
     elif isinstance(field, LongTextField):
-        value = _draw_long_text(field, {"value": opening} | _common(field) | options)
+        value = draw_text(field, st.text_area, opening=opening, height="content", **options)
     elif isinstance(field, ParsedField):
         value = field.parse(draw_text(field, widget, opening=opening, **options))
     else:
@@ -86,7 +86,8 @@ def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any
 def draw_text(field: ParsedField[Any], widget: Any = None, *, opening: Any = None, **options: Any) -> str:
     """Draws the widget of a field that is written as a text, and returns the text, which the field may not take."""
     value = field.text(field.opening(None) if opening is None else opening)
-    return str((widget or st.text_input)(value=value, **_common(field) | options))
+    options = _common(field) | options | (_session_options(field) if isinstance(field, LongField) else {})
+    return str((widget or st.text_input)(value=value, **options))
 
 
 def draw_hidden(field: ParsedField[Any]) -> str:
@@ -212,8 +213,8 @@ def _common(field: Field[Any]) -> dict[str, Any]:
     return {"label": _(field.label), "key": field.parameter, "bind": BIND, "help": about}
 
 
-def _draw_long_text(field: LongTextField, options: dict[str, Any]) -> str:
-    """Draws a text area, and returns its text with its line breaks."""
+def _session_options(field: LongField[Any]) -> dict[str, Any]:
+    """Returns the options of the widget of a text that the session keeps, and the link unless it is long."""
     key = field.parameter
     was_long, note = SessionValue(f"{key} was long", bool), text_note(read_widget(key) or "")
     if was_long.get() and not note:
@@ -221,8 +222,7 @@ def _draw_long_text(field: LongTextField, options: dict[str, Any]) -> str:
     was_long.set(bool(note))
     if note:
         unlinked.set(note)
-        options |= {"bind": None}
-    return st.text_area(height="content", persist_state="session", **options)
+    return {"persist_state": "session"} | ({"bind": None} if note else {})
 
 
 def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dict[str, Any]) -> Any:

@@ -1,6 +1,8 @@
 """What Write shows."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,16 +62,22 @@ def write_view(state: WriteState) -> PageView:
     return PageView((map_panel(shown, selection.title, row),), quantities, colors=state.colors)
 
 
-def with_roles(figure: Chart[HeatmapSpec], text: "WrittenText") -> Chart[HeatmapSpec]:
-    """Returns the figure of a chat with the role in the label of the first token of each message, in bold."""
-    roles = () if text.encoder_length else text.roles  # those of an encoder's tokens are not along the queries
-    firsts = [i for i, role in enumerate(roles) if role and role != roles[i - 1]]
+def with_roles(figure: Chart[HeatmapSpec], rows: WrittenRows) -> Chart[HeatmapSpec]:
+    """Returns the figure of a map with the roles of a chat in its labels."""
     spec = figure.spec
-    queries, keys = [*spec.query_labels], [*spec.key_labels]
-    for labels in (queries, keys):
-        for i in firsts:
-            labels[i] = f"<b>{_(ROLE_NAMES[text.roles[i]])}: {labels[i].removeprefix(SPACE)}</b>"
-    return replace(figure, spec=replace(spec, query_labels=tuple(queries), key_labels=tuple(keys)))
+    queries = role_labels(spec.query_labels, rows.text, rows.query_offset)
+    keys = role_labels(spec.key_labels, rows.text, rows.key_offset)
+    return replace(figure, spec=replace(spec, query_labels=queries, key_labels=keys))
+
+
+def role_labels(labels: Sequence[str], text: "WrittenText", start: int) -> tuple[str, ...]:
+    """Returns the labels of the tokens that were read from position `start` on, of a chat with the role in that of the
+    first token of each message, in bold."""
+    named = [*labels]
+    for i, (before, role) in enumerate(pairwise(("", *text.roles[:-1]))):  # the last written token was not read
+        if role not in ("", before) and start <= i < start + len(named):
+            named[i - start] = f"<b>{_(ROLE_NAMES[role])}: {named[i - start].removeprefix(SPACE)}</b>"
+    return tuple(named)
 
 
 def growing_map(shown: HeadMap, length: int) -> Chart[HeatmapSpec]:

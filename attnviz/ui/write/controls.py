@@ -26,6 +26,7 @@ def choose_written() -> WriteState:
     with st.sidebar:
         for field in SIDEBAR:
             values[field.name] = draw(field, WriteState.partial(**values))
+    values["earlier"] = draw_hidden_value(WriteState.earlier) if values["chat"] else ()
     values["choices"] = draw_hidden_value(WriteState.choices)
     values["branches"] = draw_hidden_value(WriteState.branches)
     return WriteState.partial(**values)

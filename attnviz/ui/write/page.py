@@ -8,6 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import visible
 from attnviz.language import _
+from attnviz.models.earlier_messages import MOST_MESSAGES
 from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending, WrittenText
 from attnviz.server import jobs, scheduling
@@ -112,12 +113,25 @@ def _draw_text(
             known = tuple(dict.fromkeys(one for one in (*branches, source.choices) if one))
             set_field_value(WriteState.branches, known[-MOST_BRANCHES:])
 
+    def write_after(earlier: tuple[str, ...], message: str) -> None:
+        set_field_value(WriteState.earlier, earlier[-MOST_MESSAGES:])
+        set_field_value(WriteState.prompt, message)
+        set_field_value(WriteState.choices, ())
+        set_field_value(WriteState.branches, ())
+        opening = WriteState.length.opening(WriteState.partial(chat=True))
+        set_field_value(WriteState.length, max(source.tokens, int(opening)))
+
+    def reply(message: str) -> None:
+        if message.strip() and text.ending:
+            write_after((*source.earlier, source.prompt, text.answer), message)
+
     written_text.show(
-        WrittenRows(text, selection), name, start=start, pinned=pinned, choices=source.choices, branches=branches,
+        WrittenRows(text, selection), name, start=start, pinned=pinned, source=source, branches=branches,
         more=text.ending == Ending.COUNT and source.tokens < WriteState.length.most,
         tree=branch_links(source, branches),
         on_length=change_length,
         on_pin=pin, on_word=write_word,
+        on_reply=reply, on_restart=lambda: write_after((), source.earlier[0]),
     )  # fmt: skip
 
 
@@ -139,7 +153,7 @@ def _draw_map(selection: Selection, text: WrittenText, pinned: int | None) -> No
         hint=_("Point at a cell to read it, click to pin its query.")
     )
     if view.is_whole:
-        picture = with_roles(picture, text)
+        picture = with_roles(picture, WrittenRows(text, view.selection))
     left, right = head_charts.places(selection)
     with right, st.container(key="write-map"):
         chart(
@@ -159,6 +173,7 @@ def _draw_growing_map(selection: Selection, text: WrittenText, length: int) -> N
     view = head_view(selection)
     left, right = head_charts.places(selection)
     with right, st.container(key="write-map"):
-        chart(with_roles(growing_map(view.head_map, length), text), "heatmap", height=head_charts.HEIGHT)
+        figure = with_roles(growing_map(view.head_map, length), WrittenRows(text, view.selection))
+        chart(figure, "heatmap", height=head_charts.HEIGHT)
     with left:
         head_charts.show_mosaic(view.selection, view.thumbnails, view.mosaic_end)

@@ -34,6 +34,8 @@ export interface Written {
   mostBranches: number;
   running: boolean;
   more: boolean; // whether the model can go on
+  chat: boolean;
+  earlier: number; // messages of the chat before the last one
   tree: Branch[];
   ending: string;
   pinned: number | null; // a row of the map

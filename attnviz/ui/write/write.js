@@ -39,15 +39,13 @@ export class WrittenText {
     this.sentence = part(".write-sentence");
     this.alternatives = part(".write-alternatives");
     this.status = part("[role=status]");
-    this.form = /** @type {HTMLFormElement} */ (part("form"));
-    const field = /** @type {HTMLInputElement} */ (this.form.elements.namedItem("word"));
-    field.placeholder = field.title;
-    this.form.addEventListener("submit", (event) => {
-      event.preventDefault();
+    this.form = this.#form(".write-word", (text) => {
       const position = this.current - (this.data?.prompt ?? 0);
-      if (field.value.trim()) this.report("word", { position, text: field.value, stamp: this.data?.stamp });
-      field.value = "";
+      this.report("word", { position, text, stamp: this.data?.stamp });
     });
+    this.reply = this.#form(".write-reply", (text) => this.report("reply", { text, stamp: this.data?.stamp }));
+    this.again = /** @type {HTMLButtonElement} */ (part(".write-reply [type=button]"));
+    this.again.onclick = () => this.report("restart", { stamp: this.data?.stamp });
     const tokenOf = (/** @type {Event} */ { target }) => {
       const word = target instanceof Element ? target.closest(".write-token") : null;
       return word ? this.words.indexOf(/** @type {HTMLElement} */ (word)) : null;
@@ -60,6 +58,23 @@ export class WrittenText {
   }
 
   close() {}
+
+  /**
+   * Prepares a form with a text field.
+   * @param {string} name its selector
+   * @param {(text: string) => void} send is called with each text that is not empty
+   */
+  #form(name, send) {
+    const form = /** @type {HTMLFormElement} */ (this.root.querySelector(name));
+    const field = /** @type {HTMLInputElement} */ (form.querySelector("input"));
+    field.placeholder = field.title;
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (field.value.trim()) send(field.value);
+      field.value = "";
+    });
+    return form;
+  }
 
   /** @param {Written} data */
   show(data) {
@@ -86,12 +101,15 @@ export class WrittenText {
   }
 
   /**
-   * Draws the button that stops or goes on, and the branches.
+   * Draws the button that stops or goes on, the field for a reply, and the branches.
    * @param {Written} data
    */
-  #list({ running, more, tree, stamp }) {
+  #list({ running, more, chat, earlier, tree, stamp }) {
     const stop = running && button(_("Stop"), "write-stop", () => this.report("length", { stop: true, stamp }));
     const on = more && button(_("Go on"), "write-on", () => this.report("length", { stop: false, stamp }));
+    this.reply.hidden = !chat;
+    this.again.hidden = !earlier;
+    for (const each of this.reply.querySelectorAll("button")) each.disabled = running; // a reply can be typed meanwhile
     this.tools.replaceChildren(...[stop, on].filter((one) => one instanceof Element));
     const items = tree.map(({ text, href, depth, current }) => {
       const link = Object.assign(element("a", "", text), { href });

@@ -13,9 +13,10 @@ from attnviz.language import N_, _
 from attnviz.models.token_choices import format_choices
 from attnviz.models.written_text import Ending
 from attnviz.server import scripts
+from attnviz.sources.written import Written
 from attnviz.state.write import MOST_BRANCHES, Branch, format_branches
 from attnviz.ui.session_values import event_callback
-from attnviz.views.write import WrittenRows
+from attnviz.views.write import WrittenRows, role_labels
 
 KEY = "written-text"
 ENDINGS = {
@@ -33,20 +34,23 @@ def show(
     *,
     start: int,
     pinned: int | None,
-    choices: Branch,
+    source: Written,
     branches: tuple[Branch, ...],
     more: bool,
     tree: list[dict[str, Any]],
     on_length: Callable[[bool], None],
     on_pin: Callable[[int | None], None],
     on_word: Callable[[int, str], None],
+    on_reply: Callable[[str], None],
+    on_restart: Callable[[], None],
 ) -> None:
     """Draws the text, which has this name while it is written, with the steps and the rows from the written token of
     number `start` on; the browser has those before.
 
     `more` says whether the model can go on, and `tree` has the branches. A button calls `on_length` with whether the
     model is to stop or to go on; a click on a written token calls `on_pin` with its row of the map, or None; and
-    `on_word` is called with the position and the text of a word that is typed in its place. The root element has
+    `on_word` is called with the position and the text of a word that is typed in its place. In a chat `on_reply` is
+    called with the user's next message, and `on_restart` if the chat is to begin again. The root element has
     data-tokens, the number of tokens, and data-ready="true" when no more are written.
     """
     text = rows.text
@@ -65,6 +69,14 @@ def show(
         if event["stamp"] == stamp:
             on_word(int(event["position"]), str(event["text"]))
 
+    def reply(event: Mapping[str, Any]) -> None:
+        if event["stamp"] == stamp:
+            on_reply(str(event["text"]))
+
+    def restart(event: Mapping[str, Any]) -> None:
+        if event["stamp"] == stamp:
+            on_restart()
+
     scripts.mount("ui/write")(
         key=KEY,
         data=pack(
@@ -80,11 +92,13 @@ def show(
                 "steps": [_step(step) for step in text.steps[start:]],
                 "rows": rows.weights(first),
                 "growth": _growth(rows, first),
-                "choices": format_choices(choices),
+                "choices": format_choices(source.choices),
                 "branches": format_branches(branches),
                 "mostBranches": MOST_BRANCHES,
                 "running": text.ending == Ending.NONE,
                 "more": more,
+                "chat": source.is_chat,
+                "earlier": len(source.earlier),
                 "tree": tree,
                 "ending": _(ENDINGS[text.ending]),
                 "pinned": pinned,
@@ -95,6 +109,8 @@ def show(
         on_length_change=event_callback(KEY, "length", length),
         on_pin_change=event_callback(KEY, "pin", pin),
         on_word_change=event_callback(KEY, "word", word),
+        on_reply_change=event_callback(KEY, "reply", reply),
+        on_restart_change=event_callback(KEY, "restart", restart),
     )
 
 
@@ -106,9 +122,9 @@ def _growth(rows: WrittenRows, first: int) -> dict[str, Any]:
     return {
         "first": first,
         "queryTokens": [*map(visible, queries)],
-        "queryLabels": [*map(label, queries)],
+        "queryLabels": role_labels([*map(label, queries)], rows.text, rows.query_offset + first),
         "keyTokens": [*map(visible, keys)],
-        "keyLabels": [*map(label, keys)],
+        "keyLabels": role_labels([*map(label, keys)], rows.text, rows.key_offset + first),
     }
 
 
