@@ -1,7 +1,5 @@
 """Chats as inputs: the text of the chat template, the role of each token, and templates that are hostile."""
 
-import json
-
 import pytest
 
 from attnviz.models import tokenizer_process
@@ -9,7 +7,7 @@ from attnviz.models.chat import ChatMessage, encode_chat
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.tokenizer_process import TokenizerProcess
-from tests.support.tiny_models import byte_level
+from tests.support.tiny_models import add_chat_template, byte_level
 
 CHAT = (
     ChatMessage("system", "You are brief."),
@@ -27,9 +25,7 @@ def llama_with(copied):
     def load(template, tokenizer=None):
         folder = copied("llama", without=("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"))
         (tokenizer or byte_level()).save_pretrained(folder)
-        config = json.loads((folder / "tokenizer_config.json").read_text())
-        (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": template}))
-        return inspect_folder(folder).load()
+        return inspect_folder(add_chat_template(folder, template)).load()
 
     return load
 

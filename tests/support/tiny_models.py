@@ -120,6 +120,15 @@ MODELS = {
 }
 
 
+CHAT_TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}; {% endfor %}assistant:"
+
+
+def add_chat_template(folder, template=CHAT_TEMPLATE):
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": template}))
+    return folder
+
+
 def png(size, color=(255, 0, 0), kind="PNG"):
     file = io.BytesIO()
     Image.new("RGB", size, color).save(file, kind)
