@@ -1,13 +1,30 @@
 """The Write page takes any link, and shows what is wrong in a sentence."""
 
-import pytest
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.models.written_text import Ending
+from attnviz.sources.written import Written
+from attnviz.state.write import CHAT_TOKENS
+from attnviz.ui.write import writing_job
 from tests.support.app import errors, ok, open_page
+from tests.support.tiny_models import add_chat_template
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize(
-    "link", [{"choices": "x"}, {"branches": "x~y"}, {"choices": "3.1-2.1"}, {"length": "0"}], ids=str
-)
+    "link",
+    [
+        {"choices": "x"}, {"branches": "x~y"}, {"choices": "3.1-2.1"}, {"length": "0"},
+        {"chat": "true", "earlier": '["a"]', "length": "2"}, {"earlier": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_what_a_link_does_not_have_is_left_out(link: dict[str, str]) -> None:
     app = ok(open_page("write", **link))
     assert not errors(app)
@@ -28,3 +45,59 @@ def test_what_cannot_be_written_is_said(link: dict[str, str], sentence: str) -> 
     app = open_page("write", **link)
     assert not app.exception
     assert sentence in errors(app)
+
+
+def sent(app: AppTest) -> dict[str, Any]:
+    """What the page has sent to the browser for the text."""
+    packed = (component.proto.bytes for component in app.get("bidi_component"))
+    headers = [json.loads(one[8 : 8 + int.from_bytes(one[:8], "little")]) for one in packed]
+    [text] = [header for header in headers if "steps" in header]
+    return text
+
+
+def written(**link: object) -> dict[str, Any]:
+    """The text of a page, when it has been written."""
+    app = ok(open_page("write", **link))
+    until(lambda: not sent(ok(app.run()))["running"])
+    return sent(app)
+
+
+def test_tokens_are_drawn_by_the_seed_of_the_link(saved) -> None:
+    def tokens(**link: object) -> list[str]:
+        return written(writer=saved / "llama", prompt="the cat sat", length=8, **link)["tokens"]
+
+    drawn = {"next_token": "At random", "write_temperature": 2}
+    texts = [tokens(**drawn, write_seed=seed) for seed in (3, 3, 4)]
+    assert texts[0] == texts[1] != texts[2]
+    assert texts[0] != tokens() == tokens(**drawn, top_k=1) == tokens(write_seed=3)
+
+
+def test_a_chat_of_a_link_has_its_earlier_messages(copied) -> None:
+    link = {"writer": add_chat_template(copied("llama")), "prompt": "the fox", "earlier": '["a dog","the lazy dog"]'}
+    text = written(**link, chat="true", length=2)
+    said = "".join(text["tokens"][: text["prompt"]])
+    assert said.endswith("user: a dog; assistant: the lazy dog; user: the fox; assistant:")
+    assert [text["chat"], text["earlier"], len(text["roles"])] == [True, 2, len(text["tokens"])]
+    alone = written(**link, length=2)
+    assert (alone["chat"], alone["earlier"], alone["roles"]) == (False, 0, [])
+    assert "dog" not in "".join(alone["tokens"])
+
+
+def test_an_answer_in_a_chat_may_be_longer_than_a_text(copied) -> None:
+    folder = add_chat_template(copied("llama"))
+    for chat, length in (("true", CHAT_TOKENS), ("false", Written.tokens)):
+        app = ok(open_page("write", writer=folder, prompt="the fox", chat=chat))
+        assert app.number_input(key="length").value == length
+        app.toggle(key="chat").set_value(chat == "false").run()
+        assert app.number_input(key="length").value == (Written.tokens if chat == "true" else CHAT_TOKENS)
+
+
+def test_each_run_of_the_page_sends_all_that_has_been_written(saved, monkeypatch) -> None:
+    source = Written("the cat sat", str(saved / "llama"), tokens=4)
+    text = replace(source.write(), ending=Ending.NONE)
+    job = SimpleNamespace(look=lambda _session: None, latest=text, is_over=False, place=0)
+    monkeypatch.setattr(writing_job, "request", lambda _source, _notes: (source, job, text))
+    app = ok(open_page("write", writer=source.name, prompt=source.prompt, length=4))
+    for run in (app, app.run()):  # the browser may have lost what the first one has sent
+        assert sent(run)["start"] == 0
+        assert [step["id"] for step in sent(run)["steps"]] == [step.token_id for step in text.steps]
