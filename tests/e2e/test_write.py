@@ -173,4 +173,55 @@ def test_a_chat_has_its_roles_at_the_axes(write: Write) -> None:
     write.written()
     expect(write.root.locator(".write-ending")).to_have_text("The model ended its text here.")
     labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
-    assert [label for label in labels if ": " in label] == ["<b>system: Be</b>", "<b>user: What</b>"]
+    roles = ["<b>system: Be</b>", "<b>user: What</b>", "<b>assistant: The → capital</b>"]
+    assert [label for label in labels if ": " in label] == roles
+
+
+def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:
+    first, second = "What is the capital of France?", "And of Italy?"
+    write.go(f"write?chat=true&system=Be+brief.&prompt={quote_plus(first)}")
+    expect(write.text).to_contain_text("The capital of France is Paris.")
+    write.written()
+    reply, again = write.page.get_by_label("Reply to the model"), write.button("Start over")
+    expect(again).to_be_hidden()
+    reply.fill(second)
+    reply.press("Enter")
+    expect(write.text).to_contain_text("The capital of Italy is Rome.")
+    write.written()
+    expect(reply).to_be_focused()
+    answer = "The capital of France is Paris."
+    write.expect_in_link("earlier", quote_plus(f'["{first}","{answer}"]'))
+    write.expect_in_link("prompt", quote_plus(second))
+    source = Written(second, is_chat=True, system="Be brief.", tokens=48, earlier=(first, answer))
+    expected = "".join(source.write().tokens)
+    expect(write.text).to_contain_text(expected)
+    labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
+    roles = [label.split(": ")[0] for label in labels if ": " in label]
+    assert roles == ["<b>system", "<b>user", "<b>assistant", "<b>user", "<b>assistant"]
+    write.page.reload()
+    write.written()
+    expect(write.text).to_contain_text(expected)
+    again.click()
+    write.expect_in_link("earlier", None)
+    write.expect_in_link("prompt", quote_plus(first))
+    write.written()
+    expect(write.text).not_to_contain_text(second)
+    expect(again).to_be_hidden()
+
+
+def test_a_long_chat_stays_in_the_session(write: Write) -> None:
+    long = "=" * 2_100  # in 35 tokens
+    write.go(f"write?chat=true&length=2&prompt={quote_plus('Say yes.')}")
+    write.written()
+    reply = write.page.get_by_label("Reply to the model")
+    for message in (long, "And now no."):
+        reply.fill(message)
+        reply.press("Enter")
+        expect(write.text).to_contain_text(message)
+        write.written()
+    write.expect_in_link("earlier", None)
+    expect(write.text).to_contain_text(long)
+    write.alternatives.nth(1).click()
+    write.page.wait_for_url(re.compile("[?&]choices=[0-9]+[.]"), wait_until="commit")
+    write.written()
+    expect(write.text).to_contain_text(long)

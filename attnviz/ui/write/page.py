@@ -54,7 +54,7 @@ def show(state: WriteState, notes: DeltaGenerator) -> None:
         selection = viewport_sliders.choose(selection)
     place = st.container()
     if text.ending:
-        with place:
+        with place.container():  # as that of a fragment, so that the browser keeps the element, and what is typed there
             _draw_text(source, selection, text, pinned, state.branches)
         _draw_map(selection, text, pinned)
     else:
