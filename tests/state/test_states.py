@@ -75,6 +75,7 @@ LINKS = {
     "training": ["Saved training", "Train in this session"], "step": ["0", "2,400", "2.400", "7"],
     "map": ["Decoder, layer 0, head 0", "?"], "symbols-of": ["Decoder self-attention"], "heads-of": ["Encoder"],
     "prompt": ["the cat", " "], "writer": ["org/none", ""], "chat": ["true"], "system": ["Be brief."],
+    "earlier": ['["Hi","Yes?"]', '["Hi"]', "x"],
     "next-token": ["At random", "Zufällig"], "write-temperature": ["0.5", "9"], "top-k": ["40", "-1"],
     "top-p": ["0.9", "0"], "write-seed": ["7"], "length": ["2", "3", "0", "513"], "choices": ["0.7042-5.260", "5"],
     "branches": ["0.1~0.1-3.4", "~", "x"],
