@@ -193,8 +193,10 @@ def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:
     write.expect_in_link("earlier", quote_plus(f'["{first}","{answer}"]'))
     write.expect_in_link("prompt", quote_plus(second))
     source = Written(second, is_chat=True, system="Be brief.", tokens=48, earlier=(first, answer))
-    expected = "".join(source.write().tokens)
+    text = source.write()
+    expected = "".join(text.tokens)
     expect(write.text).to_contain_text(expected)
+    expect(write.root.locator(".write-written")).to_have_count(len(text.steps))  # without the earlier answer
     labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
     roles = [label.split(": ")[0] for label in labels if ": " in label]
     assert roles == ["<b>system", "<b>user", "<b>assistant", "<b>user", "<b>assistant"]

@@ -131,7 +131,7 @@ def _draw_text(
         tree=branch_links(source, branches),
         on_length=change_length,
         on_pin=pin, on_word=write_word,
-        on_reply=reply, on_restart=lambda: write_after((), source.earlier[0]),
+        on_reply=reply, on_restart=lambda: write_after((), (*source.earlier, source.prompt)[0]),
     )  # fmt: skip
 
 

@@ -136,12 +136,13 @@ export class WrittenText {
    */
   #spell({ tokens, special, roles, prompt, ending }) {
     const isSpecial = new Set(special);
+    const name = (/** @type {number} */ i) => `${i >= prompt} ${roles[i] ?? ""} ${tokens[i]}`;
     let same = 0;
-    while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === `${roles[same] ?? ""} ${tokens[same]}`) same++;
+    while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === name(same)) same++;
     for (const word of this.words.splice(same)) word.remove();
     for (let i = same; i < tokens.length; i++) {
       const word = element("span", "write-token", tokens[i]);
-      word.dataset.token = `${roles[i] ?? ""} ${tokens[i]}`;
+      word.dataset.token = name(i);
       word.classList.toggle("write-written", i >= prompt);
       word.classList.toggle("write-special", isSpecial.has(i) || (roles.length > 0 && i < prompt && !roles[i]));
       this.words.push(word);
