@@ -9,7 +9,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--custom-compile-command "make lock"
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words pins js fix bench load mutate train lock audit \
+.PHONY: install run test quick check types style imports words pins js fix bench load oracles mutate train lock audit \
 	docs pictures
 
 install: .venv/installed
@@ -67,6 +67,11 @@ load: .venv/tested
 	$(BIN)/python -m tests.bench.load $(VISITORS)
 	$(BIN)/python -m tests.bench.fairness
 	$(BIN)/python -m tests.bench.load_class
+
+# oracles writes anew what TransformerLens computes, which the tests compare with; it brings several GB.
+oracles: .venv/lock
+	$(BIN)/uv run --no-project --with transformer-lens==3.9.0 --with torch==2.13.0 \
+		python -m tests.oracles.transformer_lens_shares tests/attribution/transformer_lens.json
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

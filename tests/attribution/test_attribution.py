@@ -1,5 +1,8 @@
 """Sums over what wrote to the residual stream: that they add up, and that their terms are what they are said to be."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -19,6 +22,8 @@ from attnviz.models.smollm2 import smollm2
 from attnviz.tracing import capture
 from attnviz.tracing.forward_arguments import forward_arguments
 from tests.support.architectures import GROUPED, SMALL, T5, WORDS, ZOO
+from tests.support.seeded_models import IDS as SEEDED_IDS
+from tests.support.seeded_models import OTHER, SEEDED, TOKEN, seeded_model
 
 IDS = torch.randint(3, WORDS, (1, 9), generator=torch.Generator().manual_seed(0))
 REFUSED = {
@@ -91,6 +96,16 @@ def test_shares_are_those_of_the_matrices_by_hand(llama) -> None:
     assert float(found.embeddings[-1]) == pytest.approx(float(embedding @ direction), abs=1e-5)
     assert found.total == pytest.approx(float(stream @ direction), abs=1e-5)
     assert float(found.heads[:, :, :-1].abs().max()) == 0  # nothing but attention reads other positions
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_shares_of_a_logit_are_those_of_transformer_lens(name: str) -> None:
+    expected = json.loads((Path(__file__).parent / "transformer_lens.json").read_text())[name]
+    found = attribute(seeded_model(name), {"input_ids": SEEDED_IDS}, LogitDifference(TOKEN, OTHER))
+    assert found.total == pytest.approx(expected["total"], abs=1e-5)
+    assert found.heads[:, :, -1].flatten().tolist() == pytest.approx(expected["heads"], abs=1e-5)
+    assert found.mlps[:, -1].tolist() == pytest.approx(expected["mlps"], abs=1e-5)
+    assert float(found.embeddings[-1]) == pytest.approx(sum(expected["embeddings"]), abs=1e-5)
 
 
 @pytest.mark.parametrize("side", ["key", "query"])

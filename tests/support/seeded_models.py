@@ -1,0 +1,35 @@
+"""Small language models whose weights are the same with all versions of transformers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import transformers as hf
+
+WORDS, WIDTH, HEADS, LAYERS = 61, 32, 4, 3
+IDS = torch.tensor([[3, 17, 42, 5, 17, 42, 9, 28]])
+TOKEN, OTHER = 5, 9  # whose logits are compared
+SIZES = {
+    "vocab_size": WORDS, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+GPT2_SIZES = {
+    "vocab_size": WORDS, "n_embd": WIDTH, "n_inner": 2 * WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64,
+    "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+SEEDED: dict[str, Callable[[], Any]] = {
+    "GPT-2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT2_SIZES)),
+    "Llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-5)),
+    "Pythia": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**SIZES, rotary_pct=0.25)),
+}
+
+
+def seeded_model(name: str) -> Any:
+    """Returns a model with drawn weights; the scales of norms are drawn around 1."""
+    model, generator = SEEDED[name]().eval(), torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter, weight in sorted(model.named_parameters()):
+            noise = torch.randn(weight.shape, generator=generator)
+            is_scale = weight.ndim == 1 and not parameter.endswith("bias")
+            weight.copy_(1 + 0.2 * noise if is_scale else 0.25 * noise)
+    return model
