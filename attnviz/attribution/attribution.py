@@ -42,6 +42,10 @@ class Attribution:
     _pass: LinearizedPass = field(repr=False)
     _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
 
+    def attribute(self, of: Metric) -> "Attribution":
+        """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""
+        return attribution_of(self._pass, of)
+
     def sources(self, layer: int, head: int, position: int) -> Float[Tensor, " keys"]:
         """Returns the share of a head at a position by the position that it read it from: weight · value · gradient."""
         writer, gradient = self._at_head(layer, head, position)

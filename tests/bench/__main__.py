@@ -23,6 +23,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
+from tests.bench.attributions import attributions
 from tests.bench.clusters import clusters
 from tests.bench.first_paint import first_paint
 from tests.bench.long_maps import long_maps
@@ -59,6 +60,7 @@ def main() -> None:
     clusters()
     traces()
     written()
+    attributions()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         logs = [Path(folder) / name for name in ("bare", "app")]
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:
