@@ -1,6 +1,6 @@
 """Activations: what a part of a model computed, and from what."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -8,7 +8,9 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-OperationName = Literal["input", "linear", "norm", "scores", "softmax", "weighted sum", "concat", "add"]
+OperationName = Literal[
+    "input", "linear", "rotation", "norm", "scores", "softmax", "weighted sum", "concat", "product", "add"
+]
 SublayerKind = Literal["embedding", "attention", "cross", "network", "output"]
 
 
@@ -16,9 +18,10 @@ SublayerKind = Literal["embedding", "attention", "cross", "network", "output"]
 class Activation:
     """The result of one part of a sublayer.
 
-    Values of a part that works head by head have the axes (heads, rows, columns), others (rows, columns). `weight` and
-    `bias` are those of a linear map, or the gain and the bias of a layer norm; those of queries, keys and values begin
-    with the axis of the heads.
+    Values of a part that works head by head have the axes (heads, rows, columns), others (rows, columns); `shared`
+    heads in a row have the same keys and values (grouped-query attention). `weight` and `bias` are those of a linear
+    map, or the gain and the bias of a norm; those of queries, keys and values begin with the axis of the heads. A
+    rotation turns each of the first `rotated` / 2 columns together with the one `rotated` / 2 further on.
     """
 
     sublayer: str
@@ -30,9 +33,11 @@ class Activation:
     sources: tuple["Activation", ...]
     values: Float[Tensor, "*heads rows columns"]
     rows: tuple[str, ...]
-    columns: tuple[str, ...] = ()  # the names of keys or words; dimensions have none
+    columns: Sequence[str] = ()  # the names of keys or words; dimensions have none
     weight: Float[Tensor, "..."] | None = None
     bias: Float[Tensor, "..."] | None = None
+    shared: int = 1
+    rotated: int = 0
 
     @property
     def name(self) -> str:
@@ -46,7 +51,15 @@ class Activation:
 
     def head_values(self, head: int) -> Float[Tensor, "rows columns"]:
         """Returns the values of one head, or the values if all heads share them."""
-        return self.values[head] if self.by_head else self.values
+        return self.values[head // self.shared] if self.by_head else self.values
+
+    def head_weight(self, head: int) -> Float[Tensor, "inputs columns"] | None:
+        """Returns the weight of one head, or the weight if all heads share it."""
+        return self.weight if self.weight is None or self.weight.ndim < 3 else self.weight[head // self.shared]
+
+    def head_bias(self, head: int) -> Float[Tensor, " columns"] | None:
+        """Returns the bias of one head, or the bias if all heads share it."""
+        return self.bias if self.bias is None or self.bias.ndim < 2 else self.bias[head // self.shared]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,16 +1,24 @@
 """Records the activations of a forward pass, sublayer by sublayer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from attnviz.language import _
-from attnviz.mechanism import Mechanism
+from attnviz.inputs import Inputs
+from attnviz.language import N_, _
+from attnviz.mechanism import Attention, Mechanism
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
+
+PROJECTIONS = {  # with their symbols
+    "queries": ("Q", N_("what each token asks for")),
+    "keys": ("K", N_("what each token can be found by")),
+    "values": ("V", N_("what each token has to give")),
+}
 
 
 @dataclass
@@ -57,7 +65,7 @@ class ActivationRecorder:
     def norm(self, part: str, symbol: str, about: str, source: Activation, module: nn.LayerNorm) -> Activation:
         """Adds the layer norm of an activation."""
         return self.add(
-            part, symbol, f"{symbol} = LayerNorm({source.symbol}) = γ · ({source.symbol} − μ) / σ + β", about, "norm",
+            part, symbol, layer_norm_formula(symbol, source.symbol, has_bias=True), about, "norm",
             (source,), module(source.values), source.rows, weight=module.weight, bias=module.bias,
         )  # fmt: skip
 
@@ -78,6 +86,23 @@ class ActivationRecorder:
             part, symbol, formula, about, "linear", (source,), values, source.rows, weight=weight, bias=module.bias
         )
 
+    def projection(
+        self,
+        part: str,
+        source: Activation,
+        values: Float[Tensor, "heads rows columns"],
+        weight: Float[Tensor, "heads inputs columns"],
+        bias: Float[Tensor, "heads columns"] | None,
+        shared: int = 1,
+    ) -> Activation:
+        """Adds the queries, the keys or the values of all heads."""
+        letter, about = PROJECTIONS[part]
+        formula = f"{letter} = {source.symbol} W^{letter}{'' if bias is None else ' + b'}"
+        return self.add(
+            part, letter, formula, _(about), "linear", (source,), values, source.rows, weight=weight, bias=bias,
+            shared=shared,
+        )  # fmt: skip
+
     def attention(
         self,
         source: Activation,
@@ -87,54 +112,39 @@ class ActivationRecorder:
     ) -> Activation:
         """Adds multi-head attention from `source` to `memory`; returns its output. The modules are the linear maps to
         queries, keys and values, and from the heads to the output."""
-        projected = [
-            self._heads(part, letter, about, vectors, module)
-            for part, letter, about, vectors, module in zip(
-                ("queries", "keys", "values"),
-                "QKV",
-                (_("what each token asks for"), _("what each token can be found by"), _("what each token has to give")),
-                (source, memory, memory),
-                modules[:3],
-                strict=True,
-            )
-        ]
-        query, key, value = (one.values[None] for one in projected)
-        queries, keys = query.shape[-2], key.shape[-2]
-        bound = mechanism.bind(queries, keys, self.heads)
-        b, h, q, k = (torch.arange(n) for n in (1, self.heads, queries, keys))
-        positions = b[:, None, None, None], h[:, None, None], q[:, None], k
-        attention = bound.stages(query, key, value, bound.mask(*positions), positions)
-        scores = self.add(
-            "scores", "S", "S = Q K^T / √d_k", _("how well each query fits each key"), "scores",
-            tuple(projected[:2]), attention.scores[0], source.rows, memory.rows,
-        )  # fmt: skip
-        weights = self.add(
-            "weights",
-            "A",
-            "A = softmax(S)",
-            _("the share of each query’s attention for each key"),
-            "softmax",
-            (scores,),
-            attention.weights[0],
-            source.rows,
-            memory.rows,
-        )
-        output = self.add(
-            "heads", "H", "H = A V", _("the values, mixed by the weights"), _("weighted sum"), (weights, projected[2]),
-            attention.output[0], source.rows,
-        )  # fmt: skip
-        joined = attention.output[0].transpose(0, 1).flatten(1)
-        concat = self.add(
-            "concat", "C", f"C = Concat({', '.join(['H'] * min(self.heads, 4))}{', …' * (self.heads > 4)})",
-            _("all heads side by side"), "concat", (output,), joined, source.rows,
-        )  # fmt: skip
+        projected = []
+        for part, vectors, module in zip(PROJECTIONS, (source, memory, memory), modules[:3], strict=True):
+            values = linear(vectors.values, module.weight, module.bias).unflatten(-1, (self.heads, -1)).transpose(0, 1)
+            weight, bias = (one.unflatten(0, (self.heads, -1)) for one in (module.weight, module.bias))
+            projected.append(self.projection(part, vectors, values, weight.transpose(1, 2), bias))
+        query, key, value = (one.values for one in projected)
+        inputs = Inputs(query, key, value, source.rows, memory.rows)
+        concat = self.weighted_values(projected, mechanism(inputs))
         return self.linear("output", "O", "O = C W^O + b", _("the heads, mixed"), concat, modules[3])
 
-    def _heads(self, part: str, letter: str, about: str, source: Activation, module: nn.Linear) -> Activation:
-        values = linear(source.values, module.weight, module.bias).unflatten(-1, (self.heads, -1)).transpose(0, 1)
-        weight = module.weight.unflatten(0, (self.heads, -1)).transpose(1, 2)
-        bias = module.bias.unflatten(0, (self.heads, -1))
-        formula = f"{letter} = {source.symbol} W^{letter} + b"
+    def weighted_values(self, projected: Sequence[Activation], attention: Attention) -> Activation:
+        """Adds the scores, the weights and the output of all heads, of their queries, keys and values; returns the
+        outputs side by side."""
+        query, key, value = projected
+        scores = self.add(
+            "scores", "S", f"S = {query.symbol} {key.symbol}^T / √d_k", _("how well each query fits each key"),
+            "scores", (query, key), attention.scores, query.rows, key.rows,
+        )  # fmt: skip
+        weights = self.add(
+            "weights", "A", "A = softmax(S)", _("the share of each query’s attention for each key"), "softmax",
+            (scores,), attention.weights, query.rows, key.rows,
+        )  # fmt: skip
+        output = self.add(
+            "heads", "H", "H = A V", _("the values, mixed by the weights"), "weighted sum", (weights, value),
+            attention.output, query.rows,
+        )  # fmt: skip
+        joined = attention.output.transpose(0, 1).flatten(1)
         return self.add(
-            part, letter, formula, about, "linear", (source,), values, source.rows, weight=weight, bias=bias
-        )
+            "concat", "C", f"C = Concat({', '.join(['H'] * min(self.heads, 4))}{', …' * (self.heads > 4)})",
+            _("all heads side by side"), "concat", (output,), joined, query.rows,
+        )  # fmt: skip
+
+
+def layer_norm_formula(symbol: str, source: str, has_bias: bool) -> str:
+    """Returns the formula of a layer norm."""
+    return f"{symbol} = LayerNorm({source}) = γ · ({source} − μ) / σ{' + β' * has_bias}"
