@@ -56,9 +56,7 @@ def recorded_calls(model: nn.Module) -> Iterator[list[ModuleCall]]:
 
         return module.register_forward_hook(hook, with_kwargs=True)
 
-    hooks = [
-        keep(name, module, kind) for name, module in model.named_modules() if (kind := _kind(module)) is not None
-    ]
+    hooks = [keep(name, module, kind) for name, module in model.named_modules() if (kind := _kind(module)) is not None]
     try:
         yield calls
     finally:

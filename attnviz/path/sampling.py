@@ -1,5 +1,6 @@
 """The next word: its probabilities at a temperature, and the word that is drawn."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,17 +16,18 @@ from attnviz.models.sampling import drawn_index, random_number
 class NextWord:
     """The choice of the next word by its logits.
 
-    At temperature 0 the likeliest word has probability 1 (greedy decoding). The drawn word follows from `seed`.
+    At temperature 0 the likeliest word has probability 1 (greedy decoding). The drawn word follows from `seed`. Words
+    are told apart by their indices: several tokens of a vocabulary may have the same text.
 
     Example:
         >>> choice = NextWord(("cat", "dog"), torch.tensor([2.0, 0.0]), temperature=2.0)
         >>> choice.probabilities
         tensor([0.7311, 0.2689])
-        >>> choice.greedy
+        >>> choice.words[choice.greedy]
         'cat'
     """
 
-    words: tuple[str, ...]
+    words: Sequence[str]
     logits: Float[Tensor, " words"]
     temperature: float = 1.0
     seed: int = 0
@@ -44,9 +46,9 @@ class NextWord:
         return (self.logits / self.temperature).softmax(-1)
 
     @property
-    def greedy(self) -> str:
-        """The word with the largest probability."""
-        return self.words[int(self.logits.argmax())]
+    def greedy(self) -> int:
+        """The index of the word with the largest probability."""
+        return int(self.logits.argmax())
 
     @cached_property
     def random_number(self) -> float:
@@ -54,11 +56,12 @@ class NextWord:
         return random_number(self.seed)
 
     @cached_property
-    def drawn(self) -> str:
-        """The word into whose part of the line from 0 to 1 the random number falls; likelier words come first."""
-        return self.words[drawn_index(self.probabilities, self.random_number)]
+    def drawn(self) -> int:
+        """The index of the word into whose part of the line from 0 to 1 the random number falls; likelier words come
+        first."""
+        return drawn_index(self.probabilities, self.random_number)
 
-    def likeliest(self, count: int) -> list[tuple[str, float, float]]:
-        """Returns the likeliest words, each with its logit and its probability."""
+    def likeliest(self, count: int) -> list[int]:
+        """Returns the indices of the likeliest words, the drawn one as the last if it is not among them."""
         order = self.logits.argsort(descending=True, stable=True)[:count].tolist()
-        return [(self.words[i], float(self.logits[i]), float(self.probabilities[i])) for i in order]
+        return order if self.drawn in order else [*order[:-1], self.drawn]

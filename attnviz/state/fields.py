@@ -103,9 +103,10 @@ class ParsedField(Field[T]):
     """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return."""
 
     def __init__(
-        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str, **options: Any
-    ) -> None:
-        super().__init__(label, lambda _state: opening, **options)
+        self, label: str, parse: Callable[[str], T], opening: T | Callable[[Any], T], *,
+        text: Callable[[T], str] = str, **options: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(label, opening if callable(opening) else lambda _state: opening, **options)
         self.parse, self.text = parse, text
 
     def read(self, state: Any, link: LinkReader) -> T:
@@ -124,16 +125,24 @@ class ParsedField(Field[T]):
 class TextField(ParsedField[str]):
     """A text."""
 
-    def __init__(self, label: str, opening: str = "", **options: Any) -> None:
+    def __init__(self, label: str, opening: str | Callable[[Any], str] = "", **options: Any) -> None:
         super().__init__(label, str, opening, **options)
 
 
 class ModelField(TextField):
     """A model, by its id or address on the hub or by the path of a folder; the same parameter on all pages that open
-    with the same model."""
+    with the same model. `former` are names that older links have, with the models that they are of."""
 
-    def __init__(self, opening: str = MINILM, parameter: str = "model") -> None:
+    def __init__(
+        self, opening: str = MINILM, parameter: str = "model", former: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(N_("Model"), opening, parameter=parameter, about=N_("Models that are on this computer."))
+        self.former = former or {}
+        self.parse = self._model
+
+    def _model(self, text: str) -> str:
+        """Returns the model that a link names, in any language if it has a former name."""
+        return self.former.get(option_with_name(text, self.former) or "", text) or self.opening(None)
 
 
 class FlagField(Field[bool]):

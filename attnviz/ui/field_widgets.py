@@ -77,6 +77,10 @@ def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any
     elif isinstance(field, LongTextField):
         value = draw_text(field, st.text_area, opening=opening, height="content", **options)
     elif isinstance(field, ParsedField):
+        menu, text = _menu(field.parameter), field.text(opening)
+        if has_widget(field.parameter) and read_widget(field.parameter) == menu.opening != text:
+            write_widget(field.parameter, text)
+        menu.opening = text
         value = field.parse(draw_text(field, widget, opening=opening, **options))
     else:
         value = _draw(field, state, widget, opening, _common(field) | options)

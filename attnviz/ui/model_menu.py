@@ -41,9 +41,10 @@ _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 def choose_model(field: ModelField) -> str:
     """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name."""
     hosted = allowed_models() is not None
-    current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
-    if has_widget(field.parameter) and current != typed_model(current):
-        write_widget(field.parameter, current := typed_model(current))
+    text = field_text(field)
+    current = field.parse(text)  # even if it will be refused, with a reason
+    if has_widget(field.parameter) and text != (current := typed_model(current)):
+        write_widget(field.parameter, current)
     options = list(dict.fromkeys([field.opening(None), *model_choices(), current]))
 
     def menu(value: str, **more: Any) -> str | None:
@@ -60,7 +61,7 @@ def choose_model(field: ModelField) -> str:
                 on_change=_submit, placeholder="openai-community/gpt2", args=(field, f"another{number}"),
             )  # fmt: skip
             st.caption(_(ANOTHER))
-    return typed_model(name)
+    return typed_model(field.parse(name))
 
 
 def model_choices() -> list[str]:

@@ -11,7 +11,7 @@ from attnviz.masks import Causal, Full, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.path.activation import ActivationRecord
-from attnviz.path.encoder_activations import MOST_TOKENS, encoder_activations
+from attnviz.path.model_activations import MOST_TOKENS, model_activations
 from attnviz.path.sampling import NextWord
 from attnviz.path.translator_activations import translator_activations
 from attnviz.tracing import capture
@@ -125,7 +125,7 @@ def test_each_word_is_written_by_the_activations_of_its_step() -> None:
 
 def test_the_encoders_activations_are_those_of_its_forward_pass() -> None:
     model = minilm()
-    record = encoder_activations(model, TEXT)
+    record = model_activations(model, TEXT)
     check_sources(record)
     batch = model.encode(TEXT).batch
     with outputs(model.model) as seen, torch.no_grad():
@@ -147,18 +147,20 @@ def test_the_encoders_activations_are_those_of_its_forward_pass() -> None:
 
 def test_a_text_that_is_too_long_to_be_drawn_is_refused() -> None:
     with pytest.raises(ValueError, match=f"At most {MOST_TOKENS} tokens"):
-        encoder_activations(minilm(), "cat " * MOST_TOKENS)
+        model_activations(minilm(), "cat " * MOST_TOKENS)
 
 
 def test_the_drawn_word_follows_from_the_seed_and_the_probabilities() -> None:
     logits = torch.tensor([0.0, 3.0, 1.0, -1.0])
     words = ("a", "b", "c", "d")
-    assert {NextWord(words, logits, 0.0, seed).drawn for seed in range(20)} == {"b"}
-    counts = [[NextWord(words, logits, 2.0, seed).drawn for seed in range(2000)].count(word) for word in words]
+    assert {NextWord(words, logits, 0.0, seed).drawn for seed in range(20)} == {1}
+    counts = [[NextWord(words, logits, 2.0, seed).drawn for seed in range(2000)].count(i) for i in range(4)]
     expected = (logits / 2).softmax(-1)
     for count, probability in zip(counts, expected.tolist(), strict=True):
         assert abs(count / 2000 - probability) < 0.04
     assert NextWord(words, logits, 2.0, 7).drawn == NextWord(words, logits, 2.0, 7).drawn
-    assert NextWord(words, logits).likeliest(2)[0][:2] == ("b", 3.0)
+    assert NextWord(words, logits, 0.0).likeliest(2) == [1, 2]
+    last = next(word for seed in range(99) if (word := NextWord(words, logits, 3.0, seed)).drawn == 3)
+    assert last.likeliest(2) == [1, 3]  # the drawn word is always shown
     with pytest.raises(ValueError, match="0 or more"):
         NextWord(words, logits, -1.0)

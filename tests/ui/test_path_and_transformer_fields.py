@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.path import PathState
 from attnviz.state.transformer import TransformerState
 from tests.support.app import healthy, linked, open_page
@@ -40,10 +41,10 @@ def test_a_value_that_is_set_wins_over_the_last_choice_among_its_options() -> No
 
 def test_a_part_of_one_model_is_open_again_when_the_model_is() -> None:
     app = path(open="decoder 1", path_head="3")
-    app.selectbox(key="path-model").set_value("MiniLM").run()
+    app.selectbox(key="path-model").set_value(MINILM).run()
     assert healthy(app).selectbox(key="open").value == "model"
     app.selectbox(key="open").set_value("encoder 4").run()
-    app.selectbox(key="path-model").set_value("Translator").run()
+    app.selectbox(key="path-model").set_value(TRANSLATOR).run()
     assert healthy(app).selectbox(key="open").value == "decoder 1"
 
 

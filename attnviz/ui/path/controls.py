@@ -1,25 +1,29 @@
-"""Controls of the Path page: the model, its sentence, the word to write, the temperature and the mask."""
+"""Controls of the Path page: the model, its text, the word to write, the temperature and the mask."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
+from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.minilm import NOT_INSTALLED, is_installed
-from attnviz.state.path import MINILM, MOST_DRAWS, TRANSLATOR, PathState
+from attnviz.server.page_runs import PageEnd
+from attnviz.state.path import MOST_DRAWS, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
 from attnviz.ui.field_widgets import copy_value, draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
+from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 
 
 def choose_path(notes: DeltaGenerator) -> PathState:
-    """Draws the controls; problems are shown in `notes`."""
+    """Draws the controls; problems are shown in `notes`. If the model cannot be shown, the page ends."""
+    with st.sidebar:
+        model = choose_model(PathState.model)
+    if model == MINILM and not is_installed():
+        notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))
+        model = TRANSLATOR
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
-        model = draw(PathState.model, width=122)
-        if model == MINILM and not is_installed():
-            notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))
-            model = TRANSLATOR
-        state = _choose_text(notes) if model == MINILM else _choose_translation(notes)
+        state = _choose_translation(notes) if model == TRANSLATOR else _choose_text(model, notes)
     with st.container(key="path-depth"):  # chosen in the picture
         return state.updated(open=draw(PathState.open, state), head=draw(PathState.head, state))
 
@@ -29,20 +33,32 @@ def draw_again() -> None:
     set_field_value(PathState.draw, (field_value(PathState.draw) + 1) % (MOST_DRAWS + 1))
 
 
-def _choose_text(notes: DeltaGenerator) -> PathState:
-    text = draw(PathState.text, width=460)
-    return cache.or_last_good(
-        "path text", MINILM, lambda: PathState(model=MINILM, text=text), lambda: PathState(model=MINILM), notes
-    )
+def _choose_text(model: str, notes: DeltaGenerator) -> PathState:
+    text = draw(PathState.text, PathState.partial(model=model), width=460)
+    load_or_end(model, notes)
+    with notes, st.spinner(_("Computing …"), show_time=True):
+        state = cache.or_last_good(
+            "path text", model, lambda: PathState(model=model, text=text), lambda: _example(model), notes
+        )
+    if state is None:
+        raise PageEnd
+    keep_model(model)
+    return state.updated(**_choose_word(state)) if state.next_word else state
+
+
+def _example(model: str) -> PathState | None:
+    """Returns the example of a model, or None if it cannot be shown."""
+    try:
+        return PathState(model=model)
+    except ValueError:
+        return None
 
 
 def _choose_translation(notes: DeltaGenerator) -> PathState:
     english = draw(PathState.english, width=330)
     st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(PathState.english, "examples"))
     place = st.container(width=170)
-    temperature = draw(PathState.temperature, widget=st.slider, step=0.1, width=150)
-    with st.container(key="path-draws"):
-        number = draw(PathState.draw)
+    chosen = _choose_word(PathState.partial(model=TRANSLATOR))
     refused: list[str] = []
     with st.popover(_("Mask"), icon=":material/grid_off:"):
         st.caption(_("Where the decoder’s self-attention may look. The whole translation follows."))
@@ -54,4 +70,11 @@ def _choose_translation(notes: DeltaGenerator) -> PathState:
     )
     with place:
         word = draw(PathState.word, state, st.select_slider)
-    return state.updated(word=word, temperature=temperature, draw=number)
+    return state.updated(word=word, **chosen)
+
+
+def _choose_word(state: PathState) -> dict[str, float]:
+    """Draws how the next word is chosen."""
+    temperature = draw(PathState.temperature, state, widget=st.slider, step=0.1, width=150)
+    with st.container(key="path-draws"):
+        return {"temperature": temperature, "draw": draw(PathState.draw, state)}

@@ -1,5 +1,6 @@
 """The picture at each depth, as what the browser draws: the whole model, one layer, one part."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,14 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.formatting import dimensions, number, visible
+from attnviz.formatting import dimensions, grouped, number, visible
 from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Mask
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer
+from attnviz.path.model_activations import FUNCTIONS
 from attnviz.path.sampling import NextWord
-from attnviz.state.path import PathState
+from attnviz.state.path import PathState, is_translator
 from attnviz.translator import VARIANTS
-from attnviz.translator.encoder_decoder import Use
+from attnviz.translator.encoder_decoder import TARGET_VOCABULARY, Use
 from attnviz.ui.head_links import notation_address, steps_address
 from attnviz.views.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
 
@@ -24,6 +26,11 @@ MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
 LIKELIEST = 6  # words that are shown in the whole model
 CANDIDATES = 16  # words that are shown at the end
 DIGITS = 6  # significant ones, of the numbers that are sent
+READING_ORDER = (
+    "words", "positions", "segments", "vectors", "norm", "queries", "normed queries", "rotated queries", "keys",
+    "normed keys", "rotated keys", "scores", "weights", "values", "heads", "concat", "gate", "up", "hidden", "output",
+    "output norm", "sum", "logits",
+)  # fmt: skip
 LABELS = {
     "attention": N_("attention"), "cross": N_("encoder–decoder"), "network": N_("MLP"), "output": N_("norm"),
     "embedding": "",
@@ -54,8 +61,9 @@ def model_picture(state: PathState) -> dict[str, Any]:
                 "stack": sublayer.stack,
                 "kind": "memory" if sublayer.name == "memory" else sublayer.kind,
                 "title": sublayer_title(sublayer),
+                "hasPositions": len(sublayer.activations) > 1,
                 "label": _(LABELS[sublayer.kind]),
-                "caption": _stage_caption(sublayer, state.mask, output),
+                "caption": _stage_caption(sublayer, state.decoder_mask, output),
                 "source": sources[0] if sources else -1,
                 "memory": ends["memory"] if sublayer.kind == "cross" else -1,
                 "weights": None if weights is None else rounded(weights, 3),
@@ -101,7 +109,7 @@ def layer_picture(state: PathState) -> dict[str, Any]:
         parts = [(one, True) for one in _outside(sublayer)] + [(one, False) for one in sublayer.activations]
         parts.sort(key=_reading_order)
         panels = [_panel(one, head, entering) for one, entering in parts]
-        about = look_sentence(sublayer, state.mask) if sublayer.kind in ("attention", "cross") else ""
+        about = look_sentence(sublayer, state.decoder_mask) if sublayer.kind in ("attention", "cross") else ""
         lanes.append({"title": sublayer_title(sublayer), "about": about, "kind": sublayer.kind, "panels": panels})
     is_last = name == "output"
     return {
@@ -130,18 +138,19 @@ def part_picture(state: PathState) -> dict[str, Any]:
         "caption": part_sentence(activation),
         "formula": activation.formula,
         "operation": activation.operation,
-        "function": "relu" if "ReLU" in activation.formula else "gelu" if "GELU" in activation.formula else "",
+        "function": next((name for name in (*FUNCTIONS, "RMSNorm") if f"{name}(" in activation.formula), ""),
         "sources": [_matrix(one, head) for one in activation.sources],
         "weight": _weight(activation, head, columns),
         "bias": _bias(activation, head, columns),
         "result": _matrix(activation, head, columns),
+        "rotated": activation.rotated,
         "next": next_word_picture(next_word, CANDIDATES) if activation.part == "logits" and next_word else None,
         "heads": record.heads if activation.by_head or any(one.by_head for one in activation.sources) else 0,
         "head": head,
         "links": [],
     }
     # The other pages show the translator with the mask that it was trained with.
-    if picture["heads"] and next_word is not None and not state.interventions:
+    if picture["heads"] and is_translator(state) and not state.interventions:
         picture["links"] = _head_links(record, sublayer, head)
     if activation.operation == "concat":  # of all heads, one beside the other
         source = activation.sources[0]
@@ -168,9 +177,10 @@ def _head_links(record: ActivationRecord, sublayer: Sublayer, head: int) -> list
 
 def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
     """Returns the likeliest words with their probabilities, and the word that is drawn."""
-    likeliest = shown_words(next_word, count)
-    drawn, greedy = visible(next_word.drawn), visible(next_word.greedy)
-    rest = 1 - sum(probability for _, _, probability in likeliest)
+    likeliest = next_word.likeliest(count)
+    names = {index: visible(next_word.words[index]) for index in {*likeliest, next_word.greedy}}
+    probabilities = next_word.probabilities[likeliest].tolist()
+    drawn, greedy = names[next_word.drawn], names[next_word.greedy]
     reason = (
         _("the likeliest word")
         if next_word.temperature == 0
@@ -178,10 +188,17 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
     )
     return {
         "words": [
-            {"word": visible(word), "logit": number(logit), "probability": probability, "text": share(probability)}
-            for word, logit, probability in likeliest
+            {
+                "word": names[index],
+                "logit": number(float(next_word.logits[index])),
+                "probability": probability,
+                "text": share(probability),
+                "drawn": index == next_word.drawn,
+            }
+            for index, probability in zip(likeliest, probabilities, strict=True)
         ],
-        "rest": max(rest, 0.0),
+        "language": "fr" if next_word.words is TARGET_VOCABULARY else "",
+        "rest": max(1 - sum(probabilities), 0.0),
         "others": len(next_word.words) - len(likeliest),
         "drawn": drawn,
         "greedy": greedy,
@@ -189,21 +206,23 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
         "temperature": number(next_word.temperature),
         "sentence": _("“{drawn}” is written: {reason}.", drawn=drawn, reason=reason)
         + (f" {_('The likeliest word is “{greedy}”.', greedy=greedy)}" if drawn != greedy else ""),
-        "caption": _(
-            "The last row is compared with all {count} French words. Softmax, at temperature "
-            "{temperature}, turns the scores into probabilities.",
-            count=len(next_word.words),
-            temperature=number(next_word.temperature),
-        ),
+        "caption": _next_word_caption(next_word),
     }
 
 
-def shown_words(next_word: NextWord, count: int) -> list[tuple[str, float, float]]:
-    """Returns the likeliest words, with the drawn one as the last if it is not among them."""
-    likeliest = next_word.likeliest(count)
-    if next_word.drawn in [word for word, _, _ in likeliest]:
-        return likeliest
-    return likeliest[:-1] + [one for one in next_word.likeliest(len(next_word.words)) if one[0] == next_word.drawn]
+def _next_word_caption(next_word: NextWord) -> str:
+    values = {"count": grouped(len(next_word.words)), "temperature": number(next_word.temperature)}
+    if next_word.words is TARGET_VOCABULARY:
+        return _(
+            "The last row is compared with all {count} French words. Softmax, at temperature "
+            "{temperature}, turns the scores into probabilities.",
+            **values,
+        )
+    return _(
+        "The last row is compared with all {count} tokens of the vocabulary. Softmax, at temperature "
+        "{temperature}, turns the scores into probabilities.",
+        **values,
+    )
 
 
 def share(probability: float) -> str:
@@ -230,15 +249,14 @@ def _reading_order(part: tuple[Activation, bool]) -> float:
     made of them."""
     activation, entering = part
     if entering:
-        return 2.5 if activation.sublayer == "memory" else 0
-    order = {"norm": 1, "queries": 2, "keys": 3, "scores": 4, "weights": 5, "values": 6, "heads": 7, "concat": 8}
+        return READING_ORDER.index("keys") - 0.5 if activation.sublayer == "memory" else -1
     if (
         activation.part == "norm"
         and activation.sources[0].part == "sum"
         and activation.sources[0].sublayer == activation.sublayer
     ):
-        return 11  # after the sum
-    return order.get(activation.part, 10 if activation.part == "sum" else 9 if activation.part == "output" else 8.5)
+        return len(READING_ORDER)  # after the sum
+    return READING_ORDER.index(activation.part)
 
 
 def _panel(activation: Activation, head: int, entering: bool = False) -> dict[str, Any]:
@@ -258,7 +276,7 @@ def _panel(activation: Activation, head: int, entering: bool = False) -> dict[st
         "caption": _("What comes in, from the part before.") if entering else part_sentence(activation),
         "kind": activation.part if is_map else "vectors",
         "rows": [visible(token) for token in activation.rows],
-        "columns": [visible(token) for token in activation.columns],
+        "columns": [visible(token) for token in activation.columns] if is_map else [],
         "cells": map_cells(values, activation.part) if is_map else cell_tints(values),
         "sources": [one.name for one in activation.sources],
         "entering": entering,
@@ -286,14 +304,13 @@ def _sublayer_sources(sublayer: Sublayer) -> list[str]:
     return [one.sublayer for one in sorted(_outside(sublayer), key=lambda one: one.sublayer == "memory")]
 
 
-def _stage_caption(sublayer: Sublayer, mask: Mask, output: Activation) -> str:
+def _stage_caption(sublayer: Sublayer, mask: Mask | None, output: Activation) -> str:
     if sublayer.kind == "embedding":
-        language = _("Each token") if len(output.rows) and output.rows[0] == "[CLS]" else _("Each word")
-        return _(
-            "{language} becomes a vector of {shape} numbers, and its position is added.",
-            language=language,
-            shape=output.values.shape[1],
-        )
+        unit = _("Each word") if mask is not None else _("Each token")
+        width = output.values.shape[1]
+        if len(sublayer.activations) == 1:
+            return _("{unit} becomes a vector of {width} numbers.", unit=unit, width=width)
+        return _("{unit} becomes a vector of {width} numbers, and its position is added.", unit=unit, width=width)
     if sublayer.kind == "network":
         return _("Each row by itself goes through a small network, the MLP, and the result is added to it.")
     if sublayer.name == "memory":
@@ -305,7 +322,7 @@ def _shown_columns(activation: Activation, next_word: NextWord | None) -> Sequen
     """Returns the positions of the likeliest words if the columns are all words of a vocabulary."""
     if activation.part != "logits" or next_word is None:
         return None
-    return [activation.columns.index(word) for word, _, _ in shown_words(next_word, CANDIDATES)]
+    return next_word.likeliest(CANDIDATES)
 
 
 def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = None) -> dict[str, Any]:
@@ -326,16 +343,14 @@ def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = N
 
 
 def _weight(activation: Activation, head: int, columns: Sequence[int] | None) -> dict[str, Any] | None:
-    weight = activation.weight
+    weight = activation.head_weight(head)
     if weight is None:
         return None
     if activation.operation == "norm":
         return {"symbol": "γ", "about": _("learned"), "shape": f"{len(weight)}", "values": rounded(weight[None])}
-    weight = weight[head] if weight.ndim == 3 else weight
     weight = weight[:, list(columns)] if columns is not None else weight
-    symbol = activation.formula.split()[3] if activation.part != "hidden" else "W^1"
     return {
-        "symbol": symbol,
+        "symbol": re.findall(r"\w\^\w", activation.formula)[0],
         "about": _("learned"),
         "shape": dimensions(weight.shape),
         "values": rounded(weight) if weight.numel() <= MOST_NUMBERS else None,
@@ -343,7 +358,7 @@ def _weight(activation: Activation, head: int, columns: Sequence[int] | None) ->
 
 
 def _bias(activation: Activation, head: int, columns: Sequence[int] | None) -> list[float | None] | None:
-    bias = activation.bias
+    bias = activation.head_bias(head)
     if bias is None:
         return None
-    return rounded((bias[head] if bias.ndim == 2 else bias)[None])[0]
+    return rounded((bias if columns is None else bias[list(columns)])[None])[0]

@@ -191,6 +191,7 @@ export class ModelView extends View {
     const band = this.picture.bands.find(({ stack }) => stack === one.stack);
     const token = band?.tokens[row] ?? "";
     if (!one.weights) {
+      if (one.kind === "embedding" && !one.hasPositions) return _("“{token}” at position {row}: its learned vector.", { token, row });
       if (one.kind === "embedding") return _("“{token}” at position {row}: its learned vector, and that of its position.", { token, row });
       if (one.kind === "memory") return _("The memory of “{token}”: its last vector, normalized.", { token });
       return _("“{token}” after the MLP: its vector from the left, and what the MLP adds to it.", { token });

@@ -22,10 +22,10 @@ export function nextWordTable(next, draw, scores = false) {
     const [track, share] = [element("td", "path-track", bar), element("td", "path-share", text)];
     return element("tr", look, name, scores && element("td", "path-logit", logit), track, share);
   };
-  const rows = next.words.map(({ word, logit, probability, text }) => {
+  const rows = next.words.map(({ word, logit, probability, text, drawn }) => {
     const name = header("row", word);
-    name.lang = "fr";
-    return row(word === next.drawn ? "path-drawn" : "", name, logit, probability, text);
+    name.lang = next.language;
+    return row(drawn ? "path-drawn" : "", name, logit, probability, text);
   });
   const share = next.rest < 0.005 ? "< 0.01" : next.rest.toFixed(2);
   rows.push(row("path-others", header("row", _("{count} others", { count: next.others })), "", next.rest, share));

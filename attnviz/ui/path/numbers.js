@@ -40,9 +40,12 @@ export function operands(part, row, column) {
   const down = (matrix, j) => ({ matrix, rows: [0, size(part, matrix).rows], columns: [j, j + 1] });
   switch (part.operation) {
     case "add":
+    case "product":
       return part.sources.map((_none, i) => cell(i, row, column));
     case "norm":
       return [whole(0, row), cell(-1, 0, column)];
+    case "rotation":
+      return [...new Set([column, partner(part, column)])].map((j) => cell(0, row, j));
     case "softmax":
       return [whole(0, row)];
     case "scores":
@@ -60,6 +63,16 @@ export function operands(part, row, column) {
     default:
       return [];
   }
+}
+
+/**
+ * The column that a column is rotated with; itself if it is not.
+ * @param {PartPicture} part
+ * @param {number} column
+ */
+function partner({ rotated }, column) {
+  if (column >= rotated) return column;
+  return column < rotated / 2 ? column + rotated / 2 : column - rotated / 2;
 }
 
 /**
@@ -98,6 +111,20 @@ export function sentence(part, row, column) {
   switch (part.operation) {
     case "add":
       return `${start}${sources.map((one) => term(one.values?.[row][column] ?? 0)).join(" + ")} = ${written(value)}`;
+    case "product":
+      return `${start}${sources.map((one) => term(one.values?.[row][column] ?? 0)).join(" · ")} = ${written(value)}`;
+    case "rotation": {
+      const other = partner(part, column);
+      const before = sourceRow(0).map(Number);
+      if (other === column) return `${start}${_("not rotated")}: ${written(value)}`;
+      const [low, high] = column < other ? [column, other] : [other, column];
+      const after = (result.values?.[row] ?? []).map(Number);
+      const angle = Math.atan2(after[high], after[low]) - Math.atan2(before[high], before[low]);
+      const [a, b] = column < other ? ["cos", "sin"] : ["sin", "cos"];
+      const sign = column < other ? "−" : "+";
+      const turned = (((angle * 180) / Math.PI) % 360 + 360) % 360;
+      return `${start}${term(before[low])} · ${a} φ ${sign} ${term(before[high])} · ${b} φ = ${written(value)}, ${_("φ = {angle}°, which grows with the position", { angle: written(turned) })}`;
+    }
     case "concat": {
       const { columns } = size(part, 0);
       return `${start}${_("number {number} of head {head}", { number: (column % columns) + 1, head: Math.floor(column / columns) })} = ${written(value)}`;
@@ -124,17 +151,21 @@ export function sentence(part, row, column) {
     }
     case "norm": {
       const numbers = sourceRow(0).map(Number);
+      const gain = part.weight?.values?.[0][column] ?? 1;
+      if (part.function === "RMSNorm") {
+        const rms = Math.sqrt(numbers.reduce((sum, one) => sum + one ** 2, 0) / numbers.length);
+        return `${start}${term(gain)} · ${term(numbers[column])} / ${written(rms)} = ${written(value)}`;
+      }
       const mean = numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
       const spread = Math.sqrt(numbers.reduce((sum, one) => sum + (one - mean) ** 2, 0) / numbers.length);
-      const gain = part.weight?.values?.[0][column] ?? 1;
-      const bias = part.bias?.[column] ?? 0;
-      return `${start}${written(gain)} · (${written(numbers[column])} − ${term(mean)}) / ${written(spread)} + ${term(bias)} = ${written(value)}`;
+      const bias = part.bias ? ` + ${term(part.bias[column])}` : "";
+      return `${start}${written(gain)} · (${written(numbers[column])} − ${term(mean)}) / ${written(spread)}${bias} = ${written(value)}`;
     }
     case "linear": {
       const [{ rows }] = operands(part, row, column);
       const numbers = (sources[0].values?.[rows[0]] ?? []).map(Number);
       const bias = part.bias ? ` + b ${term(part.bias[column])}` : "";
-      const made = part.function ? `, ${_("after {activation}", { activation: part.function === "relu" ? "ReLU" : "GELU" })}: ` : " = ";
+      const made = part.function ? `, ${_("after {activation}", { activation: part.function })}: ` : " = ";
       const weights = part.weight?.values?.map((one) => one[column]);
       if (!weights) return `${start}${_("{count} products of this row with learned weights", { count: numbers.length })}${bias}${made}${written(value)}`;
       const products = numbers.map((one, i) => one * weights[i]);

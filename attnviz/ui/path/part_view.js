@@ -12,7 +12,7 @@ import { nextWordTable } from "./next_word.js";
 import { operands, sentence, written } from "./numbers.js";
 import { cellUnder, rowNames, View } from "./view.js";
 
-const SIGNS = { linear: "×", add: "+", scores: "·", softmax: "", norm: "", "weighted sum": "×", concat: "", input: "" };
+const SIGNS = { linear: "×", rotation: "", add: "+", scores: "·", softmax: "", norm: "", "weighted sum": "×", concat: "", product: "·", input: "" };
 
 /**
  * @typedef {{ values: (number | null)[][], canvas: HTMLCanvasElement, frame: HTMLElement, marks: HTMLElement, width: number,
@@ -259,6 +259,7 @@ function arrow({ operation, function: name }) {
   if (operation === "softmax") return "softmax →";
   if (operation === "scores") return "/ √d →";
   if (operation === "concat") return "→";
-  return name ? `→ ${name === "relu" ? "ReLU" : "GELU"} →` : "=";
+  if (operation === "rotation") return `${_("rotated")} →`;
+  return operation === "linear" && name ? `→ ${name} →` : "=";
 }
 

@@ -18,7 +18,9 @@ export interface Crumb {
   title: string;
 }
 export interface NextWord {
-  words: { word: string; logit: string; probability: number; text: string }[];
+  words: { word: string; logit: string; probability: number; text: string; drawn: boolean }[];
+  /** of the words, where it is not that of the page */
+  language: string;
   rest: number;
   others: number;
   drawn: string;
@@ -40,6 +42,7 @@ export interface Stage {
   stack: string;
   kind: "embedding" | "attention" | "cross" | "network" | "memory" | "output";
   title: string;
+  hasPositions: boolean; // of an embedding: whether vectors of positions are added
   label: string;
   caption: string;
   source: number;
@@ -107,13 +110,16 @@ export interface Weight {
   shape: string;
   values: number[][] | null;
 }
-export type Operation = "input" | "linear" | "norm" | "scores" | "softmax" | "weighted sum" | "concat" | "add";
+export type Operation = "input" | "linear" | "rotation" | "norm" | "scores" | "softmax" | "weighted sum" | "concat" | "product" | "add";
 export interface PartPicture extends Picture {
   depth: "part";
   caption: string;
   formula: string;
   operation: Operation;
-  function: "" | "relu" | "gelu";
+  /** after a linear map; or "RMSNorm" of a norm that subtracts no mean */
+  function: string;
+  /** the columns that are rotated in pairs */
+  rotated: number;
   sources: Matrix[];
   weight: Weight | null;
   bias: number[] | null;
