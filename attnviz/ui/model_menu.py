@@ -38,8 +38,9 @@ _names_submitted = SessionValue("submitted names", int)
 _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 
 
-def choose_model(field: ModelField) -> str:
-    """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name."""
+def choose_model(field: ModelField, *, in_row: bool = False) -> str:
+    """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name. In a
+    row there is little room for them."""
     hosted = allowed_models() is not None
     text = field_text(field)
     current = field.parse(text)  # even if it will be refused, with a reason
@@ -50,12 +51,13 @@ def choose_model(field: ModelField) -> str:
     def menu(value: str, **more: Any) -> str | None:
         return st.selectbox(options=options, index=0, accept_new_options=not hosted, **more)
 
-    name = draw_text(field, menu, **{"help": None} if hosted else {})
+    name = draw_text(field, menu, **{"help": None} if hosted or in_row else {})
     if not hosted:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
-        with st.popover(_("Another model"), icon=":material/add:", width="stretch", key=f"another model{number}"):
+        label, more = _("Another model"), {"icon": ":material/add:", "key": f"another model{number}"}
+        with st.popover("", help=label, **more) if in_row else st.popover(label, width="stretch", **more):
             st.text_input(
                 _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}",
                 on_change=_submit, placeholder="openai-community/gpt2", args=(field, f"another{number}"),

@@ -17,12 +17,12 @@ from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 
 def choose_path(notes: DeltaGenerator) -> PathState:
     """Draws the controls; problems are shown in `notes`. If the model cannot be shown, the page ends."""
-    with st.sidebar:
-        model = choose_model(PathState.model)
-    if model == MINILM and not is_installed():
-        notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))
-        model = TRANSLATOR
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="xxsmall", width=250, key="path-models"):
+            model = choose_model(PathState.model, in_row=True)
+        if model == MINILM and not is_installed():
+            notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))
+            model = TRANSLATOR
         state = _choose_translation(notes) if model == TRANSLATOR else _choose_text(model, notes)
     with st.container(key="path-depth"):  # chosen in the picture
         return state.updated(open=draw(PathState.open, state), head=draw(PathState.head, state))
@@ -34,7 +34,7 @@ def draw_again() -> None:
 
 
 def _choose_text(model: str, notes: DeltaGenerator) -> PathState:
-    text = draw(PathState.text, PathState.partial(model=model), width=460)
+    text = draw(PathState.text, PathState.partial(model=model), width=400)
     load_or_end(model, notes)
     with notes, st.spinner(_("Computing …"), show_time=True):
         state = cache.or_last_good(
@@ -55,9 +55,9 @@ def _example(model: str) -> PathState | None:
 
 
 def _choose_translation(notes: DeltaGenerator) -> PathState:
-    english = draw(PathState.english, width=330)
+    english = draw(PathState.english, width=290)
     st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(PathState.english, "examples"))
-    place = st.container(width=170)
+    place = st.container(width=150)
     chosen = _choose_word(PathState.partial(model=TRANSLATOR))
     refused: list[str] = []
     with st.popover(_("Mask"), icon=":material/grid_off:"):
@@ -75,6 +75,6 @@ def _choose_translation(notes: DeltaGenerator) -> PathState:
 
 def _choose_word(state: PathState) -> dict[str, float]:
     """Draws how the next word is chosen."""
-    temperature = draw(PathState.temperature, state, widget=st.slider, step=0.1, width=150)
+    temperature = draw(PathState.temperature, state, widget=st.slider, step=0.1, width=140)
     with st.container(key="path-draws"):
         return {"temperature": temperature, "draw": draw(PathState.draw, state)}

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnviz.formatting import dimensions, grouped, number, visible
 from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Mask
-from attnviz.path.activation import Activation, ActivationRecord, Sublayer
+from attnviz.path.activation import Activation, ActivationRecord, Sublayer, layer_name
 from attnviz.path.model_activations import FUNCTIONS
 from attnviz.path.sampling import NextWord
 from attnviz.state.path import PathState, is_translator
@@ -21,7 +21,10 @@ from attnviz.ui.head_links import notation_address, steps_address
 from attnviz.views.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
 
 STAGE_CELLS = 16  # of a vector in the picture of the whole model
+SLIM_CELLS = 8  # of a vector after a layer that is drawn slim
+MOST_WIDE_LAYERS = 8  # of a stack; of more, those between the first and the last are slim
 MOST_CELLS = 64  # of a vector in a picture; of a longer one, each cell is the mean of several numbers
+MOST_SPREAD = 4  # times the largest number of the row in the middle: the largest number that has a color of its own
 MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
 LIKELIEST = 6  # words that are shown in the whole model
 CANDIDATES = 16  # words that are shown at the end
@@ -47,35 +50,27 @@ def path_picture(state: PathState) -> dict[str, Any]:
 def model_picture(state: PathState) -> dict[str, Any]:
     """Returns the whole model: vectors after each sublayer, and the mean weights of all heads."""
     record, next_word = state.record, state.next_word
+    slim = slim_layers(record)
     stages: list[dict[str, Any]] = []
     ends: dict[str, int] = {}  # the stage of each sublayer's output
-    for sublayer in record.sublayers:
-        if sublayer.name == "output":
+    for name, sublayers in record.layers.items():
+        if name == "output":
             break
-        output = sublayer.output
-        sources = [ends[source] for source in _sublayer_sources(sublayer) if source in ends]
-        weights = next((one.values.mean(0) for one in sublayer.activations if one.part == "weights"), None)
-        stages.append(
-            {
-                "name": sublayer.name,
-                "stack": sublayer.stack,
-                "kind": "memory" if sublayer.name == "memory" else sublayer.kind,
-                "title": sublayer_title(sublayer),
-                "hasPositions": len(sublayer.activations) > 1,
-                "label": _(LABELS[sublayer.kind]),
-                "caption": _stage_caption(sublayer, state.decoder_mask, output),
-                "source": sources[0] if sources else -1,
-                "memory": ends["memory"] if sublayer.kind == "cross" else -1,
-                "weights": None if weights is None else rounded(weights, 3),
-                "cells": cell_tints(output.values, STAGE_CELLS),
-            }
-        )
-        ends[sublayer.name] = len(stages) - 1
+        parts = [sublayers] if name in slim else [(one,) for one in sublayers]
+        for part in parts:
+            sources = [ends[source] for source in _sublayer_sources(part[0]) if source in ends]
+            ends |= {one.name: len(stages) for one in part}
+            memory = ends["memory"] if part[0].kind == "cross" else -1
+            stages.append(_stage(state, part) | {"source": sources[0] if sources else -1, "memory": memory})
     titles = _("Words"), _("Memory")
     frames = [
         {
             "open": name,
-            "title": _("Layer {layer}", layer=some[0].layer) if some[0].layer is not None else titles[name == "memory"],
+            "title": str(some[0].layer)
+            if name in slim
+            else _("Layer {layer}", layer=some[0].layer)
+            if some[0].layer is not None
+            else titles[name == "memory"],
             "about": layer_title(name),
             "first": ends[some[0].name],
             "last": ends[some[-1].name],
@@ -97,6 +92,41 @@ def model_picture(state: PathState) -> dict[str, Any]:
         "next": None if next_word is None else next_word_picture(next_word, LIKELIEST),
         "heads": 0,
         "head": 0,
+    }
+
+
+def slim_layers(record: ActivationRecord) -> set[str]:
+    """Returns the layers of which the picture of the whole model shows what comes out alone: if there are many, all but
+    the first and the last of each stack."""
+    slim: set[str] = set()
+    for stack in {one.stack for one in record.sublayers}:
+        names = [
+            name for name, (first, *_) in record.layers.items() if first.stack == stack and first.layer is not None
+        ]
+        slim |= {*names[1:-1]} if len(names) > MOST_WIDE_LAYERS else set()
+    return slim
+
+
+def _stage(state: PathState, sublayers: Sequence[Sublayer]) -> dict[str, Any]:
+    """Returns a stage of the picture of the whole model: a sublayer, or a whole layer."""
+    first, output = sublayers[0], sublayers[-1].output
+    stage = {"name": first.name, "stack": first.stack, "hasPositions": len(first.activations) > 1, "weights": None}
+    if len(sublayers) > 1:
+        return stage | {
+            "kind": "layer",
+            "title": layer_title(layer_name(first)),
+            "label": "",
+            "caption": _("Attention and the MLP of this layer add to each row."),
+            "cells": cell_tints(output.values, SLIM_CELLS),
+        }
+    weights = next((one.values.mean(0) for one in first.activations if one.part == "weights"), None)
+    return stage | {
+        "kind": "memory" if first.name == "memory" else first.kind,
+        "title": sublayer_title(first),
+        "label": _(LABELS[first.kind]),
+        "caption": _stage_caption(first, state.decoder_mask, output),
+        "weights": None if weights is None else rounded(weights, 3),
+        "cells": cell_tints(output.values, STAGE_CELLS),
     }
 
 
@@ -199,7 +229,7 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
         ],
         "language": "fr" if next_word.words is TARGET_VOCABULARY else "",
         "rest": max(1 - sum(probabilities), 0.0),
-        "others": len(next_word.words) - len(likeliest),
+        "others": grouped(len(next_word.words) - len(likeliest)),
         "drawn": drawn,
         "greedy": greedy,
         "random": next_word.random_number if next_word.temperature else 0,
@@ -231,12 +261,14 @@ def share(probability: float) -> str:
 
 
 def cell_tints(values: Float[Tensor, "rows columns"], most: int = MOST_CELLS) -> list[list[int]]:
-    """Returns numbers as colors, from −100 to 100 of the largest; of wide rows, means of several numbers."""
+    """Returns numbers as colors, from −100 to 100 of the largest; of wide rows, means of several numbers. Where one row
+    is far larger than the others, as the first token of many language models is, it does not make the others pale."""
     if values.shape[1] > most:
         width = -(-values.shape[1] // most)
         values = torch.nn.functional.avg_pool1d(values[:, None], width, ceil_mode=True, count_include_pad=False)[:, 0]
-    greatest = float(values.abs().max()) or 1.0
-    return [[round(100 * one / greatest) for one in row] for row in values.tolist()]
+    rows = values.abs().amax(1)
+    greatest = float(rows.max().minimum(MOST_SPREAD * rows.median())) or float(rows.max()) or 1.0
+    return [[round(100 * max(-1.0, min(1.0, one / greatest))) for one in row] for row in values.tolist()]
 
 
 def rounded(values: Float[Tensor, "rows columns"], digits: int = DIGITS) -> list[list[float | None]]:

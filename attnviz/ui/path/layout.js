@@ -15,11 +15,15 @@ const LEAST_WEIGHT = 0.03; // of a weight that is drawn as a line
 export function modelLayout(picture, room, isCompact = false) {
   const { vertical, letter } = room;
   const bar = vertical ? 20 : isCompact ? letter * 1.7 : Math.max(26, letter * 2.3);
+  const slim = vertical ? 16 : Math.max(9, letter * 0.85); // of a bar of a layer that shows nothing else
+  const slimPad = vertical ? 5 : 3;
+  /** @param {number} s */
+  const barOf = (s) => (picture.stages[s].kind === "layer" ? slim : bar);
   const nameSpace = picture.bands.map((band) => {
     const longest = Math.max(...band.tokens.map((token) => token.length), 4);
     return vertical ? Math.min(longest * letter * 0.56 + 14, 74) : Math.min(Math.max(longest * 0.56, 4.7) * letter + 14, 200);
   });
-  const fixed = { bar, network: vertical ? 44 : letter * (isCompact ? 2.5 : 3.4), norm: vertical ? 30 : letter * 1.8, pad: vertical ? 8 : letter * 0.6 };
+  const fixed = { network: vertical ? 44 : letter * (isCompact ? 2.5 : 3.4), norm: vertical ? 30 : letter * 1.8, pad: vertical ? 8 : letter * 0.6 };
   const nextWidth = picture.next ? (vertical ? 0 : letter * (isCompact ? 13.5 : 14.5)) : 0;
 
   /** @param {number} link the length of a link with attention */
@@ -33,12 +37,13 @@ export function modelLayout(picture, room, isCompact = false) {
       let place = nameSpace[i] + (vertical ? letter * 2 : 0);
       for (const { stage, s } of own) {
         const opensFrame = picture.frames.some((frame) => frame.first === s) && stage.kind !== "embedding";
-        if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
+        if (stage.kind === "layer") place += slimPad * 2 + (picture.stages[stage.source].kind === "layer" ? 0 : fixed.pad);
+        else if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
         if (opensFrame && isCompact && picture.stages[stage.source].kind === "embedding") place += letter * 0.7; // for its title
         const room = vertical && stage.kind === "cross" ? link + nameSpace[0] : link;
-        const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, attention: link, cross: room }[stage.kind];
+        const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, layer: 0, attention: link, cross: room }[stage.kind];
         starts[s] = place;
-        ends[s] = place + length + fixed.bar;
+        ends[s] = place + length + barOf(s);
         place = ends[s];
       }
       // The decoder looks at the memory after it is there.
@@ -90,13 +95,13 @@ export function modelLayout(picture, room, isCompact = false) {
 
   const columns = picture.stages.map((stage, s) => {
     const band = bandOf(stage.stack);
-    const rows = stage.cells.map((_, i) => box(ends[s] - bar, middle(band, i) - thickness / 2, bar, thickness));
+    const rows = stage.cells.map((_, i) => box(ends[s] - barOf(s), middle(band, i) - thickness / 2, barOf(s), thickness));
     /** @type {Line[]} */
     const lines = [];
     /** @type {Line[]} */
     const straight = [];
     const keyBand = stage.memory >= 0 ? bandOf(picture.stages[stage.memory].stack) : band;
-    const to = ends[s] - bar;
+    const to = ends[s] - barOf(s);
     if (stage.source >= 0) {
       const from = ends[stage.source];
       stage.cells.forEach((_, i) => straight.push({ row: i, key: i, weight: 1, from: point(from, middle(band, i)), to: point(to, middle(band, i)) }));
@@ -110,14 +115,16 @@ export function modelLayout(picture, room, isCompact = false) {
     }
     const [x, y] = vertical ? [0, 0] : point((starts[s] + to) / 2, bandStart[band] - letter * 0.55);
     const label = stage.label && !(isCompact && stage.kind === "attention") ? { x, y } : null;
-    return { box: box(ends[s] - bar, bandStart[band], bar, counts[band] * across), rows, link: { lines, straight, label } };
+    return { box: box(to, bandStart[band], barOf(s), counts[band] * across), rows, link: { lines, straight, label } };
   });
 
   const frames = picture.frames.map(({ first, last }) => {
     const band = bandOf(picture.stages[first].stack);
+    const isSlim = picture.stages[first].kind === "layer";
+    const pad = isSlim ? slimPad - 1 : fixed.pad;
     const opens = picture.stages[first].kind === "embedding" ? ends[first] - bar : starts[first];
-    const from = opens - fixed.pad - (vertical ? letter * 1.7 : 0);
-    return box(from, vertical ? 2 : bandStart[band] - header + letter * 0.3, ends[last] + fixed.pad - from, vertical ? room.width - 4 : counts[band] * across + header - letter * 0.3 + 5);
+    const from = opens - pad - (vertical && !isSlim ? letter * 1.7 : 0);
+    return box(from, vertical ? 2 : bandStart[band] - header + letter * 0.3, ends[last] + pad - from, vertical ? room.width - 4 : counts[band] * across + header - letter * 0.3 + 5);
   });
 
   /** @type {(band: number, u: number) => import("./types").ModelLayout["tokens"]} */

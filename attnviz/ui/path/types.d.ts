@@ -22,7 +22,7 @@ export interface NextWord {
   /** of the words, where it is not that of the page */
   language: string;
   rest: number;
-  others: number;
+  others: string;
   drawn: string;
   greedy: string;
   random: number;
@@ -40,7 +40,7 @@ interface Picture {
 export interface Stage {
   name: string;
   stack: string;
-  kind: "embedding" | "attention" | "cross" | "network" | "memory" | "output";
+  kind: "embedding" | "attention" | "cross" | "network" | "memory" | "output" | "layer";
   title: string;
   hasPositions: boolean; // of an embedding: whether vectors of positions are added
   label: string;
