@@ -56,8 +56,11 @@ def choose_model(field: ModelField, *, in_row: bool = False) -> str:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
-        label, more = _("Another model"), {"icon": ":material/add:", "key": f"another model{number}"}
-        with st.popover("", help=label, **more) if in_row else st.popover(label, width="stretch", **more):
+        label = _("Another model")
+        with st.popover(
+            "" if in_row else label, icon=":material/add:", width="content" if in_row else "stretch",
+            help=label if in_row else None, key=f"another model{number}",
+        ):  # fmt: skip
             st.text_input(
                 _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}",
                 on_change=_submit, placeholder="openai-community/gpt2", args=(field, f"another{number}"),

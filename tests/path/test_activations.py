@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 from torch import Tensor, nn
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from attnviz.masks import Causal, Full, SlidingWindow
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
+from attnviz.models.model import LoadedModel
+from attnviz.models.smollm2 import smollm2
 from attnviz.path.activation import ActivationRecord
 from attnviz.path.model_activations import MOST_TOKENS, model_activations
 from attnviz.path.sampling import NextWord
@@ -17,6 +22,8 @@ from attnviz.path.translator_activations import translator_activations
 from attnviz.tracing import capture
 from attnviz.translator import EXAMPLES, Translation, load
 from attnviz.translator.encoder_decoder import USE_LAYERS
+from tests.support import tiny_models
+from tests.support.tiny_models import GROUPED, SMALL
 
 TEXT = "The animal was too tired."
 
@@ -50,29 +57,48 @@ def joined(values: Tensor) -> Tensor:
     return values.transpose(0, 1).flatten(1)
 
 
-def check_sources(record: ActivationRecord) -> None:
+FUNCTIONS = {"GELU": nn.functional.gelu, "ReLU": torch.relu, "SiLU": nn.functional.silu}
+
+
+def of_all_heads(values: Tensor, like: Tensor) -> Tensor:
+    """Keys or values of each head, where several heads share them."""
+    return values if values.ndim < 3 else values.repeat_interleave(len(like) // len(values), 0)
+
+
+def check_sources(record: ActivationRecord, eps: float = 0.0, gelu: str = "none") -> None:
     """Each activation follows from its sources alone."""
     for one in record.values():
         sources = [source.values for source in one.sources]
         if one.operation == "add":
             close(one.values, torch.stack(sources).sum(0))
+        elif one.operation == "product":
+            close(one.values, sources[0] * sources[1])
         elif one.operation == "softmax":
             close(one.values, torch.softmax(sources[0], -1))
         elif one.operation == "weighted sum":
-            close(one.values, sources[0] @ sources[1])
+            close(one.values, sources[0] @ of_all_heads(sources[1], sources[0]))
         elif one.operation == "concat":
             close(one.values, joined(sources[0]))
         elif one.operation == "scores":
-            dots = sources[0] @ sources[1].transpose(-1, -2) / sources[0].shape[-1] ** 0.5
+            keys = of_all_heads(sources[1], sources[0])
+            dots = sources[0] @ keys.transpose(-1, -2) / sources[0].shape[-1] ** 0.5
             close(one.values, torch.where(one.values.isneginf(), one.values, dots))
+        elif one.operation == "rotation":
+            (low, high), half = sources[0][..., : one.rotated].chunk(2, -1), one.rotated // 2
+            close(one.values[..., :half] ** 2 + one.values[..., half : one.rotated] ** 2, low**2 + high**2)
+            close(one.values[..., one.rotated :], sources[0][..., one.rotated :])
+            close(one.values[:, 0], sources[0][:, 0])  # the angle at the first position is 0
         elif one.operation == "norm":
-            centered = sources[0] - sources[0].mean(-1, keepdim=True)
-            spread = sources[0].var(-1, unbiased=False, keepdim=True).sqrt()
-            close(one.values, centered / spread * one.weight + one.bias)
+            mean = 0 if "RMSNorm" in one.formula else sources[0].mean(-1, keepdim=True)
+            spread = ((sources[0] - mean).square().mean(-1, keepdim=True) + eps).sqrt()
+            close(one.values, (sources[0] - mean) / spread * one.weight + (0 if one.bias is None else one.bias))
         elif one.operation == "linear":
             product = sources[0] @ one.weight + (0 if one.bias is None else one.bias.unsqueeze(-2))
-            if one.part == "hidden":
-                product = nn.functional.gelu(product) if "GELU" in one.formula else product.relu()
+            name = one.formula.split("(")[0].split()[-1] if "(" in one.formula else ""
+            if name == "GELU" and gelu != "none":
+                product = nn.functional.gelu(product, approximate=gelu)
+            elif name:
+                product = FUNCTIONS[name](product)
             close(one.values, product[-len(one.rows) :] if one.part == "logits" else product)
         else:
             assert one.operation == "input"
@@ -143,6 +169,107 @@ def test_the_encoders_activations_are_those_of_its_forward_pass() -> None:
         close(record[f"{ours} attention norm"].values, seen[f"{theirs}.attention.output"])
         close(record[f"{ours} network hidden"].values, seen[f"{theirs}.intermediate"])
         close(record[f"{ours} network output"].values, seen[f"{theirs}.output.dense"])
+
+
+def test_smollm2s_activations_are_those_of_its_forward_pass() -> None:
+    model = smollm2()
+    record = model_activations(model, TEXT)
+    check_sources(record, model.model.config.rms_norm_eps)
+    batch = model.encode(TEXT).batch
+    with outputs(model.model) as seen, torch.no_grad():
+        result = model.model(**batch, output_hidden_states=True)
+        angles = model.model.model.rotary_emb(result.logits, torch.arange(len(batch["input_ids"][0]))[None])
+    states = [one[0] for one in result.hidden_states]
+    close(record["decoder embedding words"].values, states[0])
+    for i, layer in enumerate(capture(model.model, batch)):
+        ours, theirs = f"decoder {i}", f"model.layers.{i}"
+        close(record[f"{ours} attention norm"].values, seen[f"{theirs}.input_layernorm"])
+        for part, name in (("queries", "q_proj"), ("keys", "k_proj"), ("values", "v_proj")):
+            close(joined(record[f"{ours} attention {part}"].values), seen[f"{theirs}.self_attn.{name}"])
+        made = [record[f"{ours} attention {part}"].values[None] for part in ("queries", "keys")]
+        for part, rotated in zip(("queries", "keys"), apply_rotary_pos_emb(*made, *angles), strict=True):
+            close(record[f"{ours} attention rotated {part}"].values, rotated[0])
+        close(record[f"{ours} attention weights"].values, layer.mechanism(layer.inputs).weights)
+        close(record[f"{ours} attention output"].values, seen[f"{theirs}.self_attn.o_proj"])
+        close(record[f"{ours} network norm"].values, seen[f"{theirs}.post_attention_layernorm"])
+        close(record[f"{ours} network gate"].values, seen[f"{theirs}.mlp.act_fn"])
+        close(record[f"{ours} network up"].values, seen[f"{theirs}.mlp.up_proj"])
+        close(record[f"{ours} network output"].values, seen[f"{theirs}.mlp"])
+        close(record[f"{ours} network sum"].values, seen[theirs])
+    assert record["decoder 0 attention keys"].shared == 3
+    close(record["decoder 0 attention keys"].head_values(5), record["decoder 0 attention keys"].values[1])
+    close(record["output norm"].values, seen["model.norm"])
+    logits = record["output logits"]
+    close(logits.values[0], result.logits[0, -1])
+    best = int(logits.values.argmax())
+    assert logits.columns[best].strip() == model.tokenizer.decode([best]).strip()
+
+
+GPT_NEOX = {"vocab_size": 400, "max_position_embeddings": 64, **SMALL}
+LARGE = {"vocab_size": 400, "max_position_embeddings": 64, **GROUPED}
+ARCHITECTURES = {  # norms before and after, with and without a gate; projections of their own and in one; in parallel
+    "gpt2": lambda: tiny_models.gpt2(),
+    "llama": lambda: tiny_models.llama(),
+    "gemma": lambda: hf.GemmaForCausalLM(hf.GemmaConfig(**LARGE)),
+    "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**LARGE)),
+    "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**LARGE)),
+    "phi3": lambda: hf.Phi3ForCausalLM(hf.Phi3Config(**LARGE)),
+    "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**GPT_NEOX)),
+    "opt": lambda: hf.OPTForCausalLM(hf.OPTConfig(word_embed_proj_dim=32, ffn_dim=48, **GPT_NEOX)),
+    "roberta": lambda: hf.RobertaModel(hf.RobertaConfig(**GPT_NEOX)),
+    "eurobert": lambda: hf.EuroBertModel(hf.EuroBertConfig(mask_token_id=3, **LARGE)),
+}
+
+
+def loaded(network: Any, tokenizer: Any, outputs: str) -> LoadedModel:
+    torch.manual_seed(3)
+    for parameter in network.parameters():
+        parameter.data = torch.randn_like(parameter) * 0.2 + (parameter.ndim == 1)
+    return LoadedModel(network.eval(), tokenizer, type(network).__name__, outputs=outputs)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_parts_of_many_architectures_are_found(architecture: str) -> None:
+    network = ARCHITECTURES[architecture]()
+    writes = "LM" in type(network).__name__
+    model = loaded(network, tiny_models.byte_level(), "next token" if writes else "sentence vector")
+    record = model_activations(model, "The quick fox")
+    eps = next(one.eps if hasattr(one, "eps") else one.variance_epsilon
+               for name, one in network.named_modules() if "norm" in type(one).__name__.lower())  # fmt: skip
+    check_sources(record, eps, gelu="tanh" if architecture in ("gpt2", "gemma") else "none")
+    network.set_attn_implementation("eager")
+    with torch.no_grad():
+        result = network(**model.encode("The quick fox").batch, output_hidden_states=True, output_attentions=True)
+    stack = "decoder" if writes else "encoder"
+    for i, weights in enumerate(result.attentions):
+        close(record[f"{stack} {i} attention weights"].values, weights[0])
+        close(record[f"{stack} {i} attention {'norm' if architecture != 'roberta' else 'queries'}"].sources[0].values,
+              result.hidden_states[i][0])  # fmt: skip
+    last = record["output norm" if "output norm" in record else f"{stack} 1 network norm"]
+    close(last.values, result.hidden_states[-1][0])
+    if writes:
+        close(record["output logits"].values[0], result.logits[0, -1])
+
+
+@pytest.mark.parametrize("name", ["gemma2", "bart", "t5"])
+def test_a_model_with_other_parts_is_refused_in_a_sentence(name: str) -> None:
+    network, tokenizer = (make() for make in tiny_models.MODELS[name])
+    with pytest.raises(ValueError, match=r"cannot be shown here: at “.*o_proj”|has an encoder and a decoder"):
+        model_activations(loaded(network, tokenizer, "next token"), "The quick fox")
+
+
+def test_a_model_without_queries_and_keys_is_refused_in_a_sentence() -> None:
+    network = hf.BloomForCausalLM(hf.BloomConfig(vocab_size=400, hidden_size=32, n_layer=2, n_head=4))
+    with pytest.raises(ValueError, match="BloomForCausalLM cannot be shown here: at “layer 0”"):
+        model_activations(loaded(network, tiny_models.byte_level(), "next token"), "The quick fox")
+
+
+def test_models_in_bfloat16_are_followed_within_their_rounding() -> None:
+    model = loaded(tiny_models.llama().bfloat16(), tiny_models.byte_level(), "next token")
+    record = model_activations(model, "The quick fox")
+    with torch.no_grad():
+        logits = model.model(**model.encode("The quick fox").batch).logits[0, -1].float()
+    torch.testing.assert_close(record["output logits"].values[0], logits)
 
 
 def test_a_text_that_is_too_long_to_be_drawn_is_refused() -> None:

@@ -5,6 +5,8 @@ import { symbolText } from "../symbols.js";
 
 /** @typedef {import("./types").PartPicture} PartPicture */
 
+const MOST_SPREAD = 4; // as in depths.py
+
 /**
  * A number as it is read, with two decimals, or with two significant digits if it is small.
  * @param {number | null | undefined} value null is −∞
@@ -14,6 +16,16 @@ export function written(value) {
   const size = Math.abs(value);
   const text = size === 0 ? "0.00" : size >= 0.095 ? size.toFixed(2) : size >= 1e-4 ? String(Number(size.toPrecision(2))) : "0.00";
   return value < 0 && Number(text) !== 0 ? `−${text}` : text;
+}
+
+/**
+ * The size of a number that has the strongest color: the largest, but not of a row that is far larger than the others.
+ * @param {(number | null)[][]} values
+ */
+export function greatestColored(values) {
+  const rows = values.map((row) => Math.max(...row.map((one) => Math.abs(one ?? 0)))).sort((a, b) => a - b);
+  const largest = rows[rows.length - 1];
+  return Math.min(largest, MOST_SPREAD * rows[Math.floor((rows.length - 1) / 2)]) || largest || 1;
 }
 
 /**

@@ -9,7 +9,7 @@ import { _ } from "../../chart/words.js";
 import { setSymbol, symbolText } from "../symbols.js";
 import { context } from "./dom.js";
 import { nextWordTable } from "./next_word.js";
-import { operands, sentence, written } from "./numbers.js";
+import { greatestColored, operands, sentence, written } from "./numbers.js";
 import { cellUnder, rowNames, View } from "./view.js";
 
 const SIGNS = { linear: "×", rotation: "", add: "+", scores: "·", softmax: "", norm: "", "weighted sum": "×", concat: "", product: "·", input: "" };
@@ -150,7 +150,7 @@ export class PartView extends View {
     Object.assign(frame.style, { width: `${width}px`, height: `${height}px` });
     const canvas = element("canvas");
     const drawing = context(canvas, width, height);
-    const greatest = Math.max(...values.flat().map((one) => Math.abs(one ?? 0))) || 1;
+    const greatest = greatestColored(values);
     const inset = asNumbers || map ? 1 : row > 6 ? Math.min(2, row * 0.1) : 0;
     drawing.font = `${Math.max(this.smallest, Math.min(this.room.letter * 0.95, row * 0.7, cell * 0.37))}px ${getComputedStyle(document.body).fontFamily}`;
     drawing.textAlign = "center";
@@ -158,7 +158,7 @@ export class PartView extends View {
     values.forEach((numbers, i) =>
       numbers.forEach((value, j) => {
         // Half as strong behind letters, so that they can be read.
-        const color = value === null ? palette.masked : map === "weights" ? palette.weight(asNumbers ? value * 0.9 : value) : palette.change((value / greatest) * (asNumbers ? 0.55 : 1));
+        const color = value === null ? palette.masked : map === "weights" ? palette.weight(asNumbers ? value * 0.9 : value) : palette.change(Math.max(-1, Math.min(1, value / greatest)) * (asNumbers ? 0.55 : 1));
         drawing.fillStyle = color;
         drawing.fillRect(j * cell, i * row + inset / 2, Math.max(cell - (asNumbers ? 1 : 0), Math.min(cell, 0.6)) + (cell < 4 ? 0.3 : 0), row - inset);
         if (!asNumbers) return;
