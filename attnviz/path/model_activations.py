@@ -452,7 +452,7 @@ class Vocabulary(Sequence[str]):
 
 def _unknown(model: "LoadedModel", part: str) -> ValueError:
     return value_error(
-        "{name} cannot be shown here: at “{part}” it computes something else than the norms, attention and MLPs that "
+        "{name} cannot be shown here: at “{part}” it computes something other than the norms, attention and MLPs that "
         "Path knows. Look at its attention on Explore or Models.",
         name=model.name, part=part,
     )  # fmt: skip

@@ -4,13 +4,13 @@ import { test } from "node:test";
 import { isDark } from "../../attnviz/chart/colors.js";
 import { between } from "../../attnviz/ui/path/colors.js";
 import { modelLayout, panelWidths, rowAt } from "../../attnviz/ui/path/layout.js";
-import { operands, sentence, written } from "../../attnviz/ui/path/numbers.js";
+import { greatestColored, operands, sentence, written } from "../../attnviz/ui/path/numbers.js";
 import { Player } from "../../attnviz/ui/path/player.js";
 
 const matrix = (symbol, rows, columns, values) => ({ name: symbol, symbol, about: "", shape: "", rows, columns, values, map: "" });
 
 function part(operation, sources, result, more = {}) {
-  return { operation, sources, result, weight: null, bias: null, function: "", ...more };
+  return { operation, sources, result, weight: null, bias: null, function: "", rotated: 0, ...more };
 }
 
 test("a color between two stops, and a dark one", () => {
@@ -50,6 +50,34 @@ test("scores, weights and the weighted sum: which rows and columns they come fro
   const sum = part("weighted sum", [weights.result, values], matrix("H", ["a", "b"], [], [[2.46, -2.38], [1, 2]]));
   assert.deepEqual(operands(sum, 0, 1)[1], { matrix: 1, rows: [0, 2], columns: [1, 2] });
   assert.equal(sentence(sum, 0, 1), "H[a, 2] = 0.73 · (−4.00) (d) + 0.27 · 2.00 (c) = −2.38");
+});
+
+test("a rotation: a number comes from itself and its partner, half of the columns further on", () => {
+  // By 90°: (1, 2) becomes (−2, 1); the last column is not rotated.
+  const turned = part("rotation", [matrix("Q", ["a"], [], [[1, 2, 7]])], matrix("Q_R", ["a"], [], [[-2, 1, 7]]), { rotated: 2 });
+  assert.deepEqual(operands(turned, 0, 1).map(({ columns }) => columns), [[1, 2], [0, 1]]);
+  assert.equal(sentence(turned, 0, 0), "QR[a, 1] = 1.00 · cos φ − 2.00 · sin φ = −2.00, φ = 90.00°, which grows with the position");
+  assert.equal(sentence(turned, 0, 1), "QR[a, 2] = 1.00 · sin φ + 2.00 · cos φ = 1.00, φ = 90.00°, which grows with the position");
+  assert.deepEqual(operands(turned, 0, 2).map(({ columns }) => columns), [[2, 3]]);
+  assert.equal(sentence(turned, 0, 2), "QR[a, 3] = not rotated: 7.00");
+});
+
+test("a gate, a map with a function after it, and a norm without a mean", () => {
+  const [gate, up] = [matrix("G", ["a"], [], [[0.5, 2]]), matrix("U", ["a"], [], [[3, -1]])];
+  const hidden = part("product", [gate, up], matrix("F", ["a"], [], [[1.5, -2]]));
+  assert.equal(sentence(hidden, 0, 1), "F[a, 2] = 2.00 · (−1.00) = −2.00");
+  assert.deepEqual(operands(hidden, 0, 1).map(({ matrix }) => matrix), [0, 1]);
+  const weight = { symbol: "W^G", values: [[1], [1]] };
+  assert.match(sentence(part("linear", [up], matrix("G", ["a"], [], [[1.76]]), { weight, function: "SiLU" }), 0, 0), /, after SiLU: 1.76$/);
+  const scaled = { function: "RMSNorm", weight: { symbol: "γ", values: [[2, 2]] } };
+  const norm = part("norm", [matrix("x", ["a"], [], [[1, 7]])], matrix("z", ["a"], [], [[0.4, 2.8]]), scaled);
+  assert.equal(sentence(norm, 0, 1), "z[a, 2] = 2.00 · 7.00 / 5.00 = 2.80");
+});
+
+test("a row that is far larger than the others does not make them pale", () => {
+  assert.equal(greatestColored([[1, -2], [3, 0], [2, null]]), 3);
+  assert.equal(greatestColored([[900, 1], [2, 0], [1, -1]]), 8);
+  assert.equal(greatestColored([[0], [0]]), 1);
 });
 
 test("add, norm and concat", () => {
@@ -108,6 +136,25 @@ test("on a phone everything is read down, within its width", () => {
   picture.stages.forEach(({ source }, i) => source >= 0 && assert.ok(layout.columns[i].box.y > layout.columns[source].box.y));
   for (const { rows } of layout.columns) for (const { x, w } of rows) assert.ok(x >= 0 && x + w <= 358);
   assert.ok(layout.next.y >= layout.columns[5].box.y + layout.columns[5].box.h);
+});
+
+test("of many layers those between the first and the last are slim, and each can be clicked", () => {
+  const cells = [[1], [2], [3]];
+  const stage = (name, kind, source) => ({ name, stack: "decoder", kind, title: "", label: "", source, memory: -1, cells, weights: kind === "attention" ? [[1], [0.5, 0.5], [0.2, 0.3, 0.5]] : null });
+  const stages = [stage("e", "embedding", -1), stage("0a", "attention", 0), stage("0n", "network", 1)];
+  for (let i = 1; i < 29; i++) stages.push(stage(`${i}`, "layer", stages.length - 1));
+  stages.push(stage("29a", "attention", 30), stage("29n", "network", 31));
+  const frame = (first, last) => ({ open: "", title: "", about: "", first, last });
+  const frames = [frame(0, 0), frame(1, 2), ...Array.from({ length: 28 }, (_none, i) => frame(3 + i, 3 + i)), frame(31, 32)];
+  const many = { depth: "model", stages, frames, bands: [{ stack: "decoder", title: "Decoder", tokens: ["The", "cat", "sat"] }], next: { words: [1, 2, 3] } };
+  for (const [room, side, least] of [[{ width: 1216, height: 500, vertical: false, letter: 13 }, "x", 14], [{ width: 358, height: 500, vertical: true, letter: 13 }, "y", 24]]) {
+    const layout = modelLayout(many, room);
+    const length = side === "x" ? "w" : "h";
+    assert.ok(layout.width <= room.width);
+    layout.frames.slice(1).forEach((box, i) => assert.ok(box[side] >= layout.frames[i][side] + layout.frames[i][length] - 1, `frame ${i}`));
+    for (const box of layout.frames) assert.ok(box[length] >= least, `${box[length]}`);
+    layout.columns.slice(1).forEach(({ box }, i) => assert.ok(box[side] >= layout.columns[i].box[side] + layout.columns[i].box[length]));
+  }
 });
 
 test("the panels of a lane fill its width", () => {

@@ -14,6 +14,7 @@ from attnviz.models import MINILM, SMOLLM2, TRANSLATOR
 from attnviz.models.interventions import Intervention
 from attnviz.path.sampling import NextWord
 from attnviz.path.translator_activations import translator_activations
+from attnviz.sources.written import PROMPT
 from attnviz.state.path import PathState
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import USE_LAYERS, USES
@@ -21,7 +22,7 @@ from attnviz.ui.path import depths
 from tests.support.app import contents, healthy, open_page
 
 page = partial(open_page, "path")
-MOST_BYTES = 400_000  # of one picture; compressed on its way
+MOST_BYTES = 500_000  # of one picture; compressed on its way
 
 
 def picture(app: AppTest) -> dict[str, Any]:
@@ -45,13 +46,13 @@ def test_the_whole_model_opens_with_the_next_word() -> None:
     assert torch.tensor(cross["weights"]) == pytest.approx(record.weights[0].mean(0).numpy(), abs=0.001)
 
 
-@pytest.mark.parametrize("model", [TRANSLATOR, MINILM])
+@pytest.mark.parametrize("model", [TRANSLATOR, MINILM, SMOLLM2])
 def test_every_layer_and_every_part_can_be_drawn(model: str) -> None:
     state = PathState(model=model, **({"english": EXAMPLES[1], "word": 11} if model == TRANSLATOR else {}), head=1)
     record = state.record
     sizes = {"": json.dumps(depths.path_picture(state), allow_nan=False)}
     for name in (*record.layers, *record):
-        if name in record.layers or model == TRANSLATOR or "5" in name or "embedding" in name:
+        if name in record.layers or model == TRANSLATOR or " 5" in name or "embedding" in name:
             drawn = depths.path_picture(state.updated(open=name))
             sizes[name] = json.dumps(drawn, allow_nan=False)
             assert [crumb["open"] for crumb in drawn["trail"]][-1] == name
@@ -106,6 +107,60 @@ def test_minilm_is_drawn_without_a_next_word() -> None:
     assert drawn["bands"][0]["tokens"] == ["[CLS]", "The", "cat", "sleeps", ".", "[SEP]"]
     assert len(drawn["frames"]) == 7
     assert picture(page(path_model="MiniLM", open="encoder 3 network hidden"))["weight"]["values"] is None
+
+
+def test_a_language_model_is_drawn_with_its_next_token() -> None:
+    drawn = picture(page(path_model=SMOLLM2, text="The capital of France is"))
+    assert drawn["bands"] == [
+        {"stack": "decoder", "title": "Decoder", "tokens": ["The", "␣capital", "␣of", "␣France", "␣is"]}
+    ]
+    assert drawn["next"]["words"][0]["word"] == "␣Paris"
+    assert drawn["next"]["words"][0]["probability"] == pytest.approx(0.7725, abs=1e-3)
+    assert "49,152 tokens of the vocabulary" in drawn["next"]["caption"]
+    assert [frame["title"] for frame in drawn["frames"]][:4] == ["Words", "Layer 0", "1", "2"]
+    assert [frame["title"] for frame in drawn["frames"]][-2:] == ["28", "Layer 29"]
+    assert [stage["kind"] for stage in drawn["stages"]].count("layer") == 28
+    assert page(path_model=SMOLLM2).text_input(key="text").value.endswith("The capital of Italy is")
+
+
+def test_a_layer_of_a_language_model_has_its_gate_and_its_rotation() -> None:
+    layer = picture(page(path_model=SMOLLM2, text="The cat", open="decoder 17", path_head="5"))
+    attention, network = ([panel["title"] for panel in lane["panels"]] for lane in layer["lanes"])
+    assert attention[:7] == ["Input", "Norm", "Queries", "Rotated Q", "Keys", "Rotated K", "Scores"]
+    assert network == ["Input", "Norm", "Gate", "Up", "Hidden", "Output", "Add"]
+    part = picture(page(path_model=SMOLLM2, text="The cat", open="decoder 17 attention keys", path_head="5"))
+    assert "Here 3 heads in a row share them." in part["caption"]
+    record = PathState(model=SMOLLM2, text="The cat").record
+    keys = record["decoder 17 attention keys"].values
+    assert keys.shape == (3, 2, 64)
+    assert torch.tensor(part["result"]["values"]) == pytest.approx(keys[1].numpy(), rel=1e-4, abs=1e-5)
+
+
+def test_the_text_that_nobody_has_typed_follows_the_model() -> None:
+    app = page(path_model=MINILM)
+    app.selectbox(key="path-model").set_value(SMOLLM2).run()
+    assert healthy(app).text_input(key="text").value == PROMPT
+    app.text_input(key="text").set_value("One cat.").run()
+    app.selectbox(key="path-model").set_value(MINILM).run()
+    assert healthy(app).text_input(key="text").value == "One cat."
+
+
+def test_a_model_of_other_parts_says_so_and_what_to_do(saved) -> None:
+    app = healthy(page(path_model=saved / "gemma2", text="fox"))
+    assert not app.get("bidi_component")
+    assert "gemma2 cannot be shown here: at “model.layers.0.self_attn.o_proj”" in contents(app)
+    assert "Look at its attention on Explore or Models." in contents(app)
+    assert "has an encoder and a decoder" in contents(healthy(page(path_model=saved / "bart", text="fox")))
+    assert "sees images, and reads no text" in contents(healthy(page(path_model=saved / "vit", text="fox")))
+    assert "“GPT”" in contents(healthy(page(path_model="GPT")))
+    assert picture(page(path_model=saved / "llama", text="fox"))["bands"][0]["title"] == "Decoder"
+
+
+def test_the_last_text_stays_when_the_next_is_too_long_for_a_picture() -> None:
+    app = page(path_model=SMOLLM2, text="The cat")
+    app.text_input(key="text").set_value("cat " * 40).run()
+    assert "At most 24 tokens" in contents(healthy(app))
+    assert picture(app)["bands"][0]["tokens"] == ["The", "␣cat"]
 
 
 def test_the_temperature_and_the_random_number_decide_what_is_drawn() -> None:

@@ -7,12 +7,11 @@ from attnviz.models.minilm import minilm
 from attnviz.result_cache import ResultCache, result_cache, set_result_cache
 
 TEXT = "one+text+on+every+page"
-LINKS = [
+LINKS = [  # of all pages but Path, which needs what every module of a model returns
     f"explore?text={TEXT}",
     f"explore?text={TEXT}&layer=encoder+5&mask=Causal",
     f"masks?text={TEXT}&mask-a=causal",
     f"scores?text={TEXT}",
-    f"path?path-model=MiniLM&text={TEXT}",
     f"models?text={TEXT}",
     f"models?text={TEXT}&inspect=Together",
     f"models?model=https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2&text={TEXT}",

@@ -26,9 +26,10 @@ MOST_WIDE_LAYERS = 8  # of a stack; of more, those between the first and the las
 MOST_CELLS = 64  # of a vector in a picture; of a longer one, each cell is the mean of several numbers
 MOST_SPREAD = 4  # times the largest number of the row in the middle: the largest number that has a color of its own
 MOST_NUMBERS = 50_000  # of a matrix that is sent as numbers
+MANY_NUMBERS = 10_000  # of a matrix, which has few digits then
 LIKELIEST = 6  # words that are shown in the whole model
 CANDIDATES = 16  # words that are shown at the end
-DIGITS = 6  # significant ones, of the numbers that are sent
+DIGITS, FEW_DIGITS = 6, 4  # significant ones, of the numbers that are sent
 READING_ORDER = (
     "words", "positions", "segments", "vectors", "norm", "queries", "normed queries", "rotated queries", "keys",
     "normed keys", "rotated keys", "scores", "weights", "values", "heads", "concat", "gate", "up", "hidden", "output",
@@ -369,7 +370,7 @@ def _matrix(activation: Activation, head: int, columns: Sequence[int] | None = N
         "shape": dimensions(values.shape),
         "rows": [visible(token) for token in activation.rows],
         "columns": [visible(token) for token in names],
-        "values": rounded(values) if values.numel() <= MOST_NUMBERS else None,
+        "values": _sent(values),
         "map": activation.part if activation.part in ("scores", "weights") else "",
     }
 
@@ -385,8 +386,14 @@ def _weight(activation: Activation, head: int, columns: Sequence[int] | None) ->
         "symbol": re.findall(r"\w\^\w", activation.formula)[0],
         "about": _("learned"),
         "shape": dimensions(weight.shape),
-        "values": rounded(weight) if weight.numel() <= MOST_NUMBERS else None,
+        "values": _sent(weight),
     }
+
+
+def _sent(values: Float[Tensor, "rows columns"]) -> list[list[float | None]] | None:
+    """Returns the numbers of a matrix as they are sent, or None if they are too many."""
+    count = values.numel()
+    return rounded(values, DIGITS if count <= MANY_NUMBERS else FEW_DIGITS) if count <= MOST_NUMBERS else None
 
 
 def _bias(activation: Activation, head: int, columns: Sequence[int] | None) -> list[float | None] | None:
