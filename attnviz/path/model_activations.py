@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "GELU": (functional.gelu, partial(functional.gelu, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x)),
     "SiLU": (functional.silu,),
 }
-Split = Callable[[Tensor], Tensor]  # (…, outputs) → (…, heads, width)
+HeadSplit = Callable[[Tensor], Tensor]  # (…, outputs) → (…, heads, width)
 
 
 @torch.no_grad()
@@ -216,17 +216,17 @@ class _Finder:
         inputs = layer.inputs
         assert isinstance(inputs, Inputs)
         vectors = inputs.query.float(), inputs.key.float(), inputs.value.float()
-        found = next((found for found in self._projections(inputs) if self._matches(found, vectors)), None)
-        if found is None:
+        maps = next((maps for maps in self._projections(inputs) if self._matches(maps, vectors)), None)
+        if maps is None:
             raise self._unknown(call)
         projected = []
-        for part, (linear, split), own in zip(PROJECTIONS, found, vectors, strict=True):
+        for part, (linear, split), own in zip(PROJECTIONS, maps, vectors, strict=True):
             shared = inputs.heads // len(own)
             bias = None if linear.bias is None else split(linear.bias)
             weight, values = (split(one).transpose(0, 1) for one in (linear.weight, linear.output))
             source = self._known_source(linear)
             projected.append(self.recorder.projection(part, source, values, weight, bias, shared))
-        for i, (linear, _split_heads) in enumerate(found[:2]):
+        for i, (linear, _split_heads) in enumerate(maps[:2]):
             if linear in self.head_norms:
                 norm, output = self.head_norms[linear]
                 one, options = projected[i], {"output": output, "shared": projected[i].shared}
@@ -245,7 +245,7 @@ class _Finder:
         concat = self.recorder.weighted_values([*turned, projected[2]], attention)
         self._add_output(call, concat, "O = C W^O", _("the heads, mixed"))
 
-    def _projections(self, inputs: Inputs) -> Iterator[list[tuple[ModuleCall, Split]]]:
+    def _projections(self, inputs: Inputs) -> Iterator[list[tuple[ModuleCall, HeadSplit]]]:
         """Yields the maps that may have made the queries, the keys and the values, and how each is split into heads."""
         heads, kv_heads = inputs.heads, len(inputs.key)
         if len(self.inputs) == 3:
@@ -264,10 +264,10 @@ class _Finder:
                 if heads == kv_heads:  # the queries, keys and values of one head after the other
                     yield [(call, _split_by_head(i, heads)) for i in range(3)]
 
-    def _matches(self, found: Sequence[tuple[ModuleCall, Split]], vectors: Sequence[Tensor]) -> bool:
+    def _matches(self, maps: Sequence[tuple[ModuleCall, HeadSplit]], vectors: Sequence[Tensor]) -> bool:
         """Returns whether maps make these values, and these queries and keys up to a rotation."""
-        made = [split(call.output).transpose(0, 1) for call, split in found]
-        made[:2] = [self.head_norms.get(call, (call, one))[1] for (call, _), one in zip(found, made[:2], strict=False)]
+        made = [split(call.output).transpose(0, 1) for call, split in maps]
+        made[:2] = [self.head_norms.get(call, (call, one))[1] for (call, _), one in zip(maps, made[:2], strict=False)]
         return (
             all(one.shape == own.shape for one, own in zip(made, vectors, strict=True))
             and self._same(made[2], vectors[2])
@@ -463,11 +463,11 @@ def _joined(layer: Layer) -> Float[Tensor, "rows columns"]:
     return layer.known_mechanism(layer.inputs).output.transpose(0, 1).flatten(1)
 
 
-def _split(start: int, end: int, heads: int) -> Split:
+def _split(start: int, end: int, heads: int) -> HeadSplit:
     return lambda one: one[..., start:end].unflatten(-1, (heads, -1))
 
 
-def _split_by_head(part: int, heads: int) -> Split:
+def _split_by_head(part: int, heads: int) -> HeadSplit:
     return lambda one: one.unflatten(-1, (heads, 3, -1))[..., part, :]
 
 

@@ -7,6 +7,9 @@ from typing import Self
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from attnviz.models import SMOLLM2
+from attnviz.models.smollm2 import smollm2
+from attnviz.path.model_activations import model_activations
 from attnviz.path.translator_activations import translator_activations
 from attnviz.translator import EXAMPLES, load
 from tests.support.browser import AppPage, Browser, shared
@@ -125,3 +128,34 @@ def test_a_word_is_drawn_again_and_its_number_is_in_the_link(way: Path) -> None:
     way.button("Draw again").click()
     way.expect_in_link("draw", "1")
     expect(way.root.locator(".path-written")).not_to_have_text(before)
+
+
+def test_a_language_model_of_thirty_layers_opens_at_any_of_them(way: Path) -> None:
+    way.open(f"?path-model={SMOLLM2}&text=The+capital+of+France+is")
+    expect(way.root.locator(".path-drawn th")).to_have_text("␣Paris")
+    assert way.fits()
+    slim = way.root.locator(".path-frame.path-slim")
+    expect(slim).to_have_count(28)
+    for place in map(slim.nth, (0, 27)):
+        box = place.bounding_box()
+        assert box
+        assert min(box["width"], box["height"]) >= 14
+    way.part("decoder 17").click()
+    way.opened("decoder 17")
+    assert way.fits()
+    way.button("Show the next layer").click()
+    way.opened("decoder 18")
+    way.button("Head 5").click()
+    way.part("decoder 18 attention rotated queries").click()
+    way.opened("decoder 18 attention rotated queries")
+    record = model_activations(smollm2(), "The capital of France is")
+    number = float(record["decoder 18 attention rotated queries"].values[5, 1, 0])
+    canvas = way.root.locator(".path-grid canvas").last
+    canvas.focus()
+    way.page.keyboard.press("ArrowDown")
+    for _ in range(64):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.caption).to_contain_text(re.compile(r"^QR\[␣capital, 1\] = .* φ = \S+°, which grows with the position"))
+    text = way.caption.inner_text().rsplit(", φ", 1)[0].rsplit(" = ", 1)[1].replace("−", "-")
+    assert float(text) == pytest.approx(number, abs=0.006)
+    expect(way.root.locator(".path-operand")).to_have_count(2)

@@ -142,7 +142,7 @@ test("of many layers those between the first and the last are slim, and each can
   const cells = [[1], [2], [3]];
   const stage = (name, kind, source) => ({ name, stack: "decoder", kind, title: "", label: "", source, memory: -1, cells, weights: kind === "attention" ? [[1], [0.5, 0.5], [0.2, 0.3, 0.5]] : null });
   const stages = [stage("e", "embedding", -1), stage("0a", "attention", 0), stage("0n", "network", 1)];
-  for (let i = 1; i < 29; i++) stages.push(stage(`${i}`, "layer", stages.length - 1));
+  for (let i = 1; i < 29; i++) stages.push(stage(`${i}`, "slim", stages.length - 1));
   stages.push(stage("29a", "attention", 30), stage("29n", "network", 31));
   const frame = (first, last) => ({ open: "", title: "", about: "", first, last });
   const frames = [frame(0, 0), frame(1, 2), ...Array.from({ length: 28 }, (_none, i) => frame(3 + i, 3 + i)), frame(31, 32)];
@@ -197,4 +197,8 @@ test("the player goes through all steps by frames, pauses anywhere, and goes by 
   assert.equal(player.step, null);
   player.go(-1);
   assert.equal(player.step, 2);
+  player.restart(20, (step) => step > 0); // short ones after the first
+  player.play();
+  run(4000);
+  assert.ok((player.step ?? 0) > 8);
 });

@@ -119,12 +119,13 @@ def test_a_language_model_is_drawn_with_its_next_token() -> None:
     assert "49,152 tokens of the vocabulary" in drawn["next"]["caption"]
     assert [frame["title"] for frame in drawn["frames"]][:4] == ["Words", "Layer 0", "1", "2"]
     assert [frame["title"] for frame in drawn["frames"]][-2:] == ["28", "Layer 29"]
-    assert [stage["kind"] for stage in drawn["stages"]].count("layer") == 28
+    assert [stage["kind"] for stage in drawn["stages"]].count("slim") == 28
     assert page(path_model=SMOLLM2).text_input(key="text").value.endswith("The capital of Italy is")
 
 
 def test_a_layer_of_a_language_model_has_its_gate_and_its_rotation() -> None:
     layer = picture(page(path_model=SMOLLM2, text="The cat", open="decoder 17", path_head="5"))
+    assert layer["neighbors"] == ["decoder 16", "decoder 18"]
     attention, network = ([panel["title"] for panel in lane["panels"]] for lane in layer["lanes"])
     assert attention[:7] == ["Input", "Norm", "Queries", "Rotated Q", "Keys", "Rotated K", "Scores"]
     assert network == ["Input", "Norm", "Gate", "Up", "Hidden", "Output", "Add"]

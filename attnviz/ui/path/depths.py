@@ -114,7 +114,7 @@ def _stage(state: PathState, sublayers: Sequence[Sublayer]) -> dict[str, Any]:
     stage = {"name": first.name, "stack": first.stack, "hasPositions": len(first.activations) > 1, "weights": None}
     if len(sublayers) > 1:
         return stage | {
-            "kind": "layer",
+            "kind": "slim",
             "title": layer_title(layer_name(first)),
             "label": "",
             "caption": _("Attention and the MLP of this layer add to each row."),
@@ -142,9 +142,11 @@ def layer_picture(state: PathState) -> dict[str, Any]:
         panels = [_panel(one, head, entering) for one, entering in parts]
         about = look_sentence(sublayer, state.decoder_mask) if sublayer.kind in ("attention", "cross") else ""
         lanes.append({"title": sublayer_title(sublayer), "about": about, "kind": sublayer.kind, "panels": panels})
-    is_last = name == "output"
+    is_last, names = name == "output", ["", *record.layers, ""]
+    place = names.index(name)
     return {
         "depth": "layer",
+        "neighbors": [names[place - 1], names[place + 1]],
         "trail": [{"open": name, "title": layer_title(name)}],
         "lanes": lanes,
         "next": next_word_picture(next_word, CANDIDATES) if is_last and next_word else None,

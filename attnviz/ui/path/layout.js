@@ -18,7 +18,7 @@ export function modelLayout(picture, room, isCompact = false) {
   const slim = vertical ? 16 : Math.max(9, letter * 0.85); // of a bar of a layer that shows nothing else
   const slimPad = vertical ? 5 : 3;
   /** @param {number} s */
-  const barOf = (s) => (picture.stages[s].kind === "layer" ? slim : bar);
+  const barOf = (s) => (picture.stages[s].kind === "slim" ? slim : bar);
   const nameSpace = picture.bands.map((band) => {
     const longest = Math.max(...band.tokens.map((token) => token.length), 4);
     return vertical ? Math.min(longest * letter * 0.56 + 14, 74) : Math.min(Math.max(longest * 0.56, 4.7) * letter + 14, 200);
@@ -37,11 +37,11 @@ export function modelLayout(picture, room, isCompact = false) {
       let place = nameSpace[i] + (vertical ? letter * 2 : 0);
       for (const { stage, s } of own) {
         const opensFrame = picture.frames.some((frame) => frame.first === s) && stage.kind !== "embedding";
-        if (stage.kind === "layer") place += slimPad * 2 + (picture.stages[stage.source].kind === "layer" ? 0 : fixed.pad);
+        if (stage.kind === "slim") place += slimPad * 2 + (picture.stages[stage.source].kind === "slim" ? 0 : fixed.pad);
         else if (opensFrame) place += fixed.pad * 2 + (vertical ? letter * 1.7 : 0);
         if (opensFrame && isCompact && picture.stages[stage.source].kind === "embedding") place += letter * 0.7; // for its title
         const room = vertical && stage.kind === "cross" ? link + nameSpace[0] : link;
-        const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, layer: 0, attention: link, cross: room }[stage.kind];
+        const length = { embedding: 0, network: fixed.network, memory: fixed.norm, output: fixed.norm, slim: 0, attention: link, cross: room }[stage.kind];
         starts[s] = place;
         ends[s] = place + length + barOf(s);
         place = ends[s];
@@ -120,7 +120,7 @@ export function modelLayout(picture, room, isCompact = false) {
 
   const frames = picture.frames.map(({ first, last }) => {
     const band = bandOf(picture.stages[first].stack);
-    const isSlim = picture.stages[first].kind === "layer";
+    const isSlim = picture.stages[first].kind === "slim";
     const pad = isSlim ? slimPad - 1 : fixed.pad;
     const opens = picture.stages[first].kind === "embedding" ? ends[first] - bar : starts[first];
     const from = opens - pad - (vertical && !isSlim ? letter * 1.7 : 0);

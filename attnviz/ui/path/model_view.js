@@ -19,11 +19,15 @@ export class ModelView extends View {
   constructor(...given) {
     super(...given);
     const { picture, room } = this;
-    const slim = picture.stages.filter(({ kind }) => kind === "layer").length;
+    const slim = picture.stages.filter(({ kind }) => kind === "slim").length;
     if (slim) this.caption += ` ${_("Of {count} layers, only the vectors after them are shown.", { count: slim })}`;
     this.lit = ""; // the row under the pointer
     this.layout = modelLayout(picture, room);
-    this.steps = picture.stages.map(({ title, caption }, i) => ({ title: this.#frameTitle(i) + title, caption }));
+    /** @type {import("./types").Step[]} */
+    this.steps = picture.stages.map(({ kind, title, caption }, i) => {
+      const isShort = kind === "slim";
+      return { title: isShort ? title : this.#frameTitle(i) + title, caption, isShort };
+    });
     if (picture.next) this.steps.push(nextWordStep(picture.next));
     const { layout } = this;
     this.host.classList.add("path-model");
@@ -88,7 +92,6 @@ export class ModelView extends View {
       const button = makeButton("", `path-frame path-${this.picture.stages[frame.first].kind}`, () => this.open(frame.open));
       button.dataset.open = frame.open;
       button.append(element("span", "", frame.title));
-      button.classList.toggle("path-slim", this.picture.stages[frame.first].kind === "layer");
       button.setAttribute("aria-label", _("{title}: open {part}", { title: frame.title, part: frame.about }));
       button.title = _("Open {part}", { part: frame.about });
       return setBox(button, this.layout.frames[i]);
@@ -194,7 +197,7 @@ export class ModelView extends View {
     const band = this.picture.bands.find(({ stack }) => stack === one.stack);
     const token = band?.tokens[row] ?? "";
     if (!one.weights) {
-      if (one.kind === "layer") return _("“{token}” after this layer. Click it to see what attention and the MLP add.", { token });
+      if (one.kind === "slim") return _("“{token}” after this layer. Click it to see what attention and the MLP add.", { token });
       if (one.kind === "embedding" && !one.hasPositions) return _("“{token}” at position {row}: its learned vector.", { token, row });
       if (one.kind === "embedding") return _("“{token}” at position {row}: its learned vector, and that of its position.", { token, row });
       if (one.kind === "memory") return _("The memory of “{token}”: its last vector, normalized.", { token });

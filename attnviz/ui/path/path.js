@@ -70,7 +70,7 @@ export class Path {
     if (!same) this.player.restart(0);
     this.#build();
     const count = this.view?.steps.length ?? 0;
-    if (this.player.count !== count) this.player.restart(count);
+    if (this.player.count !== count) this.player.restart(count, (step) => this.view?.steps[step].isShort ?? false);
     this.#trail();
     this.#headButtons();
     this.#draw();
@@ -136,7 +136,20 @@ export class Path {
         out.title = _("Go back (Escape)");
         return [...between, out];
       }),
+      ...(picture.depth === "layer" ? picture.neighbors.map((name, i) => this.#neighbor(name, i > 0)) : []),
     );
+  }
+
+  /**
+   * @param {string} name of a layer; empty where there is none
+   * @param {boolean} isNext
+   */
+  #neighbor(name, isNext) {
+    const made = button(isNext ? "▸" : "◂", "path-neighbor", () => this.#open(name));
+    made.title = isNext ? _("Show the next layer") : _("Show the layer before");
+    made.setAttribute("aria-label", made.title);
+    made.disabled = !name;
+    return made;
   }
 
   #headButtons() {

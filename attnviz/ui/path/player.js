@@ -1,6 +1,6 @@
 // Goes through steps, one after the other: by itself, frame by frame, or by hand.
 
-const DURATION = 1500; // milliseconds a step takes
+const [DURATION, SHORT] = [1500, 250]; // milliseconds a step takes
 
 export class Player {
   /** @type {number | null} the step; null: everything is shown */
@@ -14,13 +14,18 @@ export class Player {
   /** @param {() => void} draw */
   constructor(draw) {
     this.draw = draw;
+    this.isShort = (/** @type {number} */ _step) => false;
     this.count = 0;
   }
 
-  /** @param {number} count of the steps of another picture */
-  restart(count) {
+  /**
+   * @param {number} count of the steps of another picture
+   * @param {(step: number) => boolean} [isShort]
+   */
+  restart(count, isShort = () => false) {
     this.#stop();
     this.count = count;
+    this.isShort = isShort;
     this.step = null;
     this.share = 1;
   }
@@ -55,7 +60,7 @@ export class Player {
 
   #tick = (/** @type {number} */ now) => {
     if (!this.isPlaying || this.step === null) return;
-    this.share += (now - (this.#before ?? now)) / DURATION;
+    this.share += (now - (this.#before ?? now)) / (this.isShort(this.step) ? SHORT : DURATION);
     this.#before = now;
     if (this.share >= 1 && this.step < this.count - 1) [this.step, this.share] = [this.step + 1, 0];
     else if (this.share >= 1) {

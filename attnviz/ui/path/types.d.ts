@@ -40,7 +40,7 @@ interface Picture {
 export interface Stage {
   name: string;
   stack: string;
-  kind: "embedding" | "attention" | "cross" | "network" | "memory" | "output" | "layer";
+  kind: "embedding" | "attention" | "cross" | "network" | "memory" | "output" | "slim";
   title: string;
   hasPositions: boolean; // of an embedding: whether vectors of positions are added
   label: string;
@@ -91,6 +91,8 @@ export interface Lane {
 }
 export interface LayerPicture extends Picture {
   depth: "layer";
+  /** the layer before and the next one; empty where there is none */
+  neighbors: [string, string];
   lanes: Lane[];
   next: NextWord | null;
 }
@@ -175,6 +177,7 @@ export interface ModelLayout {
 export interface Step {
   title: string;
   caption: string;
+  isShort?: boolean; // goes by quickly
 }
 /** What a view takes, and whom it tells what a person does. */
 export interface Actions {
