@@ -83,8 +83,8 @@ def model_folder(options: CaptureOptions) -> "ModelFolder":
     if options.device_map and find_spec("accelerate") is None:
         raise ValueError("--device-map needs accelerate, which is not installed. Install it: pip install accelerate")
     name, hub = model_id(options.model) or MINILM, model_cache.HUB
-    if (wheel := model_cache.WHEEL_MODELS.get(name)) is not None:
-        files = wheel.inspect(hub)
+    if (built_in := model_cache.BUILT_IN_MODELS.get(name)) is not None:
+        files = built_in.inspect(hub)
     else:
         is_path = model_cache.is_path(name)
         if (folder := name if is_path else hub.folder(name)) is None:

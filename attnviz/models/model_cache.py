@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attnviz.formatting import quoted
 from attnviz.language import _
-from attnviz.models import minilm, smollm2
+from attnviz.models import TRANSLATOR, minilm, smollm2, translator
 from attnviz.models.gguf_model import SUFFIX, inspect_path
 from attnviz.models.hub import (
     HUB,
@@ -33,8 +33,8 @@ FILES = (".safetensors", ".json", SUFFIX)  # whose change makes another model
 LOADING_WORK = 100_000_000  # steps, as long as loading takes
 
 
-class WheelModel(NamedTuple):
-    """The functions of a model that may be installed as a wheel."""
+class BuiltInModel(NamedTuple):
+    """The functions of a model that comes with attnviz, or may be installed as a wheel."""
 
     is_installed: Callable[[Hub], bool]
     is_loaded: Callable[[], bool]
@@ -42,11 +42,17 @@ class WheelModel(NamedTuple):
     inspect: Callable[[Hub], ModelFolder]
 
 
-WHEEL_MODELS = {
-    MINILM: WheelModel(
+BUILT_IN_MODELS = {
+    MINILM: BuiltInModel(
         minilm.is_installed, minilm.is_loaded, lambda hub, _progress: minilm.minilm(hub), minilm.inspect
     ),
-    SMOLLM2: WheelModel(smollm2.is_installed, smollm2.is_loaded, smollm2.smollm2, smollm2.inspect),
+    SMOLLM2: BuiltInModel(smollm2.is_installed, smollm2.is_loaded, smollm2.smollm2, smollm2.inspect),
+    TRANSLATOR: BuiltInModel(
+        lambda _hub: True,
+        translator.is_loaded,
+        lambda _hub, _progress: translator.translator(),
+        lambda _hub: translator.inspect(),
+    ),
 }
 
 
@@ -120,9 +126,9 @@ def model(name: str, hub: Hub = HUB, progress: Progress = no_progress) -> Loaded
     loaded or, on a hosted instance, is not allowed.
     """
     name = model_id(name) or MINILM
-    if (wheel := WHEEL_MODELS.get(name)) is not None:
-        with turn(0 if wheel.is_loaded() else LOADING_WORK):
-            return wheel.load(hub, progress)
+    if (built_in := BUILT_IN_MODELS.get(name)) is not None:
+        with turn(0 if built_in.is_loaded() else LOADING_WORK):
+            return built_in.load(hub, progress)
     folder, modified = _files(name, hub)
     return shared_cache().get(
         (name, folder, modified),
@@ -133,7 +139,7 @@ def model(name: str, hub: Hub = HUB, progress: Progress = no_progress) -> Loaded
 def version(name: str, hub: Hub = HUB) -> str:
     """Returns a text that is another one when the files of a model are others; empty for a model that is not here, or,
     on a hosted instance, is not allowed, and for those whose weights are known."""
-    if name in WHEEL_MODELS:
+    if name in BUILT_IN_MODELS:
         return ""
     try:
         return repr(_files(model_id(name), hub))
@@ -158,16 +164,16 @@ def available_models(hub: Hub = HUB) -> list[str]:
     """Returns the ids that can be loaded without network access, or those that a hosted instance lists."""
     listed = allowed_models()
     names = listed if listed is not None else [model.name for model in hub.cached_models()]
-    installed = [name for name, wheel in WHEEL_MODELS.items() if name == MINILM or wheel.is_installed(hub)]
+    installed = [name for name, built_in in BUILT_IN_MODELS.items() if name == MINILM or built_in.is_installed(hub)]
     return list(dict.fromkeys([*installed, *names]))
 
 
 def forget_examples(hub: Hub = HUB) -> None:
     """Frees the memory of the examples of all models."""
     shared_cache().forget_examples()
-    for wheel in WHEEL_MODELS.values():
-        if wheel.is_loaded() and wheel.is_installed(hub):
-            wheel.load(hub, no_progress).forget_examples()
+    for built_in in BUILT_IN_MODELS.values():
+        if built_in.is_loaded() and built_in.is_installed(hub):
+            built_in.load(hub, no_progress).forget_examples()
 
 
 def is_path(name: str) -> bool:

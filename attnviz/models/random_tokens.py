@@ -18,7 +18,8 @@ def repeated_random_tokens(
     those that the decoder reads.
 
     There are REPEATED different tokens, or as many as the model can read twice, between the special tokens that the
-    tokenizer puts around a text. A `decoder` beside an encoder reads the same after its start token. Olsson et al.
+    tokenizer puts around a text. A `decoder` beside an encoder reads the same after its start token, or other tokens if
+    its vocabulary is another one. Olsson et al.
     2022, "In-context Learning and Induction Heads". Raises ValueError if the model has no tokenizer, or reads fewer
     than two tokens twice.
     """
@@ -35,6 +36,7 @@ def repeated_random_tokens(
     batch["attention_mask"] = torch.ones_like(batch["input_ids"])
     source, target = _tokens(inputs, before, [*once, *once], after), None
     if decoder:
+        once = _random_ids(inputs, seed, exclude={*ids}, is_target=True)[:count]
         batch["decoder_input_ids"] = torch.tensor([[*start, *once, *once]])
         target = _tokens(inputs, start, [*once, *once], [])
     return batch, source, target
@@ -51,12 +53,15 @@ def _tokens(inputs: TextInputs, before: list[int], text: list[int], after: list[
     )
 
 
-def _random_ids(inputs: TextInputs, seed: int, exclude: set[int]) -> list[int]:
-    """Returns different ids of tokens that the tokenizer knows and that the config does not call special."""
+def _random_ids(inputs: TextInputs, seed: int, exclude: set[int], *, is_target: bool = False) -> list[int]:
+    """Returns different ids of tokens that the tokenizer knows and that the config does not call special; of the
+    target those of the decoder, where it has other tokens than the encoder."""
     size = inputs.model.get_input_embeddings().weight.shape[0]
     drawn = torch.randperm(size, generator=torch.Generator().manual_seed(seed))[:CANDIDATES].tolist()
     config = inputs.model.config.get_text_config().to_dict()
     named = [value for name, value in config.items() if name.endswith("_token_id")]
     exclude = exclude | {one for value in named for one in (value if isinstance(value, list) else [value])}
+    if (target_ids := getattr(inputs.tokenizer, "target_ids", None)) is not None:
+        drawn = [id for id in drawn if (id in target_ids) == is_target]
     names = inputs.tokenizer.convert_ids_to_tokens(drawn)
     return [one for one, name in zip(drawn, names, strict=True) if name is not None and one not in exclude]

@@ -123,9 +123,10 @@ class TextInputs:
         return Tokens(tuple(by_position[i] for i in range(len(ids))), special, tuple(segments), tuple(spans))
 
     def word_ids(self, word: str) -> list[int]:
-        """Returns the ids of the tokens of a word, with a space before it unless it begins with one or with a mark."""
+        """Returns the ids of the tokens of a word that the model writes, with a space before it unless it begins with
+        one or with a mark."""
         text = word if not word[:1].isalnum() else f" {word}"
-        encoded, tokens = self.encode(text)
+        encoded, tokens = self.encode(text, as_target=bool(self.model.config.is_encoder_decoder))
         return [id for i, id in enumerate(encoded["input_ids"][0].tolist()) if i not in tokens.special]
 
     @torch.no_grad()

@@ -105,7 +105,7 @@ class Model(ModelSource):
         text, pair, image = self.example
         characters = len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0)
         work = self.model().parameter_count * characters // 1_000
-        return work if self.name in model_cache.WHEEL_MODELS else max(work, HEAVY_WORK + 1)
+        return work if self.name in model_cache.BUILT_IN_MODELS else max(work, HEAVY_WORK + 1)
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""

@@ -4,18 +4,13 @@
 come next: `_Sampler` draws them, `_Reader` reads them from typed words.
 """
 
-import difflib
 import hashlib
 import random
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from attnviz.formatting import enumeration
-from attnviz.language import _
-from attnviz.text import check_text, shorten_token, too_long_error
 from attnviz.translator.lexicon import (
     ADJECTIVES,
     ADVERBS,
@@ -26,7 +21,6 @@ from attnviz.translator.lexicon import (
     DETERMINERS,
     ENGLISH,
     FREQUENCY,
-    MARKS,
     NOUNS,
     PREPOSITIONS,
     PRONOUNS,
@@ -120,43 +114,6 @@ def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
     except _NoSuchSentence:
         return tuple(reading.expected) if reading.position == len(words) else ()
     return ()
-
-
-def tokenize(text: str) -> tuple[str, ...]:
-    """Returns the words of a text as in the vocabulary, with an end mark.
-
-    Raises ValueError if the text is empty, too long, or has unknown words; the message names them, and similar ones.
-
-    Example:
-        >>> tokenize("The cat doesn't sleep")
-        ('the', 'cat', 'does', 'not', 'sleep', '.')
-    """
-    typed = re.sub(r"n['’]t\b", " not", check_text(text).strip().replace("!", "."), flags=re.IGNORECASE)
-    words = re.findall(r"[.?]|[^\s.?]+", typed)
-    if words and words[-1] not in MARKS:
-        words.append("?" if words[0].lower() in QUESTION_WORDS else ".")
-    if len(words) > MAX_WORDS:
-        raise too_long_error(len(words), MAX_WORDS, _("this translator"))
-    if unknown := [word for word in dict.fromkeys(words) if word.lower() not in TYPED]:
-        raise ValueError(_unknown(unknown))
-    return tuple(TYPED[word.lower()] for word in words)
-
-
-def _unknown(words: Sequence[str]) -> str:
-    """Returns a sentence that names unknown words, each with known ones that look like it."""
-    named = [f"“{shorten_token(word)}”" for word in words]
-    near = [enumeration([f"“{one}”" for one in _similar(word)], "or") for word in words]
-    if len(words) > 1:
-        near = [f"{similar} for {word}" for similar, word in zip(near, named, strict=True)]
-    return (
-        f"This translator does not know the word{'s' * (len(words) > 1)} {enumeration(named, 'and')}. "
-        f"It knows {len(ENGLISH)} words: try {'; '.join(near)}."
-    )
-
-
-def _similar(word: str) -> list[str]:
-    near = [TYPED[one] for one in difflib.get_close_matches(word.lower(), TYPED, n=3, cutoff=0.6)]
-    return near or [noun.english for noun in NOUNS if noun.kind == "animal"][:3]
 
 
 class _Sampler:

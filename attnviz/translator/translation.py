@@ -28,7 +28,8 @@ from attnviz.translator.encoder_decoder import (
     Transformer,
     Use,
 )
-from attnviz.translator.grammar import Sentence, parse_sentence, tokenize
+from attnviz.translator.grammar import Sentence, parse_sentence
+from attnviz.translator.typed_words import tokenize
 
 SOURCE_IDS = {word: i for i, word in enumerate(SOURCE_VOCABULARY)}
 TARGET_IDS = {word: i for i, word in enumerate(TARGET_VOCABULARY)}

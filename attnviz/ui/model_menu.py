@@ -127,9 +127,9 @@ def _not_downloaded(name: str, missing: NotDownloaded) -> _Refused:
         away = model_cache.HUB.find(name)
     except ValueError as problem:
         # A wheel can be installed without the hub.
-        return _Refused(name, MissingInput(str(missing)) if name in model_cache.WHEEL_MODELS else problem)
+        return _Refused(name, MissingInput(str(missing)) if name in model_cache.BUILT_IN_MODELS else problem)
     takes = model_download.takes(away)
-    return _Refused(name, MissingInput(f"{missing} {takes}" if name in model_cache.WHEEL_MODELS else takes), away)
+    return _Refused(name, MissingInput(f"{missing} {takes}" if name in model_cache.BUILT_IN_MODELS else takes), away)
 
 
 def _offer_remedy(refused: _Refused) -> None:

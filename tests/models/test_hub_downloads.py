@@ -9,8 +9,8 @@ import transformers as hf
 from huggingface_hub import constants
 
 from attnviz.formatting import byte_size
+from attnviz.models import TRANSLATOR, loading
 from attnviz.models import hub as hubs
-from attnviz.models import loading
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.model_cache import MINILM, SMOLLM2, NotDownloaded, available_models, model
 from tests.support.tiny_hub import Played, played_hub
@@ -52,7 +52,7 @@ def test_a_model_is_weighed_brought_here_and_read(hub, saved):
     given = model("org/bert", hub)
     assert given.name == "org/bert"
     assert len(given.layers(TEXT)) == 2
-    assert available_models(hub) == [MINILM, SMOLLM2, "org/bert"]
+    assert available_models(hub) == [MINILM, SMOLLM2, TRANSLATOR, "org/bert"]
     assert Played.asked == []  # what is here is read without the network
 
 

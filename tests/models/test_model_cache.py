@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from attnviz.models import TRANSLATOR
 from attnviz.models import model as kept
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.models.minilm import minilm
@@ -116,12 +117,12 @@ def test_the_layers_of_the_latest_examples_are_kept_by_their_bytes(loaded, monke
 def test_the_model_of_the_wheel_is_always_there(name, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODELS", "")
     assert model(name) is minilm()
-    assert available_models() == [MINILM, SMOLLM2]
+    assert available_models() == [MINILM, SMOLLM2, TRANSLATOR]
 
 
 def test_a_hosted_instance_allows_what_its_owner_lists_and_no_folder(saved, monkeypatch, tmp_path):
     monkeypatch.setenv("ATTNVIZ_MODELS", "openai-community/gpt2, org/tiny")
-    assert available_models() == [MINILM, SMOLLM2, "openai-community/gpt2", "org/tiny"]
+    assert available_models() == [MINILM, SMOLLM2, TRANSLATOR, "openai-community/gpt2", "org/tiny"]
     for name in (str(saved / "bert"), "org/other", "~", "../x", f"{saved}/../bert"):
         with pytest.raises(ValueError, match=r"its owner lists, .*Choose one of .*“org/tiny”"):
             model(name)

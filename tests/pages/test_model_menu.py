@@ -3,6 +3,7 @@
 import pytest
 import transformers as hf
 
+from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.smollm2 import smollm2
 from attnviz.sources import Model
@@ -18,7 +19,7 @@ PAGES = ("explore", "masks", "scores")
 def test_every_page_of_a_source_shows_any_model(page: str) -> None:
     app = ok(open_page(page))
     menu = app.selectbox(key="model")
-    assert (menu.value, menu.options) == (MINILM, [MINILM, SMOLLM2])
+    assert (menu.value, menu.options) == (MINILM, [MINILM, SMOLLM2, TRANSLATOR])
     assert not linked(app, "model")
     app = ok(menu.select(SMOLLM2).run())
     assert app.selectbox(key="layer").options == [layer.name for layer in smollm2().layers(EXAMPLE)]
@@ -56,7 +57,7 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(page: str) -> 
 def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", SMOLLM2)
     app = ok(open_page("explore"))
-    assert app.selectbox(key="model").options == [MINILM, SMOLLM2]
+    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR]
     assert not [one for one in app.text_input if one.label.startswith("Its id on the hub")]
     assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
 

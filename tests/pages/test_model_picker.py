@@ -7,7 +7,7 @@ import pytest
 import transformers as hf
 from streamlit.testing.v1 import AppTest
 
-from attnviz.models import model_cache
+from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.server import scheduling
@@ -79,7 +79,7 @@ def test_a_model_that_cannot_be_shown_is_not_among_those_of_this_session(saved) 
     app = named(ok(page()), saved / "mamba")
     assert app.selectbox(key="model").value == str(saved / "mamba")
     ok(app.selectbox(key="model").select(MINILM).run())
-    assert app.selectbox(key="model").options == [MINILM, SMOLLM2]
+    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR]
 
 
 def test_what_a_model_cannot_read_shows_no_other_model(saved) -> None:
@@ -113,7 +113,7 @@ def test_names_taken_one_after_the_other_each_leave_an_empty_box(saved) -> None:
         assert box.value == ""
         assert f"{name} (" in facts(app)
         assert chosen(app)[1] == "Head 0"
-    assert asked_choices(app) == [MINILM, SMOLLM2, *(str(saved / name) for name in ("bert", "gpt2", "t5"))]
+    assert asked_choices(app) == [MINILM, SMOLLM2, TRANSLATOR, *(str(saved / name) for name in ("bert", "gpt2", "t5"))]
 
 
 def asked_choices(app: AppTest) -> list[str]:
@@ -179,6 +179,7 @@ def test_a_hosted_instance_says_what_a_link_may_not_ask_for(saved, monkeypatch) 
         assert app.selectbox(key="model").select(MINILM).run().selectbox(key="model").options == [
             MINILM,
             SMOLLM2,
+            TRANSLATOR,
             "org/bert",
         ]
         ok(app)

@@ -21,7 +21,7 @@ from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.figures.themes import LAST_CODE
 from attnviz.formatting import byte_size, number, visible
 from attnviz.layer import LayerId
-from attnviz.models import model_cache
+from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.minilm import minilm
 from attnviz.server import jobs
@@ -83,7 +83,7 @@ def same(chart, expected: torch.Tensor, within: float = 1e-5) -> None:
 
 def test_it_opens_on_the_model_of_the_wheel(drawn) -> None:
     app = ok(page())
-    assert app.selectbox(key="model").options == [MINILM, SMOLLM2]
+    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR]
     assert app.text_area(key="text").value == EXAMPLE
     assert (
         "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters; "
@@ -455,7 +455,7 @@ def test_a_model_of_the_hub_says_its_size_and_is_downloaded(hub, saved, drawn) -
     until(lambda: not app.run().info)
     ok(app)
     same(drawn["heatmap"], own(saved / "bert").attentions[0][0, 0])
-    assert ok(page()).selectbox(key="model").options == [MINILM, SMOLLM2, "org/bert"]
+    assert ok(page()).selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR, "org/bert"]
 
 
 def test_a_download_that_fails_says_so_and_can_be_tried_again(hub, saved) -> None:
@@ -472,7 +472,7 @@ def test_a_download_that_fails_says_so_and_can_be_tried_again(hub, saved) -> Non
 def test_a_hosted_instance_shows_only_what_its_owner_lists(saved, monkeypatch) -> None:
     monkeypatch.setenv("ATTNVIZ_MODELS", "org/bert")
     app = ok(page())
-    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, "org/bert"]
+    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR, "org/bert"]
     assert "22,713,216 parameters" in contents(app)
     assert "another" not in [one.key for one in app.text_input]
     refused(app.selectbox(key="model").select("org/bert").run(), "The hub cannot be reached")
