@@ -27,6 +27,7 @@ from attnviz.translator.encoder_decoder import (
     TARGET_VOCABULARY,
 )
 from attnviz.translator.lexicon import ENGLISH
+from attnviz.translator.translation import detokenize
 from attnviz.translator.typed_words import english_words, french_words
 from attnviz.translator.weights import load
 
@@ -83,11 +84,12 @@ class WordTokenizer:
         """Returns the words."""
         return [VOCABULARY[id] for id in ids]
 
-    def decode(self, ids: Sequence[Any], *, skip_special_tokens: bool = False) -> Any:
+    def decode(self, ids: Any, *, skip_special_tokens: bool = False) -> Any:
         """Returns the text of token ids, or of each list of them."""
+        ids = ids.tolist() if isinstance(ids, Tensor) else ids
         if ids and not isinstance(ids[0], int):
             return [self.decode(one, skip_special_tokens=skip_special_tokens) for one in ids]
-        return " ".join(VOCABULARY[id] for id in ids if not (skip_special_tokens and id in SPECIAL))
+        return detokenize([VOCABULARY[id] for id in ids if not (skip_special_tokens and id in SPECIAL)])
 
 
 def is_loaded() -> bool:

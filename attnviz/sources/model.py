@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from attnviz.extras import check_installed
-from attnviz.models import MINILM
+from attnviz.models import MINILM, TRANSLATOR
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -15,7 +15,13 @@ from attnviz.turns import HEAVY_WORK, turn
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
+TRANSLATED = "The small red car is beautiful."  # by the translator
 PICTURE_CHARACTERS = 1_000  # of a text that takes about as long as a picture
+
+
+def example_text(name: str, usual: str = EXAMPLE, translated: str = TRANSLATED) -> str:
+    """Returns the example for a model: the usual one or, of the few words that it knows, that for the translator."""
+    return translated if name == TRANSLATOR else usual
 
 
 def load_model(name: str, progress: Callable[[int, int], object] | None = None) -> "LoadedModel":
@@ -76,13 +82,18 @@ class Model(ModelSource):
     image: File | None = None
 
     @property
+    def own_example(self) -> "Model":
+        return Model(TRANSLATED, TRANSLATOR) if self.name == TRANSLATOR else Model()
+
+    @property
     def private(self) -> bool:  # type: ignore[override]
         return self.image is not None
 
     @property
     def opening(self) -> Opening:
-        """The head of the default model in which “it” attends to “animal”, in the example."""
-        if self.name != MINILM:
+        """The head of the default model in which “it” attends to “animal”, in the example; of the translator, that in
+        which French words attend to the English words that they translate."""
+        if self.name not in (MINILM, TRANSLATOR):
             return Opening()
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)
 

@@ -38,6 +38,11 @@ class Source:
         return Opening()
 
     @property
+    def own_example(self) -> "Source":
+        """The example of its kind, of the same model if that has one."""
+        return type(self)()
+
+    @property
     def work(self) -> int:
         """The approximate number of steps that it takes to make the layers (analysis/work.py)."""
         return 0

@@ -5,7 +5,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from attnviz.language import value_error
-from attnviz.models import SMOLLM2
+from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice
 from attnviz.sources.model import ModelSource
@@ -38,7 +38,10 @@ class Written(ModelSource):
 
     @property
     def opening(self) -> Opening:
-        """The head of the default model that looks at what came after the same words before, in the example."""
+        """The head of the default model that looks at what came after the same words before, in the example; of the
+        translator, that which looks at the English words that are translated."""
+        if self.name == TRANSLATOR:
+            return Opening(layer=1, head=1)
         if self.name != SMOLLM2:
             return Opening()
         return Opening(layer=17, head=5, query=11 if self.prompt == PROMPT and not self.is_chat else None)

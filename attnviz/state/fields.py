@@ -100,12 +100,19 @@ class Field(Generic[T]):
 
 
 class ParsedField(Field[T]):
-    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return."""
+    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return. The
+    opening value may depend on the fields before it."""
 
     def __init__(
-        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str, **options: Any
+        self,
+        label: str,
+        parse: Callable[[str], T],
+        opening: T | Callable[[Any], T],
+        *,
+        text: Callable[[T], str] = str,
+        **options: Any,
     ) -> None:
-        super().__init__(label, lambda _state: opening, **options)
+        super().__init__(label, opening if callable(opening) else lambda _state: opening, **options)
         self.parse, self.text = parse, text
 
     def read(self, state: Any, link: LinkReader) -> T:
@@ -122,11 +129,10 @@ class ParsedField(Field[T]):
 
 
 class TextField(ParsedField[str]):
-    """A text. The opening one may depend on the fields before it."""
+    """A text."""
 
     def __init__(self, label: str, opening: str | Callable[[Any], str] = "", **options: Any) -> None:
-        super().__init__(label, str, "", **options)
-        self.opening = opening if callable(opening) else lambda _state: opening
+        super().__init__(label, str, opening, **options)
 
 
 class ModelField(TextField):
@@ -306,7 +312,11 @@ class PartField(Field[T]):
             raise value_error("{value} cannot be written into a link.", value=value)
         if kind is not type(self.opening(state)):
             yield self.parameter, title(kind)
-        yield from write_settings(self, value, self.start(state, kind))
+        yield from write_settings(self, value, self.unwritten(state, value))
+
+    def unwritten(self, state: Any, value: T) -> T:
+        """Returns the object whose settings are not written where a value has the same."""
+        return self.start(state, type(value))
 
 
 class PartsField(Field[tuple]):

@@ -16,6 +16,7 @@ from attnviz.models.image_inputs import FORMATS
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
+from attnviz.sources.model import example_text
 from attnviz.state.aggregation_methods import (
     METHODS,
     ROLLOUT,
@@ -49,6 +50,7 @@ ABOUT_RANDOM = N_(
 EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
 IF_PARTS = part_fields("if")
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
+TRANSLATED_TWIN = "The small red cars are beautiful."
 PICTURES = [kind.lower() for kind in FORMATS]
 PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
 MOST_WORDS = 700  # so that the map has about a thousand tokens at most, and is drawn whole
@@ -121,11 +123,16 @@ def optional_choice(
     return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
 
 
+def right_example(state: Any) -> str:
+    """Returns the text on the right that the page opens with: the example with another word or two."""
+    return example_text(state.model if state.right_model == SAME else state.right_model, TWIN, TRANSLATED_TWIN)
+
+
 class ModelsState(LongMapState):
     """A model with its input, a head of it, and what the tabs show of them."""
 
     model = ModelField()
-    text = LongTextField(N_("Text"), EXAMPLE)
+    text = LongTextField(N_("Text"), lambda state: example_text(state.model))
     second = LongTextField(N_("Second text"), "")
     picture = FileField(N_("Image"), PICTURES, PICTURE_MB)
     layer, head = LayerField(), HeadField()
@@ -215,7 +222,7 @@ class ModelsState(LongMapState):
             "One of the models on this computer, the path of a folder, or an id of the hub that was downloaded before."
         ),
     )
-    right_text = LongTextField(N_("Text on the right"), TWIN)
+    right_text = LongTextField(N_("Text on the right"), right_example)
     right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB)
     right_layer = optional_choice(
         N_("Layer on the right"),

@@ -1,6 +1,6 @@
 """Fields whose values may be too long or too private for a link; a session keeps them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from attnviz.formatting import grouped
@@ -27,7 +27,7 @@ class LongField(ParsedField[T]):
 class LongTextField(LongField[str]):
     """A text, which the link has unless it is long."""
 
-    def __init__(self, label: str, opening: str = "", **options: Any) -> None:
+    def __init__(self, label: str, opening: str | Callable[[Any], str] = "", **options: Any) -> None:
         super().__init__(label, str, opening, **options)
 
 

@@ -1,7 +1,7 @@
 """The source of layers as a field of a state, and the layer and the head that are selected."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice
@@ -9,7 +9,7 @@ from attnviz.language import N_, value_error
 from attnviz.layer import Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy
-from attnviz.state.fields import ChoiceField, PartField
+from attnviz.state.fields import ChoiceField, LinkReader, PartField
 from attnviz.state.parts import by_title, settings, title
 
 AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
@@ -23,6 +23,12 @@ def example_source() -> Source:
     return Model() if minilm.is_installed() else Toy()
 
 
+def with_example(source: Source, other: Source) -> Source:
+    """Returns a source with the input that is the example of another one of its kind."""
+    name = settings(type(source))[0].name
+    return replace(source, **{name: getattr(other.own_example, name)})  # type: ignore[type-var]
+
+
 class SourceField(PartField[Source]):
     """A source. The parameter of its input has no prefix, so that a text stays while the source changes."""
 
@@ -31,6 +37,13 @@ class SourceField(PartField[Source]):
 
     def prefix(self, kind: type, setting: str) -> str:
         return "" if setting == settings(kind)[0].name else title(kind)
+
+    def read(self, state: Any, link: LinkReader) -> Source:
+        source = super().read(state, link)
+        return source if link.text(settings(type(source))[0].name) is not None else with_example(source, source)
+
+    def unwritten(self, state: Any, value: Source) -> Source:
+        return with_example(super().unwritten(state, value), value)
 
     def write(self, state: Any, value: Source) -> Iterator[tuple[str, str]]:
         if any(getattr(value, one.name) != one.default for one in fields(value) if not one.metadata):  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
 from attnviz.result_cache import result_cache
 from attnviz.settings import written_tokens
+from attnviz.sources.model import example_text
 from attnviz.sources.written import PROMPT, Written
 from attnviz.state.explore import ExploreState
 from attnviz.state.fields import ChoiceField, FlagField, ModelField, NumberField, ParsedField
@@ -71,7 +72,7 @@ class WriteState(LongMapState):
     """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
 
     model = ModelField(SMOLLM2, parameter="writer")
-    prompt = LongTextField(N_("Prompt"), PROMPT)
+    prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT))
     chat = FlagField(
         N_("As a chat"),
         about=N_("The prompt is put into the form in which the model was trained to answer: with roles and marks."),

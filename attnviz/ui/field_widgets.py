@@ -77,10 +77,6 @@ def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any
     elif isinstance(field, LongTextField):
         value = draw_text(field, st.text_area, opening=opening, height="content", **options)
     elif isinstance(field, ParsedField):
-        menu, text = _menu(field.parameter), field.text(opening)
-        if has_widget(field.parameter) and read_widget(field.parameter) == menu.opening != text:
-            write_widget(field.parameter, text)
-        menu.opening = text
         value = field.parse(draw_text(field, widget, opening=opening, **options))
     else:
         value = _draw(field, state, widget, opening, _common(field) | options)
@@ -90,6 +86,7 @@ def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any
 def draw_text(field: ParsedField[Any], widget: Any = None, *, opening: Any = None, **options: Any) -> str:
     """Draws the widget of a field that is written as a text, and returns the text, which the field may not take."""
     value = field.text(field.opening(None) if opening is None else opening)
+    _follow(field.parameter, value)
     options = _common(field) | options | (_session_options(field) if isinstance(field, LongField) else {})
     return str((widget or st.text_input)(value=value, **options))
 
@@ -210,6 +207,14 @@ def _note_refusal(field: Field[Any], state: Any) -> None:
 
 def _menu(key: str) -> _Menu:
     return SessionValue(f"{key} menu", _Menu).get()
+
+
+def _follow(key: str, opening: str) -> None:
+    """Gives a text that nobody has changed the opening one of this run."""
+    menu = _menu(key)
+    if has_widget(key) and read_widget(key) == menu.opening != opening:
+        write_widget(key, opening)
+    menu.opening = opening
 
 
 def _common(field: Field[Any]) -> dict[str, Any]:

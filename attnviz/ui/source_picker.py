@@ -16,7 +16,7 @@ from attnviz.state.fields import ModelField, setting_field
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
 from attnviz.state.selection import Selection
-from attnviz.state.source_field import source_layers
+from attnviz.state.source_field import source_layers, with_example
 from attnviz.state.viewport import is_long
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
@@ -107,7 +107,7 @@ def is_small(selection: Selection) -> bool:
 
 def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | None:
     """Returns the example of the same kind of source, or None if it has none."""
-    example = type(source)()
+    example = source.own_example
     try:
         return _source_layers(example, long) if example.subject == source.subject else None
     except ValueError:
@@ -124,12 +124,13 @@ def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
         kind = choose_class(SOURCE, opening) or type(opening)
     start = SOURCE.start(None, kind)
     first, *others = settings(kind)
-    with presentation.control("source") if presented else st.container():
-        values = {first.name: draw_setting(first, SOURCE.prefix(kind, first.name), start)}
     place = st.sidebar.empty()
     with place.container():
-        values |= {other.name: _draw_setting(other, kind, start) for other in others}
-    return kind(**values), place
+        values = {other.name: _draw_setting(other, kind, start) for other in others}
+    source = kind(**values)
+    with presentation.control("source") if presented else st.container():
+        text_or_file = draw_setting(first, SOURCE.prefix(kind, first.name), with_example(source, source))
+    return kind(**values | {first.name: text_or_file}), place
 
 
 def _draw_setting(setting: Field, kind: type[Source], start: Source) -> Any:

@@ -39,9 +39,9 @@ def choose_example(notes: DeltaGenerator) -> tuple[Model, Trace]:
     place = presentation.control("input", horizontal=True, gap="small")
     model_menu.load_or_end(name, notes)
     with place:
-        text, pair, picture = _choose_input(load_model(name), facts)
+        text, pair, picture = _choose_input(name, facts)
     with notes, st.spinner(_("Reading …"), show_time=True):
-        readable = read_or_last(LAST, Model(text, name, pair, picture), Model(), notes)
+        readable = read_or_last(LAST, source := Model(text, name, pair, picture), source.own_example, notes)
     if readable is None:
         raise PageEnd
     source, layers = readable
@@ -112,11 +112,11 @@ def shortened_path(path: str) -> str:
     return path if len(path) <= LONGEST_PATH else f"…{path[1 - LONGEST_PATH :]}"
 
 
-def _choose_input(model: LoadedModel, facts: DeltaGenerator) -> tuple[str, str, File | None]:
+def _choose_input(name: str, facts: DeltaGenerator) -> tuple[str, str, File | None]:
     """Draws the widgets of the model's inputs; returns a text, a second one, and a picture."""
-    text = pair = ""
+    text, pair, model = "", "", load_model(name)
     if "text" in model.modality:
-        text, pair = draw(ModelsState.text), _choose_pair(model)
+        text, pair = draw(ModelsState.text, ModelsState.partial(model=name)), _choose_pair(model)
     return text, pair, _choose_picture(model, facts) if "picture" in model.modality else None
 
 

@@ -14,7 +14,7 @@ from attnviz.models.hub import allowed_models
 from attnviz.sources import Model
 from attnviz.sources.model import load_model
 from attnviz.sources.upload import File
-from attnviz.state.models import SAME, SIDE_BY_SIDE, TWIN, ModelSelection, ModelsState
+from attnviz.state.models import SAME, SIDE_BY_SIDE, ModelSelection, ModelsState, right_example
 from attnviz.state.session_fields import text_note
 from attnviz.state.viewport import is_long
 from attnviz.ui import html, viewport_sliders
@@ -117,12 +117,13 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     with model_place:
         name = draw_text(ModelsState.right_model, menu, **{} if anywhere else {"help": None})
     name = selection.source.name if name == SAME else typed_model(name)
+    opening = ModelsState.partial(right_model=name)
     with text_place:
-        text, picture = _choose_input(name)
+        text, picture = _choose_input(opening)
     if note := text_note(text):
         notes.caption(note)
     example = Model(text, name, left.second, picture or left.picture)
-    readable = read_or_last("on the right", example, Model(TWIN), notes)
+    readable = read_or_last("on the right", example, replace(example.own_example, text=right_example(opening)), notes)
     if readable is None:
         return None
     source, _layers = readable
@@ -156,12 +157,12 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     return replace(right, viewport=part, cell_colors=selection.cell_colors)
 
 
-def _choose_input(name: str) -> tuple[str, File | None]:
+def _choose_input(opening: ModelsState) -> tuple[str, File | None]:
     """Returns the text or the picture of the right side; text, if its model cannot be loaded."""
     try:
-        reads: Collection[str] = load_model(name).modality
+        reads: Collection[str] = load_model(opening.right_model).modality
     except ValueError:  # which is said where the example is read
         reads = ["text"]
     if "text" in reads:
-        return draw(ModelsState.right_text), None
+        return draw(ModelsState.right_text, opening), None
     return "", draw(ModelsState.right_picture)

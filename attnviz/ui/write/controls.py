@@ -22,7 +22,7 @@ def choose_written() -> WriteState:
     with st.sidebar:
         values["model"] = choose_model(WriteState.model)
     with presentation.control("prompt"):
-        values["prompt"] = draw(WriteState.prompt)
+        values["prompt"] = draw(WriteState.prompt, WriteState.partial(**values))
     with st.sidebar:
         for field in SIDEBAR:
             values[field.name] = draw(field, WriteState.partial(**values))

@@ -21,6 +21,7 @@ from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.write import writing_job, written_text
@@ -106,7 +107,11 @@ def _draw_text(
         set_field_value(WriteState.pinned, row, _queries(selection))
 
     def write_word(position: int, word: str) -> None:
-        ids = tuple(source.model().text_inputs.word_ids(word))
+        try:
+            ids = tuple(source.model().text_inputs.word_ids(word))
+        except ValueError as problem:  # the translator does not know every word
+            st.toast(plain(str(problem)), icon=":material/error:")
+            return
         if ids:
             kept = [one for one in source.choices if one.position < position]
             set_field_value(WriteState.choices, (*kept, TokenChoice(position, ids)))
