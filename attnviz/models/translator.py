@@ -62,6 +62,7 @@ class WordTokenizer:
     """The words of the translator's grammar as tokens, with the methods that `TextInputs` uses of a tokenizer."""
 
     is_fast = True
+    tokens_are_words = True
     model_max_length = MAX_POSITIONS
     all_special_ids = SPECIAL
     target_ids = range(FRENCH, len(VOCABULARY))  # of what the decoder reads and writes

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from attnviz.models.sampling import Sampler
 from attnviz.models.text_inputs import Tokens
 from attnviz.models.token_choices import TokenChoice
 from attnviz.settings import writing_seconds, written_tokens
+from attnviz.text import continuation
 from attnviz.token_texts import vocabulary_tokens
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
@@ -49,6 +51,7 @@ class WrittenText:
     steps: tuple[Step, ...]
     ending: Ending
     answer: str = ""  # of a chat, what is written, as a text; empty while it is being written
+    are_words: bool = False  # the tokens, without the spaces between them
 
     @property
     def prompt_length(self) -> int:
@@ -64,6 +67,13 @@ class WrittenText:
     def tokens(self) -> tuple[str, ...]:
         """The tokens of the prompt, and the written ones."""
         return (*self.prompt_tokens, *(step.token for step in self.steps))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the text that are the tokens, with the spaces between words."""
+        if not self.are_words:
+            return self.tokens
+        return tuple(continuation(before, token) for before, token in pairwise(("", *self.tokens)))
 
 
 def encode_prompt(
@@ -157,7 +167,10 @@ class Writer:
             roles = (*roles, *[ROLES[-1]] * len(steps))
             ids = [step.token_id for step in steps]
             answer = str(self._model.tokenizer.decode(ids, skip_special_tokens=True)) if ending else ""
-        return WrittenText(self.prompt_tokens, self.special, self.encoder_length, roles, steps, ending, answer)
+        are_words = getattr(self._model.tokenizer, "tokens_are_words", False)
+        return WrittenText(
+            self.prompt_tokens, self.special, self.encoder_length, roles, steps, ending, answer, are_words
+        )
 
 
 class Writers:

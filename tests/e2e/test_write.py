@@ -6,7 +6,10 @@ from urllib.parse import quote_plus
 import pytest
 from playwright.sync_api import Locator, expect
 
+from attnviz.models import TRANSLATOR
+from attnviz.sources.model import TRANSLATED
 from attnviz.sources.written import PROMPT, Written
+from attnviz.translator import load
 from tests.support.browser import AppPage, Browser, opened, shared
 
 NUMBER = re.compile(r"[0-9.]+")
@@ -227,3 +230,31 @@ def test_a_long_chat_stays_in_the_session(write: Write) -> None:
     write.page.wait_for_url(re.compile("[?&]choices=[0-9]+[.]"), wait_until="commit")
     write.written()
     expect(write.text).to_contain_text(long)
+
+
+def test_the_translator_translates_and_knows_its_own_words_alone(browser: Browser, address: str) -> None:
+    with shared(browser, address, kind=Write) as write:
+        write.go("write")
+        write.written()
+        write.choose("Writer", TRANSLATOR)  # the parameter of the menu
+        expect(write.text).to_contain_text("The small red car is beautiful.<start> la petite voiture rouge est belle.")
+        write.written()
+        translation = load().translate(TRANSLATED)
+        row = translation.french.index("voiture")  # which is written there
+        weights = translation.layers(use="cross")[0].maps(1)[0]
+        write.token(len(translation.english) + 1 + row).hover()
+        expect(write.looks).to_contain_text(
+            f"“voiture” was written, this head looked most at “car” {weights[row].max():.2f}"
+        )
+        assert write.weights_row(row) == pytest.approx(weights[row].tolist(), abs=1e-5)
+        write.token(len(translation.english) + 1).click()  # la
+        write.expect_in_link("pinned", quote_plus("0 · <start> → la"))
+        write.settled()
+        field, button = write.page.get_by_label("Another word in its place"), write.button("Write")
+        field.fill("zèbre")
+        button.click()
+        expect(write.page.get_by_test_id("stToast")).to_contain_text("does not know the word “zèbre”")
+        field.fill("une")
+        button.click()
+        expect(write.text).to_contain_text("<start> une petite voiture rouge est belle.")
+        write.written()

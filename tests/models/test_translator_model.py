@@ -37,6 +37,7 @@ def test_its_layers_are_those_of_its_own_translation(text):
 def test_it_writes_the_translation_with_the_same_probabilities(text):
     translation, text = own.load().translate(text), written(text)
     assert text.ending is Ending.END_TOKEN
+    assert "".join(text.parts[text.prompt_length - 1 :]) == f"<start> {translation.text}<end>".replace(" ?", "?")
     assert [step.token for step in text.steps] == [step.word for step in translation.steps]
     for step, other in zip(text.steps, translation.steps, strict=True):
         assert step.probability == pytest.approx(other.probability, abs=1e-6)

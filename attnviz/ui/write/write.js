@@ -11,8 +11,6 @@ import { _ } from "../../chart/words.js";
 /** @typedef {import("./types").Step} Step */
 
 const NAMED = 3; // words in a sentence
-const BEGINS = /^[\p{L}\p{N}<[]/u; // a token of a vocabulary of words that a space comes before
-const JOINS = /^$|['’]$/; // one that no space comes after
 const LEAST = 0.02; // weight of a word that is lit
 
 export class WrittenText {
@@ -139,7 +137,6 @@ export class WrittenText {
   #spell({ tokens, special, roles, prompt, ending }) {
     const isSpecial = new Set(special);
     const name = (/** @type {number} */ i) => `${i >= prompt} ${roles[i] ?? ""} ${tokens[i]}`;
-    const isApart = !tokens.some((token) => token.includes(" ")); // of a vocabulary of words
     let same = 0;
     while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === name(same)) same++;
     for (const word of this.words.splice(same)) word.remove();
@@ -147,7 +144,6 @@ export class WrittenText {
       const word = element("span", "write-token", tokens[i]);
       word.dataset.token = name(i);
       word.classList.toggle("write-written", i >= prompt);
-      word.classList.toggle("write-apart", isApart && BEGINS.test(tokens[i]) && !JOINS.test(tokens[i - 1] ?? ""));
       word.classList.toggle("write-special", isSpecial.has(i) || (roles.length > 0 && i < prompt && !roles[i]));
       this.words.push(word);
       this.text.append(word);

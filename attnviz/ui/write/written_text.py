@@ -82,7 +82,7 @@ def show(
         data=pack(
             {
                 "stamp": stamp,
-                "tokens": text.tokens,
+                "tokens": text.parts,
                 "special": text.special,
                 "roles": text.roles,
                 "prompt": text.prompt_length,
