@@ -7,7 +7,9 @@ from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.smollm2 import smollm2
 from attnviz.sources import Model
+from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
+from attnviz.state.models import ModelsState
 from attnviz.text import EXAMPLE
 from tests.support.app import contents, errors, linked, ok, open_page
 
@@ -70,3 +72,45 @@ def test_a_session_keeps_no_large_layers(page: str, name: str, words: int, is_ke
     assert (app.session_state[f"last good {name}"][1] is not None) == is_kept
     source, layers = app.session_state["last good layers"][1]
     assert (source.name, layers) == (SMOLLM2, ())
+
+
+@pytest.mark.parametrize("page", ["explore", "masks", "scores", "models", "write"])
+def test_the_translator_opens_with_a_sentence_that_it_knows(page: str) -> None:
+    menu = "writer" if page == "write" else "model"
+    app = ok(open_page(page, **{menu: TRANSLATOR}))
+    assert typed(app).value == TRANSLATED
+    assert (app.selectbox(key="layer").value, app.selectbox(key="head").value) == ("decoder 0 cross", "Head 1")
+    assert len(app.get("bidi_component")) >= 2
+
+
+@pytest.mark.parametrize("page", ["explore", "models"])
+def test_an_example_follows_the_model_and_a_typed_text_does_not(page: str) -> None:
+    app = ok(open_page(page))
+    for name, text in ((TRANSLATOR, TRANSLATED), (MINILM, EXAMPLE), (TRANSLATOR, TRANSLATED)):
+        app = ok(app.selectbox(key="model").select(name).run())
+        assert typed(app).value == text
+    app = ok(typed(app).set_value("the cat sleeps").run())
+    for name in (MINILM, TRANSLATOR):
+        app = ok(app.selectbox(key="model").select(name).run())
+        assert typed(app).value == "the cat sleeps"
+
+
+@pytest.mark.parametrize("page", ["explore", "masks", "scores", "models"])
+def test_words_that_the_translator_does_not_know_are_named_above_its_example(page: str) -> None:
+    app = open_page(page, model=TRANSLATOR, text="the zebra sleeps")
+    assert "does not know the word “zebra”" in errors(app)
+    assert "The figure below is the example." in errors(app)
+    assert len(app.get("bidi_component")) >= 2
+
+
+@pytest.mark.parametrize("text", [TRANSLATED, EXAMPLE, "the cat sleeps"])
+def test_a_state_of_the_translator_is_read_as_it_is_written(text: str) -> None:
+    for state in (ExploreState, ModelsState):
+        link = state.read((("model", TRANSLATOR), ("text", text))).link()
+        assert dict(link) == {"model": TRANSLATOR} | ({} if text == TRANSLATED else {"text": text})
+        assert state.read(link).source == Model(text, TRANSLATOR)
+
+
+def typed(app):
+    """The field of the text, which is an area on some pages."""
+    return next(one for one in (*app.text_input, *app.text_area) if one.key in ("text", "prompt"))
