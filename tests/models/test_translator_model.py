@@ -81,7 +81,7 @@ def test_what_it_cannot_read_is_refused_in_its_own_words(texts, sentence):
         translator().layers(*texts)
 
 
-def test_random_tokens_are_english_for_its_encoder_and_french_for_its_decoder():
+def test_random_tokens_are_of_the_language_that_each_side_reads():
     batch, source, target = repeated_random_tokens(translator().text_inputs, 0, decoder=True)
     count = len(batch["input_ids"][0])
     assert count == 22

@@ -96,7 +96,7 @@ def test_an_example_follows_the_model_and_a_typed_text_does_not(page: str) -> No
 
 
 @pytest.mark.parametrize("page", ["explore", "masks", "scores", "models"])
-def test_words_that_the_translator_does_not_know_are_named_above_its_example(page: str) -> None:
+def test_unknown_words_are_named_above_the_example_of_the_translator(page: str) -> None:
     app = open_page(page, model=TRANSLATOR, text="the zebra sleeps")
     assert "does not know the word “zebra”" in errors(app)
     assert "The figure below is the example." in errors(app)
