@@ -145,3 +145,10 @@ def test_a_roberta_reads_two_tokens_less_than_its_table_of_positions(tmp_path):
     assert given.limit == 18
     with pytest.raises(ValueError, match=r"tokens, and .* reads at most 18"):
         given.layers("a b c d e f g h i j k l m n o p q r s t")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "t5", "bart"])
+def test_a_word_has_the_tokens_that_a_model_writes(loaded, name):
+    inputs = loaded[name].text_inputs
+    ids = inputs.word_ids("fox")
+    assert [inputs.tokenizer.decode(ids, skip_special_tokens=skip).strip() for skip in (False, True)] == ["fox"] * 2
