@@ -100,19 +100,12 @@ class Field(Generic[T]):
 
 
 class ParsedField(Field[T]):
-    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return. The
-    opening value may depend on the fields before it."""
+    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return."""
 
     def __init__(
-        self,
-        label: str,
-        parse: Callable[[str], T],
-        opening: T | Callable[[Any], T],
-        *,
-        text: Callable[[T], str] = str,
-        **options: Any,
+        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str, **options: Any
     ) -> None:
-        super().__init__(label, opening if callable(opening) else lambda _state: opening, **options)
+        super().__init__(label, lambda _state: opening, **options)
         self.parse, self.text = parse, text
 
     def read(self, state: Any, link: LinkReader) -> T:
@@ -129,10 +122,16 @@ class ParsedField(Field[T]):
 
 
 class TextField(ParsedField[str]):
-    """A text."""
+    """A text. The opening one may depend on the fields before it."""
 
     def __init__(self, label: str, opening: str | Callable[[Any], str] = "", **options: Any) -> None:
-        super().__init__(label, str, opening, **options)
+        super().__init__(label, str, "", **options)
+        self.opening = opening_text(opening)
+
+
+def opening_text(opening: str | Callable[[Any], str]) -> Callable[[Any], str]:
+    """Returns the function of a state that gives the opening text."""
+    return opening if callable(opening) else lambda _state: opening
 
 
 class ModelField(TextField):

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from attnviz.formatting import grouped
 from attnviz.language import N_, _, value_error
 from attnviz.sources.upload import File
-from attnviz.state.fields import Field, LinkReader, ParsedField
+from attnviz.state.fields import Field, LinkReader, ParsedField, opening_text
 
 T = TypeVar("T")
 
@@ -25,10 +25,11 @@ class LongField(ParsedField[T]):
 
 
 class LongTextField(LongField[str]):
-    """A text, which the link has unless it is long."""
+    """A text, which the link has unless it is long. The opening one may depend on the fields before it."""
 
     def __init__(self, label: str, opening: str | Callable[[Any], str] = "", **options: Any) -> None:
-        super().__init__(label, str, opening, **options)
+        super().__init__(label, str, "", **options)
+        self.opening = opening_text(opening)
 
 
 class FileField(Field[File | None]):
