@@ -19,7 +19,6 @@ from attnviz.translator.lexicon import (
     BEFORE_VOWEL,
     CONTRACTED,
     DETERMINERS,
-    ENGLISH,
     FREQUENCY,
     NOUNS,
     PREPOSITIONS,
@@ -40,7 +39,6 @@ ADJECTIVE = {adjective.english: adjective for adjective in ADJECTIVES}
 VERB = {words: verb for verb in VERBS for words in (verb.english, verb.third)}
 BASE = tuple(dict.fromkeys(verb.english.split()[0] for verb in VERBS))
 THIRD = tuple(dict.fromkeys(verb.third.split()[0] for verb in VERBS))
-TYPED = {word.lower(): word for word in ENGLISH}
 
 
 @dataclass(frozen=True)

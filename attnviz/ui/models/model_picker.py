@@ -40,8 +40,9 @@ def choose_example(notes: DeltaGenerator) -> tuple[Model, Trace]:
     model_menu.load_or_end(name, notes)
     with place:
         text, pair, picture = _choose_input(name, facts)
+    typed = Model(text, name, pair, picture)
     with notes, st.spinner(_("Reading …"), show_time=True):
-        readable = read_or_last(LAST, source := Model(text, name, pair, picture), source.own_example, notes)
+        readable = read_or_last(LAST, typed, typed.own_example, notes)
     if readable is None:
         raise PageEnd
     source, layers = readable
