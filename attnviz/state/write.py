@@ -68,6 +68,14 @@ def decoder_layers(text: "WrittenText") -> list[Layer]:
     return layers
 
 
+def opening_row(source: Written, text: "WrittenText") -> int | None:
+    """Returns the row of the map that is pinned at first: that of the last chosen token, or of the example, if any."""
+    row, read = source.opening.query, text.prompt_length - text.encoder_length
+    if source.choices:
+        row = read - 1 + source.choices[-1].position
+    return row if row is not None and row < read - 1 + len(text.steps) else None
+
+
 class WriteState(LongMapState):
     """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
 
@@ -146,5 +154,4 @@ class WriteState(LongMapState):
     @property
     def opening_row(self) -> int | None:
         """The row that is pinned at first."""
-        row = self.source.opening.query
-        return row if row is not None and row < len(self.query_names) else None
+        return opening_row(self.source, self.text)

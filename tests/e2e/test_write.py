@@ -10,7 +10,7 @@ from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
 from attnviz.sources.written import PROMPT, Written
 from attnviz.translator import load
-from tests.support.browser import AppPage, Browser, opened, shared
+from tests.support.browser import AppPage, Browser, opened, place_of, shared
 
 NUMBER = re.compile(r"[0-9.]+")
 
@@ -113,12 +113,46 @@ def test_a_word_shows_its_row_and_a_word_of_the_prompt_its_column(write: Write, 
     write.settled()
 
 
+def test_nothing_moves_while_the_pointer_goes_over_the_text(write: Write) -> None:
+    write.page.mouse.move(0, 0)
+    before = place_of(write.heatmap)
+    write.token(2).hover()
+    expect(write.looks).to_contain_text("looked most at “of” when it wrote")
+    assert place_of(write.heatmap) == before
+    expect(write.alternatives.first).to_be_hidden()
+
+
+def test_a_chosen_word_stays_chosen_when_another_head_is(write: Write, expected) -> None:
+    rome, france = expected.prompt_length, expected.tokens.index(" France")
+    for token in (rome, france):
+        if token != rome:
+            write.token(token).click()
+        write.choose("Head", "Head 4" if token == rome else "Head 3")
+        expect(write.token(token)).to_have_class(re.compile("write-chosen"))
+        write.settled()
+
+
+def test_several_heads_as_one_are_named_so(write: Write) -> None:
+    write.choose("Head", "Mean of heads")
+    expect(write.looks).to_contain_text("When “Rome” was written, these heads looked most at")
+    write.settled()
+
+
+def test_a_long_text_scrolls_to_what_is_written(write: Write) -> None:
+    write.go(f"write?length=3&prompt={quote_plus('to be or not ' * 80)}")
+    write.written()
+    view, last = place_of(write.text), place_of(write.token(write.root.locator(".write-token").count() - 1))
+    assert view["height"] < 400
+    assert view["y"] <= last["y"] and last["y"] + last["height"] <= view["y"] + view["height"]
+
+
 def test_another_token_branches_and_back_returns(write: Write, expected) -> None:
     other = expected.steps[0].alternatives[1]
     write.alternatives.nth(1).click()
     write.written(choices=f"0.{other.token_id}")
     write.expect_in_link("choices", f"0.{other.token_id}")
     expect(write.text).to_contain_text(f"{PROMPT}{other.token}")
+    expect(write.token(expected.prompt_length)).to_have_class(re.compile("write-chosen"))
     expect(write.alternatives.nth(1)).to_have_attribute("aria-current", "true")
     tree = write.root.get_by_role("navigation", name="Branches").get_by_role("link")
     expect(tree).to_have_count(2)
@@ -138,6 +172,22 @@ def test_a_typed_word_takes_the_place_of_a_written_one(write: Write) -> None:
     write.written()
     expect(write.text).to_contain_text("The capital of Germany is Berlin.")
     expect(write.root.get_by_role("navigation", name="Branches")).to_contain_text("“Germany” as token 6")
+
+
+def test_words_after_the_last_are_written_whole_and_it_goes_on(write: Write, expected) -> None:
+    write.token(len(expected.tokens) - 1).click()
+    write.page.get_by_label("Another word in its place").fill("and 東京 is in")
+    write.page.keyboard.press("Enter")
+    write.expect_in_link("length", "40")
+    write.written()
+    expect(write.text).to_contain_text("Spain is Madrid and")
+    expect(write.root.get_by_role("navigation", name="Branches")).to_contain_text("“and 東京 is in” as token 9")
+    write.go("write")
+    write.written(21)
+    write.token(len(expected.tokens) - 1).click()
+    write.alternatives.nth(1).click()
+    write.expect_in_link("length", "33")
+    write.written()
 
 
 def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser, address: str) -> None:

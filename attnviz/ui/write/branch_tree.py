@@ -4,12 +4,13 @@ from typing import Any
 
 import streamlit as st
 
+from attnviz.formatting import visible
 from attnviz.language import _
 from attnviz.link import page_address
 from attnviz.models.token_choices import format_choices
 from attnviz.sources.written import Written
 from attnviz.state.write import Branch, WriteState, format_branches
-from attnviz.token_texts import vocabulary_tokens
+from attnviz.text import shorten_token
 from attnviz.ui.link_state import link_parameters
 
 OWN = (WriteState.choices.parameter, WriteState.branches.parameter, WriteState.pinned.parameter)
@@ -25,8 +26,8 @@ def branch_links(source: Written, branches: tuple[Branch, ...]) -> list[dict[str
     for path in paths:
         text = _("What the model writes by itself")
         if path:
-            word = "".join(token.text for token in vocabulary_tokens(tokenizer, [*path[-1].ids]))
-            text = _("“{word}” as token {number}", word=word.strip() or word, number=path[-1].position + 1)
+            word = visible(shorten_token(tokenizer.decode([*path[-1].ids]).strip(" ")))
+            text = _("“{word}” as token {number}", word=word, number=path[-1].position + 1)
         depth = sum(path[:end] in paths for end in range(len(path)))
         links.append({"text": text, "href": _address(path, known), "depth": depth, "current": path == source.choices})
     return links

@@ -16,7 +16,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import is_long
-from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layers
+from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layers, opening_row
 from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
@@ -51,13 +51,13 @@ def show(state: WriteState, notes: DeltaGenerator) -> None:
     pinned = None
     if text.ending:
         with st.sidebar:
-            pinned = draw(WriteState.pinned, _queries(selection))
+            pinned = draw(WriteState.pinned, _queries(source, selection, text))
         selection = viewport_sliders.choose(selection)
     place = st.container()
     if text.ending:
         with place.container():  # as that of a fragment, so that the browser keeps the element, and what is typed there
             _draw_text(source, selection, text, pinned, state.branches)
-        _draw_map(selection, text, pinned)
+        _draw_map(source, selection, text, pinned)
     else:
         _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
         _draw_growing_map(selection, text, source.tokens - len(text.steps))
@@ -70,12 +70,11 @@ class _Queries:
     """The queries that can be pinned."""
 
     query_names: list[str]
-    opening_row: int | None = None
+    opening_row: int | None
 
 
-def _queries(selection: Selection) -> _Queries:
-    row, names = selection.opening_query, selection.query_names
-    return _Queries(names, row if row is not None and row < len(names) else None)
+def _queries(source: Written, selection: Selection, text: WrittenText) -> _Queries:
+    return _Queries(selection.query_names, opening_row(source, text))
 
 
 def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], branches: tuple[Branch, ...]) -> None:
@@ -98,13 +97,14 @@ def _draw_text(
     start = sent if sent_name == name and not text.ending else 0
     _sent.set((name, len(text.steps)))
 
+    def longer(tokens: int) -> int:
+        return int(min(WriteState.length.most, tokens + MORE))
+
     def change_length(stop: bool) -> None:
-        set_field_value(
-            WriteState.length, len(text.steps) if stop else min(WriteState.length.most, source.tokens + MORE)
-        )
+        set_field_value(WriteState.length, len(text.steps) if stop else longer(source.tokens))
 
     def pin(row: int | None) -> None:
-        set_field_value(WriteState.pinned, row, _queries(selection))
+        set_field_value(WriteState.pinned, row, _queries(source, selection, text))
 
     def write_word(position: int, word: str) -> None:
         try:
@@ -117,6 +117,8 @@ def _draw_text(
             set_field_value(WriteState.choices, (*kept, TokenChoice(position, ids)))
             known = tuple(dict.fromkeys(one for one in (*branches, source.choices) if one))
             set_field_value(WriteState.branches, known[-MOST_BRANCHES:])
+            if (end := position + len(ids)) >= source.tokens:
+                set_field_value(WriteState.length, longer(end))
 
     def write_after(earlier: tuple[str, ...], message: str) -> None:
         set_field_value(WriteState.earlier, earlier[-MOST_MESSAGES:])
@@ -132,7 +134,7 @@ def _draw_text(
 
     written_text.show(
         WrittenRows(text, selection), name, start=start, pinned=pinned, source=source, branches=branches,
-        more=text.ending == Ending.COUNT and source.tokens < WriteState.length.most,
+        longer=longer(source.tokens) if text.ending == Ending.COUNT and source.tokens < WriteState.length.most else 0,
         tree=branch_links(source, branches),
         on_length=change_length,
         on_pin=pin, on_word=write_word,
@@ -140,10 +142,10 @@ def _draw_text(
     )  # fmt: skip
 
 
-def _draw_map(selection: Selection, text: WrittenText, pinned: int | None) -> None:
+def _draw_map(source: Written, selection: Selection, text: WrittenText, pinned: int | None) -> None:
     """Draws the map of the selected head, and small maps of all heads of its layer."""
     view = head_view(selection)
-    head_map, queries = view.head_map, _queries(selection)
+    head_map, queries = view.head_map, _queries(source, selection, text)
     if view.is_whole:
         row = len(queries.query_names) - 1 if pinned is None else pinned
         quantities.publish(partial(pinned_quantities, selection, head_map, row), visible(head_map.query_tokens[row]))

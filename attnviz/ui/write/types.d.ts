@@ -33,11 +33,12 @@ export interface Written {
   branches: string;
   mostBranches: number;
   running: boolean;
-  more: boolean; // whether the model can go on
+  longer: number; // written tokens if the model goes on; 0 if it cannot
   chat: boolean;
   earlier: number; // messages of the chat before the last one
   tree: Branch[];
   ending: string;
   pinned: number | null; // a row of the map
+  heads: boolean; // whether the rows are of several heads as one
   colors: Record<"light" | "dark", string[]>;
 }

@@ -12,6 +12,7 @@ import { _ } from "../../chart/words.js";
 
 const NAMED = 3; // words in a sentence
 const LEAST = 0.02; // weight of a word that is lit
+const LINE = 40; // pixels, about one line of the text
 
 export class WrittenText {
   /** @type {Written | null} */
@@ -46,14 +47,14 @@ export class WrittenText {
     this.reply = this.#form(".write-reply", (text) => this.report("reply", { text, stamp: this.data?.stamp }));
     this.again = /** @type {HTMLButtonElement} */ (part(".write-reply [type=button]"));
     this.again.onclick = () => this.report("restart", { stamp: this.data?.stamp });
-    const tokenOf = (/** @type {Event} */ { target }) => {
+    const pointedToken = (/** @type {Event} */ { target }) => {
       const word = target instanceof Element ? target.closest(".write-token") : null;
       return word ? this.words.indexOf(/** @type {HTMLElement} */ (word)) : null;
     };
-    this.text.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.#point(tokenOf(event)));
+    this.text.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.#point(pointedToken(event)));
     this.text.addEventListener("pointerleave", () => this.#point(null));
     this.text.addEventListener("blur", () => this.#point(null));
-    this.text.addEventListener("click", (event) => this.#choose(tokenOf(event)));
+    this.text.addEventListener("click", (event) => this.#choose(pointedToken(event)));
     this.text.addEventListener("keydown", (event) => this.#key(event));
   }
 
@@ -80,12 +81,14 @@ export class WrittenText {
   show(data) {
     const isNext = this.data?.stamp === data.stamp && data.start <= this.steps.length;
     if (!isNext) [this.steps, this.rows] = [[], []];
-    if (this.data?.stamp !== data.stamp) this.chosen = this.pointed = null;
-    if (data.pinned !== null && data.pinned !== this.data?.pinned) {
-      const query = data.pinned + data.queryOffset;
-      this.chosen = query + 1 < data.prompt ? query : query + 1; // the token that was written from there
+    if (this.data?.stamp !== data.stamp) {
+      this.pointed = null;
+      const { chosen } = this; // a word of the prompt stays chosen when another head is
+      if (chosen === null || chosen >= data.prompt || this.data?.tokens[chosen] !== data.tokens[chosen]) this.chosen = null;
     }
-    if (data.pinned === null && this.data && this.data.pinned !== null) this.chosen = null;
+    if (data.pinned !== (this.data?.pinned ?? null) || this.chosen === null) this.chosen = tokenOf(data);
+    const { scrollTop, clientHeight, scrollHeight } = this.text;
+    const follows = !isNext || scrollTop + clientHeight > scrollHeight - LINE;
     this.data = data;
     this.steps.splice(data.start, Infinity, ...data.steps);
     this.rows.splice(data.start, Infinity, ...data.rows);
@@ -93,6 +96,7 @@ export class WrittenText {
     this.root.classList.toggle("write-running", data.running);
     this.#spell(data);
     this.#draw();
+    if (follows) this.#reveal();
     this.#list(data);
     if (data.running) this.#grow(data);
     this.root.dataset.choices = data.choices;
@@ -104,9 +108,9 @@ export class WrittenText {
    * Draws the button that stops or goes on, the field for a reply, and the branches.
    * @param {Written} data
    */
-  #list({ running, more, chat, earlier, tree, stamp }) {
+  #list({ running, longer, chat, earlier, tree, stamp }) {
     const stop = running && button(_("Stop"), "write-stop", () => this.report("length", { stop: true, stamp }));
-    const on = more && button(_("Go on"), "write-on", () => this.report("length", { stop: false, stamp }));
+    const on = longer > 0 && button(_("Go on"), "write-on", () => this.report("length", { stop: false, stamp }));
     this.reply.hidden = !chat;
     this.again.hidden = !earlier;
     for (const each of this.reply.querySelectorAll("button")) each.disabled = running; // a reply can be typed meanwhile
@@ -141,7 +145,9 @@ export class WrittenText {
     while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === name(same)) same++;
     for (const word of this.words.splice(same)) word.remove();
     for (let i = same; i < tokens.length; i++) {
-      const word = element("span", "write-token", tokens[i]);
+      // A word is colored without the space before it, which may be at the end of the line above.
+      const space = tokens[i].trim() ? (tokens[i].match(/^\s*/)?.[0] ?? "") : "";
+      const word = element("span", "write-token", space, element("span", "write-letters", tokens[i].slice(space.length)));
       word.dataset.token = name(i);
       word.classList.toggle("write-written", i >= prompt);
       word.classList.toggle("write-special", isSpecial.has(i) || (roles.length > 0 && i < prompt && !roles[i]));
@@ -179,10 +185,21 @@ export class WrittenText {
     const [down, along] = STEPS[event.key] ?? [0, 0];
     if (event.key === "Enter" || event.key === " ") this.#choose(this.current);
     else if (event.key === "Escape") this.#choose(this.chosen);
-    else if (down || along) this.#point(Math.max(0, Math.min(this.words.length - 1, this.current + down + along)));
-    else return;
+    else if (down || along) {
+      this.#point(Math.max(0, Math.min(this.words.length - 1, this.current + down + along)));
+      this.#reveal();
+    } else return;
     event.preventDefault();
     this.status.textContent = this.sentence.textContent;
+  }
+
+  /** Scrolls a long text, and not the page, to the current token. */
+  #reveal() {
+    const { offsetTop = 0, offsetHeight = 0 } = this.words[this.current] ?? {};
+    const { scrollTop, clientHeight } = this.text;
+    if (offsetTop < scrollTop || offsetTop + offsetHeight > scrollTop + clientHeight) {
+      this.text.scrollTop = offsetTop + 2 * LINE - clientHeight;
+    }
   }
 
   /** Lights up the words of the current token's row, or of its column, and shows its alternatives. */
@@ -197,8 +214,9 @@ export class WrittenText {
       const isLit = i !== current && weight >= LEAST;
       // Of a square root, so that small weights are seen beside that of the first token, which many heads look at.
       const color = scale[Math.round(Math.sqrt(Math.min(1, weight)) * (scale.length - 1))];
-      word.style.backgroundColor = isLit ? color : "";
-      word.style.color = isLit ? (isDark(color) ? "#ffffff" : "#000000") : "";
+      const { style } = /** @type {HTMLElement} */ (word.lastElementChild);
+      style.backgroundColor = isLit ? color : "";
+      style.color = isLit ? (isDark(color) ? "#ffffff" : "#000000") : "";
       word.classList.toggle("write-current", i === current);
       word.classList.toggle("write-chosen", i === this.chosen);
     });
@@ -231,22 +249,31 @@ export class WrittenText {
    * @param {number} written
    */
   #tell(weights, written) {
-    const name = (/** @type {number} */ i) => `“${this.words[i].textContent?.trim() || "␣"}”`;
+    const name = (/** @type {number} */ i) => _("“{word}”", { word: seen(this.words[i].textContent ?? "").trim() });
     const order = weights.map((weight, i) => ({ weight, i })).filter(({ weight }) => weight >= LEAST);
     const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
     const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
     const values = { word: name(this.current), list };
-    const row = _("When {word} was written, this head looked most at {list}.", values);
-    const column = _("This head looked most at {word} when it wrote {list}.", values);
-    const nobody = _("This head did not look at {word} when it wrote.", values);
-    this.sentence.textContent = written >= 0 ? (list ? row : "") : list ? column : nobody;
+    const { heads } = /** @type {Written} */ (this.data);
+    if (written >= 0) {
+      const row = heads
+        ? _("When {word} was written, these heads looked most at {list}.", values)
+        : _("When {word} was written, this head looked most at {list}.", values);
+      this.sentence.textContent = list && row;
+    } else if (list) {
+      this.sentence.textContent = heads
+        ? _("These heads looked most at {word} when they wrote {list}.", values)
+        : _("This head looked most at {word} when it wrote {list}.", values);
+    } else this.sentence.textContent = _("Nothing that was written looked at {word}.", values);
   }
 
   /** @param {number} written the number of the token whose alternatives are shown */
   #offer(written) {
-    const step = this.steps[written], { data } = this;
-    this.form.hidden = !step || !data || data.running;
-    if (!step || !data) return this.alternatives.replaceChildren();
+    const { data } = this, step = this.steps[written] ?? this.steps.at(-1);
+    if (!step || !data) return;
+    // What is not offered keeps its place, so that nothing moves while the pointer goes over the text.
+    this.alternatives.style.visibility = written >= 0 ? "" : "hidden";
+    this.form.style.visibility = written >= 0 && !data.running ? "" : "hidden";
     const most = Math.max(...step.alternatives.map(([, , probability]) => probability), step.probability);
     const isListed = step.alternatives.some(([id]) => id === step.id);
     const own = /** @type {[number, string, number]} */ ([step.id, data.tokens[data.prompt + written], step.probability]);
@@ -254,7 +281,7 @@ export class WrittenText {
       const isOwn = id === step.id;
       const bar = element("i", "write-bar");
       bar.style.width = `${(100 * probability) / most}%`;
-      const name = element("bdi", "", text.replace(/\n/g, "⏎") || "∅");
+      const name = element("bdi", "", seen(text));
       const link = element(isOwn || data.running ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
       if (link instanceof HTMLAnchorElement) {
         link.href = this.#branch(`${written}.${id}`);
@@ -272,12 +299,13 @@ export class WrittenText {
    * @param {string} choice its position and its id
    */
   #branch(choice) {
-    const { choices, branches, mostBranches } = /** @type {Written} */ (this.data);
+    const { choices, branches, mostBranches, longer } = /** @type {Written} */ (this.data);
     const position = Number(choice.split(".")[0]);
     const before = choices.split("-").filter((one) => one && Number(one.split(".")[0]) < position);
     const url = new URL(location.href);
     url.searchParams.set("choices", [...before, choice].join("-"));
     url.searchParams.delete("pinned");
+    if (longer && position + 1 === this.steps.length) url.searchParams.set("length", String(longer)); // to go on from there
     const known = new Set([...branches.split("~"), choices].filter(Boolean));
     if (known.size) url.searchParams.set("branches", [...known].slice(-mostBranches).join("~"));
     return url.href;
@@ -287,4 +315,19 @@ export class WrittenText {
 /** @param {number} probability */
 function share(probability) {
   return probability >= 0.01 || probability === 0 ? `${Math.round(100 * probability)} %` : "< 1 %";
+}
+
+/**
+ * The token of the pinned row of the map: the one that was written from there.
+ * @param {Written} data
+ */
+function tokenOf({ pinned, prompt, queryOffset }) {
+  if (pinned === null) return null;
+  const query = pinned + queryOffset;
+  return query + 1 < prompt ? query : query + 1;
+}
+
+/** A text with spaces and line breaks that are seen where there is nothing else. @param {string} text */
+function seen(text) {
+  return (text.trim() ? text : text.replaceAll(" ", "␣")).replaceAll("\n", "⏎") || "∅";
 }

@@ -36,7 +36,7 @@ def show(
     pinned: int | None,
     source: Written,
     branches: tuple[Branch, ...],
-    more: bool,
+    longer: int,
     tree: list[dict[str, Any]],
     on_length: Callable[[bool], None],
     on_pin: Callable[[int | None], None],
@@ -47,11 +47,11 @@ def show(
     """Draws the text, which has this name while it is written, with the steps and the rows from the written token of
     number `start` on; the browser has those before.
 
-    `more` says whether the model can go on, and `tree` has the branches. A button calls `on_length` with whether the
-    model is to stop or to go on; a click on a written token calls `on_pin` with its row of the map, or None; and
-    `on_word` is called with the position and the text of a word that is typed in its place. In a chat `on_reply` is
-    called with the user's next message, and `on_restart` if the chat is to begin again. The root element has
-    data-tokens, the number of tokens, and data-ready="true" when no more are written.
+    `longer` is the number of tokens if the model goes on, 0 if it cannot, and `tree` has the branches. A button calls
+    `on_length` with whether the model is to stop or to go on; a click on a written token calls `on_pin` with its row of
+    the map, or None; and `on_word` is called with the position and the text of a word that is typed in its place. In a
+    chat `on_reply` is called with the user's next message, and `on_restart` if the chat is to begin again. The root
+    element has data-tokens, the number of tokens, and data-ready="true" when no more are written.
     """
     text = rows.text
     stamp = zlib.crc32(name.encode())
@@ -96,12 +96,13 @@ def show(
                 "branches": format_branches(branches),
                 "mostBranches": MOST_BRANCHES,
                 "running": text.ending == Ending.NONE,
-                "more": more,
+                "longer": longer,
                 "chat": source.is_chat,
                 "earlier": len(source.earlier),
                 "tree": tree,
                 "ending": _(ENDINGS[text.ending]),
                 "pinned": pinned,
+                "heads": not isinstance(rows.selection.head, int),
                 "colors": WEIGHTS,
             },
             half=True,
