@@ -125,6 +125,18 @@ def test_followers_see_what_a_fragment_of_the_page_draws(browser: Browser, serve
         expect(written).to_have_text(re.compile("After 0 steps it writes"))
 
 
+def test_followers_read_what_is_written_and_have_no_controls_of_it(browser: Browser, server: ClassServer) -> None:
+    with contexts(browser.playwright, 1) as (laptop, (pocket,)):
+        teacher = Teacher(laptop.new_page(), server.address)
+        teacher.open("write?present=1&choices=0.19997")
+        first = Phone(pocket.new_page(), server.address).join(teacher.start_class())
+        written = first.contents.locator(".attnviz-write")
+        expect(written.locator(".write-text")).to_contain_text("The capital of Italy is Florence")
+        expect(written).to_have_attribute("data-ready", "true")
+        expect(written.locator(".write-alternative").nth(1)).to_contain_text("Florence")
+        expect(written.locator("a, button, input").filter(visible=True)).to_have_count(0)
+
+
 def test_a_nickname_with_markup_is_text_that_the_teacher_may_show(browser: Browser, server: ClassServer) -> None:
     with contexts(browser.playwright, 2) as (laptop, pockets):
         teacher = Teacher(laptop.new_page(), server.address)

@@ -33,6 +33,7 @@ export class WrittenText {
   /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
+    this.isFollowed = root.closest(".class-page") !== null; // the controls are the teacher's
     const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(name));
     this.text = part(".write-text");
     this.tools = part(".write-tools");
@@ -282,7 +283,7 @@ export class WrittenText {
       const bar = element("i", "write-bar");
       bar.style.width = `${(100 * probability) / most}%`;
       const name = element("bdi", "", seen(text));
-      const link = element(isOwn || data.running ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
+      const link = element(isOwn || data.running || this.isFollowed ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
       if (link instanceof HTMLAnchorElement) {
         link.href = this.#branch(`${written}.${id}`);
         link.title = _("Write this instead, and go on");
