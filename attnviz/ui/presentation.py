@@ -1,6 +1,7 @@
 """Presentation mode for projectors: larger letters, and of the controls those that a lesson needs. `present=1` in the
 link; its style is in present.css, and its keys are in navigation/presentation_keys.js."""
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -17,9 +18,9 @@ PRESENTED = EveryPageState.presented
 PRESENTING = (PRESENTED.parameter, "1")  # in a link
 
 
-def switch(menu: Menu, current: st.Page, class_button: Markup) -> None:
+def switch(menu: Menu, current: st.Page, class_button: Callable[[], Markup]) -> None:
     """Draws the button that enters and leaves the mode, on every page; in presentations beside a menu of the pages, and
-    beside a button that starts a class.
+    beside a button that starts a class, which is made when the link says whether the mode is on.
 
     The link parameter belongs to a hidden menu, so that Streamlit keeps it over reruns, other pages and the browser's
     history.
@@ -39,8 +40,8 @@ def switch(menu: Menu, current: st.Page, class_button: Markup) -> None:
             on_click=set_field_value,
             args=(PRESENTED, not on),
         )
-        if on and class_button:
-            st.html(class_button, width="content")
+        if on and (form := class_button()):
+            st.html(form, width="content")
 
 
 def presenting() -> bool:

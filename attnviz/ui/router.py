@@ -1,5 +1,7 @@
 """The menu, the page that a visitor opens, and the common elements of all pages."""
 
+from functools import partial
+
 import streamlit as st
 
 from attnviz.app_files import ASSETS
@@ -19,7 +21,7 @@ link_state.follow_history(visitor_language.link_parameter())
 visitor_language.keep_in_link()
 requested = link_state.requested_values()
 name = page.url_path or FIRST_PAGE
-presentation.switch(pages, page, start_button(page.url_path))
+presentation.switch(pages, page, partial(start_button, page.url_path))
 page_menu.mark_group(name)
 with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
     with lesson_strip.strip(name):

@@ -279,6 +279,12 @@ def test_a_presentation_lasts_on_other_pages_and_after_changes() -> None:
     assert all(link.endswith("present=1") for link in links)
 
 
+def test_a_class_that_is_started_in_a_presentation_goes_on_in_it() -> None:
+    app = page("explore")
+    app.button(key="present-switch").click().run()
+    assert "value='explore?present=1'" in html(app)
+
+
 @pytest.mark.parametrize("value", ["", "true"])
 def test_junk_is_no_presentation(value: str) -> None:
     assert page("lessons", [("present", value)]).button(key="present-switch").label == "Present"
