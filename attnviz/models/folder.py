@@ -49,7 +49,8 @@ def open_folder(folder: str | Path) -> Path:
         entries = sorted(path.iterdir()) if path.is_dir() else []
     except (OSError, RuntimeError, ValueError) as error:
         raise value_error(
-            "There is no folder {folder} that can be opened. Give the path of one, from its root.",
+            "There is no folder or file {folder} that can be opened. Give the path of a folder or of a GGUF file, from "
+            "its root.",
             folder=quoted(folder),
         ) from error
     if not path.is_dir():

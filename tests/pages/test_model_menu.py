@@ -50,7 +50,7 @@ def test_a_folder_is_named_on_explore_as_on_models(saved) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(page: str) -> None:
     app = open_page(page, model="/nowhere")
-    assert "There is no folder “/nowhere” that can be opened." in errors(app)
+    assert "There is no folder or file “/nowhere” that can be opened." in errors(app)
     assert not app.get("bidi_component"), "the picture of another model"
     assert app.selectbox(key="model").value == "/nowhere"
     assert app.button(key="again")
