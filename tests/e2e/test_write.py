@@ -199,6 +199,10 @@ def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser,
             "() => document.querySelector('.st-key-write-map .attnviz-graph')?.data?.[0].z"
             ".filter(row => row.some(weight => weight > 0)).length > 10"
         )
+        stop = app.root.locator(".write-stop").element_handle()  # a press lasts longer than a token
+        tokens = app.root.get_attribute("data-tokens")
+        expect(app.root).not_to_have_attribute("data-tokens", tokens or "")
+        assert stop.evaluate("stop => stop.isConnected")
         app.button("Stop").click()
         app.written()
         count = int(app.root.get_attribute("data-tokens") or 0)

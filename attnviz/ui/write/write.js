@@ -27,6 +27,7 @@ export class WrittenText {
   pointed = null;
   /** @type {number | null} the token that was clicked */
   chosen = null;
+  listed = ""; // the branches, as they are drawn
   /** @type {import("../../chart/types").Report} */
   report = () => {};
 
@@ -36,7 +37,6 @@ export class WrittenText {
     this.isFollowed = root.closest(".class-page") !== null; // the controls are the teacher's
     const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(name));
     this.text = part(".write-text");
-    this.tools = part(".write-tools");
     this.branches = part(".write-branches");
     this.sentence = part(".write-sentence");
     this.alternatives = part(".write-alternatives");
@@ -45,6 +45,11 @@ export class WrittenText {
       const position = this.current - (this.data?.prompt ?? 0);
       this.report("word", { position, text, stamp: this.data?.stamp });
     });
+    // What is pressed while the model writes stays the same element: another one would not get the click.
+    const length = (/** @type {boolean} */ stop) => this.report("length", { stop, stamp: this.data?.stamp });
+    this.stop = button(_("Stop"), "write-stop", () => length(true));
+    this.on = button(_("Go on"), "write-on", () => length(false));
+    part(".write-tools").append(this.stop, this.on);
     this.reply = this.#form(".write-reply", (text) => this.report("reply", { text, stamp: this.data?.stamp }));
     this.again = /** @type {HTMLButtonElement} */ (part(".write-reply [type=button]"));
     this.again.onclick = () => this.report("restart", { stamp: this.data?.stamp });
@@ -109,13 +114,15 @@ export class WrittenText {
    * Draws the button that stops or goes on, the field for a reply, and the branches.
    * @param {Written} data
    */
-  #list({ running, longer, chat, earlier, tree, stamp }) {
-    const stop = running && button(_("Stop"), "write-stop", () => this.report("length", { stop: true, stamp }));
-    const on = longer > 0 && button(_("Go on"), "write-on", () => this.report("length", { stop: false, stamp }));
+  #list({ running, longer, chat, earlier, tree }) {
+    this.stop.hidden = !running;
+    this.on.hidden = !longer;
     this.reply.hidden = !chat;
     this.again.hidden = !earlier;
     for (const each of this.reply.querySelectorAll("button")) each.disabled = running; // a reply can be typed meanwhile
-    this.tools.replaceChildren(...[stop, on].filter((one) => one instanceof Element));
+    const listed = JSON.stringify(tree);
+    if (listed === this.listed) return;
+    this.listed = listed;
     const items = tree.map(({ text, href, depth, current }) => {
       const link = Object.assign(element("a", "", text), { href });
       if (current) link.setAttribute("aria-current", "true");
