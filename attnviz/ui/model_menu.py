@@ -42,10 +42,9 @@ def choose_model(field: ModelField, *, in_row: bool = False) -> str:
     """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name. In a
     row there is little room for them."""
     hosted = allowed_models() is not None
-    text = field_text(field)
-    current = field.parse(text)  # even if it will be refused, with a reason
-    if has_widget(field.parameter) and text != (current := typed_model(current)):
-        write_widget(field.parameter, current)
+    current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
+    if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
+        write_widget(field.parameter, current := name)
     options = list(dict.fromkeys([field.opening(None), *model_choices(), current]))
 
     def menu(value: str, **more: Any) -> str | None:

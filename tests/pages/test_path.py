@@ -19,7 +19,7 @@ from attnviz.state.path import PathState
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import USE_LAYERS, USES
 from attnviz.ui.path import depths
-from tests.support.app import contents, healthy, open_page
+from tests.support.app import contents, healthy, linked, open_page
 
 page = partial(open_page, "path")
 MOST_BYTES = 500_000  # of one picture; compressed on its way
@@ -101,8 +101,11 @@ def test_what_is_not_there_opens_the_whole_model() -> None:
     assert picture(app)["depth"] == "model"
 
 
-def test_minilm_is_drawn_without_a_next_word() -> None:
-    drawn = picture(page(path_model="MiniLM", text="The cat sleeps."))
+@pytest.mark.parametrize("name", ["MiniLM", MINILM])
+def test_minilm_is_drawn_without_a_next_word(name: str) -> None:
+    app = page(path_model=name, text="The cat sleeps.")
+    drawn = picture(app)
+    assert linked(app.run(), "path-model") == [MINILM]
     assert drawn["next"] is None
     assert drawn["bands"][0]["tokens"] == ["[CLS]", "The", "cat", "sleeps", ".", "[SEP]"]
     assert len(drawn["frames"]) == 7
@@ -128,7 +131,7 @@ def test_a_layer_of_a_language_model_has_its_gate_and_its_rotation() -> None:
     assert layer["neighbors"] == ["decoder 16", "decoder 18"]
     attention, network = ([panel["title"] for panel in lane["panels"]] for lane in layer["lanes"])
     assert attention[:7] == ["Input", "Norm", "Queries", "Rotated Q", "Keys", "Rotated K", "Scores"]
-    assert network == ["Input", "Norm", "Gate", "Up", "Hidden", "Output", "Add"]
+    assert network == ["Input", "Norm", "Gate", "Up-projection", "Hidden units", "Output", "Add"]
     part = picture(page(path_model=SMOLLM2, text="The cat", open="decoder 17 attention keys", path_head="5"))
     assert "Here 3 heads in a row share them." in part["caption"]
     record = PathState(model=SMOLLM2, text="The cat").record

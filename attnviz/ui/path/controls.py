@@ -18,7 +18,7 @@ from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 def choose_path(notes: DeltaGenerator) -> PathState:
     """Draws the controls; problems are shown in `notes`. If the model cannot be shown, the page ends."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="path-controls"):
-        with st.container(horizontal=True, vertical_alignment="bottom", gap="xxsmall", width=250, key="path-models"):
+        with st.container(horizontal=True, vertical_alignment="bottom", gap="xxsmall", width=290, key="path-models"):
             model = choose_model(PathState.model, in_row=True)
         if model == MINILM and not is_installed():
             notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))

@@ -5,6 +5,7 @@
 /** @typedef {import("./types").Line} Line */
 
 const LEAST_WEIGHT = 0.03; // of a weight that is drawn as a line
+const LEAST_CELL = 6; // pixels of a column of a map
 
 /**
  * @param {import("./types").ModelPicture} picture
@@ -188,14 +189,19 @@ export function rowAt(layout, x, y, reach = 4) {
 }
 
 /**
- * The widths of the panels of a lane: cells of maps are square, vectors share what is left by their lengths.
+ * The widths of the panels of a lane: cells of maps are square, or narrower where the vectors would have too little room;
+ * vectors share what is left by their lengths.
  * @param {{ columns: number, isMap: boolean, names: number }[]} panels
  * @param {number} width of the lane
  * @param {{ row: number, gap: number, least: number, most: number }} size
  */
 export function panelWidths(panels, width, { row, gap, least, most }) {
-  const used = panels.reduce((sum, one) => sum + (one.isMap ? Math.max(row * one.columns, 56) : 0) + (one.names), 0) + gap * (panels.length - 1);
-  const left = width - used;
+  const free = width - panels.reduce((sum, one) => sum + one.names, 0) - gap * (panels.length - 1);
+  const maps = panels.filter(({ isMap }) => isMap);
+  const columns = maps.reduce((sum, one) => sum + one.columns, 0);
+  const cell = Math.max(LEAST_CELL, Math.min(row, (free - least * (panels.length - maps.length)) / columns));
+  const mapWidth = (/** @type {{ columns: number }} */ one) => Math.max(cell * one.columns, 56);
+  const left = maps.reduce((rest, one) => rest - mapWidth(one), free);
   const shares = panels.map((one) => (one.isMap ? 0 : Math.sqrt(one.columns)));
   // Those whose share is too little for their title have the least, and the others share the rest.
   const narrow = new Set();
@@ -207,7 +213,7 @@ export function panelWidths(panels, width, { row, gap, least, most }) {
     shares.forEach((one, i) => one && one * unit < least && narrow.add(i));
   }
   return panels.map((one, i) => {
-    if (one.isMap) return Math.max(row * one.columns, 56);
+    if (one.isMap) return mapWidth(one);
     return narrow.has(i) ? least : Math.min(most, shares[i] * unit);
   });
 }

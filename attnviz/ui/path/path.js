@@ -145,7 +145,7 @@ export class Path {
    * @param {boolean} isNext
    */
   #neighbor(name, isNext) {
-    const made = button(isNext ? "▸" : "◂", "path-neighbor", () => this.#open(name));
+    const made = button(isNext ? "→" : "←", "path-neighbor", () => this.#open(name));
     made.title = isNext ? _("Show the next layer") : _("Show the layer before");
     made.setAttribute("aria-label", made.title);
     made.disabled = !name;
