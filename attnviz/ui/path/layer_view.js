@@ -84,7 +84,7 @@ export class LayerView extends View {
     const fan = lane.panels.some((panel) => isHeads(panel)) ? FAN * letter : 0;
     const widths = vertical
       ? sizes.map(({ isMap, columns, names }) => (isMap ? Math.min(row * columns, width - names - 40) : (width - 30) / 2 - names - 8))
-      : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * 3.1, most: letter * 15 });
+      : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * 4, most: letter * 15 });
     const panels = lane.panels.map((panel, i) => {
       const one = this.#panel(panel, number, { row, width: widths[i], names: sizes[i].names });
       if (!vertical && i) one.button.style.marginLeft = `${gap + (isHeads(panel) ? fan : 0)}px`;
