@@ -72,6 +72,8 @@ def model_activations(model: "LoadedModel", text: str) -> ActivationRecord:
         arguments = model.forward_arguments(inputs) if network is model.model else inputs.batch
         trace = capture(network, dict(arguments), tokens=tokens)
     stack = "decoder" if model.outputs == "next token" else "encoder"
+    if not trace:
+        raise _unknown(model, type(network).__name__)
     for layer in trace:
         if layer.fidelity is not Fidelity.VERIFIED or layer.inputs.heads != trace[0].inputs.heads:
             raise _unknown(model, layer.name)
@@ -104,7 +106,9 @@ class _Finder:
     def find_all(self, calls: Sequence[ModuleCall]) -> None:
         """Adds the activations of all calls."""
         embeddings = [call for call in calls if call.kind == "embedding"]
-        others = [call for call in calls if call.kind != "embedding"]
+        others = [call for call in calls if call.kind in ("norm", "linear")]
+        if not others:
+            raise _unknown(self.model, type(self.model.model).__name__)
         self._embed(embeddings, others[0])
         for call in others:
             self.opening.setdefault(call.block, call)
@@ -118,6 +122,10 @@ class _Finder:
             raise self._unknown((self.inputs or self.norms or others)[-1])
         if self.kind != "output":
             self._end()
+        logits = self.recorder.sublayers[-1].output
+        for call in calls:  # some models scale or cap their logits
+            if call.kind == "model" and not self._same(logits.values, call.output[-1:]):
+                raise self._unknown(call)
 
     def _embed(self, calls: Sequence[ModuleCall], first: ModuleCall) -> None:
         self.recorder.start(f"{self.stack} embedding")
@@ -430,7 +438,7 @@ class _Finder:
         return not ours.numel() or float((ours - theirs).abs().max()) <= self.tolerance * float(theirs.abs().max())
 
     def _unknown(self, call: ModuleCall) -> ValueError:
-        return _unknown(self.model, call.name)
+        return _unknown(self.model, call.name or type(call.module).__name__)
 
 
 class Vocabulary(Sequence[str]):

@@ -10,13 +10,14 @@ from typing import Any, Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-CallKind = Literal["embedding", "norm", "linear"]
+CallKind = Literal["embedding", "norm", "linear", "model"]
 BLOCK = re.compile(r"(.*?\.)??\d+(?=\.)")  # the start of a module's name, up to the number of its layer
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleCall:
-    """A call of an embedding, a norm or a linear map, without the axis of the batch."""
+    """A call of an embedding, a norm or a linear map, or of the model, which returns logits; without the axis of the
+    batch."""
 
     name: str  # of the module in the model
     module: Any
@@ -50,13 +51,16 @@ def recorded_calls(model: nn.Module) -> Iterator[list[ModuleCall]]:
     def keep(name: str, module: nn.Module, kind: CallKind) -> Any:
         def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
             # A copy of the model that another thread makes meanwhile has these hooks too.
-            if is_open and threading.get_ident() == thread:
+            if kind == "model":
+                output = getattr(output, "logits", None)
+            if output is not None and is_open and threading.get_ident() == thread:
                 source = next(one for one in (*args, *kwargs.values()) if isinstance(one, Tensor))
                 calls.append(ModuleCall(name, module, kind, _of_example(source), _of_example(output)))
 
         return module.register_forward_hook(hook, with_kwargs=True)
 
     hooks = [keep(name, module, kind) for name, module in model.named_modules() if (kind := _kind(module)) is not None]
+    hooks.append(keep("", model, "model"))
     try:
         yield calls
     finally:

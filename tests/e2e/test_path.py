@@ -146,6 +146,8 @@ def test_a_language_model_of_thirty_layers_opens_at_any_of_them(way: Path) -> No
     way.button("Show the next layer").click()
     way.opened("decoder 18")
     way.button("Head 5").click()
+    expect(way.button("Head 5")).to_have_attribute("aria-pressed", "true")
+    way.expect_in_link("path-head", "5")
     way.part("decoder 18 attention rotated queries").click()
     way.opened("decoder 18 attention rotated queries")
     record = model_activations(smollm2(), "The capital of France is")

@@ -264,6 +264,13 @@ def test_a_model_without_queries_and_keys_is_refused_in_a_sentence() -> None:
         model_activations(loaded(network, tiny_models.byte_level(), "next token"), "The quick fox")
 
 
+def test_a_model_that_scales_its_logits_is_refused_in_a_sentence() -> None:
+    network = tiny_models.llama()
+    network.register_forward_hook(lambda _module, _args, result: result.__setitem__("logits", result.logits * 0.5))
+    with pytest.raises(ValueError, match="LlamaForCausalLM cannot be shown here: at “LlamaForCausalLM”"):
+        model_activations(loaded(network, tiny_models.byte_level(), "next token"), "The quick fox")
+
+
 def test_models_in_bfloat16_are_followed_within_their_rounding() -> None:
     model = loaded(tiny_models.llama().bfloat16(), tiny_models.byte_level(), "next token")
     record = model_activations(model, "The quick fox")

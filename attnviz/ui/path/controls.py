@@ -50,7 +50,7 @@ def _example(model: str) -> PathState | None:
     """Returns the example of a model, or None if it cannot be shown."""
     try:
         return PathState(model=model)
-    except ValueError:
+    except (ValueError, NotImplementedError):
         return None
 
 
