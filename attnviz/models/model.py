@@ -126,7 +126,7 @@ class LoadedModel:
         with self._free_model(is_short) as model:
             if (cached := self._find(key)) is not None:  # captured by another thread meanwhile
                 return cached[1]
-            with self._refusals():
+            with self.refusals():
                 inputs = self._encode(text, pair, image)
                 trace = self._capture(inputs, model)
             if not trace:
@@ -144,7 +144,7 @@ class LoadedModel:
         Raises ValueError if the model cannot read them.
         """
         with self.lock:
-            with self._refusals():
+            with self.refusals():
                 example = repeated_random_tokens(self.text_inputs, seed, decoder=self.is_encoder_decoder)
             return self._capture(ModelInputs(*example))
 
@@ -157,7 +157,7 @@ class LoadedModel:
         Raises ValueError if the model cannot read the text, or the folder cannot be written.
         """
         with self.lock:
-            with self._refusals():
+            with self.refusals():
                 inputs = self._encode(text, None, None)
             return self._capture(inputs, folder=folder, layers=layers, chunk=chunk)
 
@@ -176,7 +176,7 @@ class LoadedModel:
         pair, key = _example_key(text, pair, image)
         if (cached := self._find(key)) is not None:
             return cached[0]
-        with self.lock, self._refusals():
+        with self.lock, self.refusals():
             return self._encode(text, pair, image)
 
     @torch.no_grad()
@@ -263,7 +263,8 @@ class LoadedModel:
         )
 
     @contextmanager
-    def _refusals(self) -> Iterator[None]:
+    def refusals(self) -> Iterator[None]:
+        """Raises ValueError with a sentence if the model fails on an example."""
         try:
             yield
         except NotImplementedError:

@@ -68,18 +68,19 @@ def model_activations(model: "LoadedModel", text: str) -> ActivationRecord:
             count=len(tokens),
         )
     network = model.model if model.outputs == "next token" else model.model.base_model
-    with model.lock, recorded_calls(network) as calls:
-        arguments = model.forward_arguments(inputs) if network is model.model else inputs.batch
-        trace = capture(network, dict(arguments), tokens=tokens)
-    stack = "decoder" if model.outputs == "next token" else "encoder"
-    if not trace:
-        raise _unknown(model, type(network).__name__)
-    for layer in trace:
-        if layer.fidelity is not Fidelity.VERIFIED or layer.inputs.heads != trace[0].inputs.heads:
-            raise _unknown(model, layer.name)
-    tolerance = max(TOLERANCE, 2 * torch.finfo(network.dtype).eps)
-    finder = _Finder(model, stack, tokens, [*trace], ActivationRecorder(trace[0].inputs.heads), tolerance)
-    finder.find_all(calls)
+    with model.refusals():
+        with model.lock, recorded_calls(network) as calls:
+            arguments = model.forward_arguments(inputs) if network is model.model else inputs.batch
+            trace = capture(network, dict(arguments), tokens=tokens)
+        if not trace:
+            raise _unknown(model, type(network).__name__)
+        for layer in trace:
+            if layer.fidelity is not Fidelity.VERIFIED or layer.inputs.heads != trace[0].inputs.heads:
+                raise _unknown(model, layer.name)
+        stack = "decoder" if model.outputs == "next token" else "encoder"
+        tolerance = max(TOLERANCE, 2 * torch.finfo(network.dtype).eps)
+        finder = _Finder(model, stack, tokens, [*trace], ActivationRecorder(trace[0].inputs.heads), tolerance)
+        finder.find_all(calls)
     return finder.recorder.record()
 
 

@@ -271,6 +271,13 @@ def test_a_model_that_scales_its_logits_is_refused_in_a_sentence() -> None:
         model_activations(loaded(network, tiny_models.byte_level(), "next token"), "The quick fox")
 
 
+def test_a_model_that_fails_is_refused_in_a_sentence() -> None:
+    network = tiny_models.llama()
+    network.model.layers[1].register_forward_pre_hook(lambda _module, _args: 1 / 0)
+    with pytest.raises(ValueError, match="LlamaForCausalLM fails on this example"):
+        model_activations(loaded(network, tiny_models.byte_level(), "next token"), "The quick fox")
+
+
 def test_models_in_bfloat16_are_followed_within_their_rounding() -> None:
     model = loaded(tiny_models.llama().bfloat16(), tiny_models.byte_level(), "next token")
     record = model_activations(model, "The quick fox")
