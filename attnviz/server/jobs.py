@@ -51,7 +51,7 @@ class Job(Generic[T]):
         self.start, self.end = time.monotonic(), 0.0
         # In the language of who asks first.
         self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
-        self._compute, self._session, self._line, self._stops_at_once = compute, session, line, stops_at_once
+        self._compute, self._session, self._line, self.stops_at_once = compute, session, line, stops_at_once
         self._looks = {session: self.start}  # when each session last looked
         self._lock = threading.Lock()
         self._has_first = threading.Event()  # there is a result, or there will be none
@@ -120,12 +120,12 @@ class Job(Generic[T]):
     def is_abandoned(self) -> bool:
         """Whether it need not be kept: nobody looks at a job that stops at once."""
         with self._lock:
-            return self._stops_at_once and not self._is_watched()
+            return self.stops_at_once and not self._is_watched()
 
     def _is_watched(self) -> bool:
         oldest = time.monotonic() - PATIENCE
         return any(
-            look > oldest and not (self._stops_at_once and has_gone(session)) for session, look in self._looks.items()
+            look > oldest and not (self.stops_at_once and has_gone(session)) for session, look in self._looks.items()
         )
 
     def _check(self) -> None:
@@ -155,10 +155,17 @@ class Jobs:
             job = self._jobs.get(name)
             if job is None or not job.look(session) or (job.error and job.end < time.monotonic() - PATIENCE):
                 self._drop_finished()
+                self._leave_others(session, **options)
                 job = self._jobs[name] = Job(compute, session, **options)
                 job.thread.start()
             self._jobs.move_to_end(name)
             return job
+
+    def _leave_others(self, session: str, stops_at_once: bool = False, **_options: Any) -> None:
+        """Leaves the jobs of a session that stop at once: the next one of them would wait for their slots."""
+        for job in self._jobs.values():
+            if stops_at_once and job.stops_at_once:
+                job.leave(session)
 
     def finished(self, *key: object) -> Any:
         """Returns the result of the job with these keys; None if there is none yet."""

@@ -145,6 +145,16 @@ def test_a_session_that_has_gone_may_come_back_or_not(
     assert isinstance(steps.error, jobs.Cancellation) == stops_at_once
 
 
+def test_another_text_of_a_session_does_not_wait_for_the_one_before(steps: Steps) -> None:
+    all_jobs, line, session.name = Jobs(), FairSlots(1), "a"
+    all_jobs.request(steps, "text", 1, line=line, stops_at_once=True).first()
+    after = all_jobs.request(lambda _: "whole", "text", 2, line=line, stops_at_once=True)
+    steps.steps.release()
+    until(lambda: after.is_over)
+    assert isinstance(steps.error, jobs.Cancellation)
+    assert after.latest == "whole"
+
+
 def test_a_result_at_which_nobody_looks_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     all_jobs, session.name = Jobs(), "a"
     with all_jobs.page_run():
