@@ -1,5 +1,6 @@
 """Controls of the Write page: the model, the prompt, and how the next token is chosen."""
 
+import time
 from typing import Any
 
 import streamlit as st
@@ -7,8 +8,9 @@ import streamlit as st
 from attnviz.state.fields import Field
 from attnviz.state.write import WriteState
 from attnviz.ui import presentation
-from attnviz.ui.field_widgets import draw, draw_hidden_value
+from attnviz.ui.field_widgets import draw, draw_hidden_value, field_value, set_field_value
 from attnviz.ui.model_menu import choose_model
+from attnviz.ui.session_values import SessionValue
 
 SIDEBAR: tuple[Field[Any], ...] = (
     WriteState.chat, WriteState.system, WriteState.length,
@@ -16,9 +18,29 @@ SIDEBAR: tuple[Field[Any], ...] = (
 )  # fmt: skip
 
 
+STALE = 5.0  # seconds in which a browser may still send the number of tokens from before a button was pressed
+_asked = SessionValue("number of tokens that a button asked for", lambda: (0, 0, 0.0))  # before, after, until when
+
+
+def ask_length(before: int, after: int) -> None:
+    """Gives the number of tokens another value, as a callback does. A request of the browser that is under way has the
+    former value, and does not bring it back: while a text is written, its fragment requests runs all the time."""
+    _asked.set((before, after, time.monotonic() + STALE))
+    set_field_value(WriteState.length, after)
+
+
+def wanted_length() -> int | None:
+    """Returns the number of tokens that is wanted; None before its widget is drawn first."""
+    before, after, until = _asked.get()
+    value = field_value(WriteState.length)
+    return after if value == before and time.monotonic() < until else value
+
+
 def choose_written() -> WriteState:
     """Draws the controls; returns a partial state: the text that is to be written, and its branches."""
     values: dict[str, Any] = {}
+    if (wanted := wanted_length()) is not None and wanted != field_value(WriteState.length):
+        set_field_value(WriteState.length, wanted)
     with st.sidebar:
         values["model"] = choose_model(WriteState.model)
     with presentation.control("prompt"):

@@ -24,7 +24,7 @@ from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
-from attnviz.ui.write import writing_job, written_text
+from attnviz.ui.write import controls, writing_job, written_text
 from attnviz.ui.write.branch_tree import branch_links
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_view import head_view
@@ -81,7 +81,7 @@ def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], bran
     """Draws what has been written meanwhile; reruns the page when no more is written."""
     job.look(scheduling.session())
     text = job.latest
-    if text is None or job.is_over or field_value(WriteState.length) != source.tokens:
+    if text is None or job.is_over or controls.wanted_length() != source.tokens:
         st.rerun()
     selection = replace(opened, layers=decoder_layers(text))
     if job.place:
@@ -101,7 +101,7 @@ def _draw_text(
         return int(min(WriteState.length.most, tokens + MORE))
 
     def change_length(stop: bool) -> None:
-        set_field_value(WriteState.length, len(text.steps) if stop else longer(source.tokens))
+        controls.ask_length(source.tokens, len(text.steps) if stop else longer(source.tokens))
 
     def pin(row: int | None) -> None:
         set_field_value(WriteState.pinned, row, _queries(source, selection, text))
