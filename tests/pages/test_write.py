@@ -34,12 +34,12 @@ def test_what_a_link_does_not_have_is_left_out(link: dict[str, str]) -> None:
 
 def test_stop_holds_against_a_request_that_was_under_way() -> None:
     app = ok(open_page("write", length=12))
-    app.session_state[controls._asked.name] = (12, 5, time.monotonic() + 100)
+    app.session_state[controls._length_change.name] = (12, 5, time.monotonic() + 100)
     assert app.run().number_input(key="length").value == 5
     app.number_input(key="length").set_value(12).run()
     assert app.number_input(key="length").value == 5
     assert app.number_input(key="length").set_value(7).run().number_input(key="length").value == 7
-    app.session_state[controls._asked.name] = (12, 5, 0.0)
+    app.session_state[controls._length_change.name] = (12, 5, 0.0)
     assert app.number_input(key="length").set_value(12).run().number_input(key="length").value == 12
 
 

@@ -19,19 +19,20 @@ SIDEBAR: tuple[Field[Any], ...] = (
 
 
 STALE = 5.0  # seconds in which a browser may still send the number of tokens from before a button was pressed
-_asked = SessionValue("number of tokens that a button asked for", lambda: (0, 0, 0.0))  # before, after, until when
+# The number of tokens before a button was pressed, the one after, and until when that holds.
+_length_change = SessionValue("number of tokens that a button asked for", lambda: (0, 0, 0.0))
 
 
 def ask_length(before: int, after: int) -> None:
     """Gives the number of tokens another value, as a callback does. A request of the browser that is under way has the
     former value, and does not bring it back: while a text is written, its fragment requests runs all the time."""
-    _asked.set((before, after, time.monotonic() + STALE))
+    _length_change.set((before, after, time.monotonic() + STALE))
     set_field_value(WriteState.length, after)
 
 
-def wanted_length() -> int | None:
-    """Returns the number of tokens that is wanted; None before its widget is drawn first."""
-    before, after, until = _asked.get()
+def current_length() -> int | None:
+    """Returns the number of tokens; None before its widget is drawn first."""
+    before, after, until = _length_change.get()
     value = field_value(WriteState.length)
     return after if value == before and time.monotonic() < until else value
 
@@ -39,8 +40,8 @@ def wanted_length() -> int | None:
 def choose_written() -> WriteState:
     """Draws the controls; returns a partial state: the text that is to be written, and its branches."""
     values: dict[str, Any] = {}
-    if (wanted := wanted_length()) is not None and wanted != field_value(WriteState.length):
-        set_field_value(WriteState.length, wanted)
+    if (length := current_length()) is not None and length != field_value(WriteState.length):
+        set_field_value(WriteState.length, length)
     with st.sidebar:
         values["model"] = choose_model(WriteState.model)
     with presentation.control("prompt"):

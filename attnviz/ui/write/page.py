@@ -81,7 +81,7 @@ def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], bran
     """Draws what has been written meanwhile; reruns the page when no more is written."""
     job.look(scheduling.session())
     text = job.latest
-    if text is None or job.is_over or controls.wanted_length() != source.tokens:
+    if text is None or job.is_over or controls.current_length() != source.tokens:
         st.rerun()
     selection = replace(opened, layers=decoder_layers(text))
     if job.place:

@@ -204,8 +204,9 @@ export class WrittenText {
   /** Scrolls a long text, and not the page, to the current token. */
   #reveal() {
     const { offsetTop = 0, offsetHeight = 0 } = this.words[this.current] ?? {};
-    const { scrollTop, clientHeight } = this.text;
-    if (offsetTop < scrollTop || offsetTop + offsetHeight > scrollTop + clientHeight) {
+    const { scrollTop, scrollHeight, clientHeight } = this.text;
+    if (this.current === this.words.length - 1) this.text.scrollTop = scrollHeight;
+    else if (offsetTop < scrollTop || offsetTop + offsetHeight > scrollTop + clientHeight) {
       this.text.scrollTop = offsetTop + 2 * LINE - clientHeight;
     }
   }
