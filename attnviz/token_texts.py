@@ -2,6 +2,7 @@
 
 import re
 from bisect import bisect_left
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ BYTES = {chr(byte): byte for byte in PRINTABLE} | {
 END_OF_WORD = "</w>"  # ends the name of a word's last piece, in the byte-level BPE of CLIP
 TokenTexts: TypeAlias = Sequence[str] | Callable[..., Any]  # texts, or a function of a list of ids, or a tokenizer
 BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # the name of a byte, in SentencePiece
+BYTE_TEXT = re.compile("bytes?( 0x[0-9A-F]{2})+")  # the text of a token that is a part of characters
 STRAY_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of a byte that belongs to no character
 
 
@@ -75,6 +77,23 @@ def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
         return []
     names, decoded = tokenizer.convert_ids_to_tokens(ids), tokenizer.decode([[token] for token in ids])
     return [VocabularyToken(name or f"[{token}]", text) for token, name, text in zip(ids, names, decoded, strict=True)]
+
+
+def joined_bytes(texts: Iterable[str]) -> list[str]:
+    """Returns the texts of consecutive tokens with whole characters: one of several tokens stands at the last of them,
+    and “·” at those before. A byte that is not a part of a character stays as it is.
+
+    Example:
+        >>> joined_bytes(["I", "bytes 0x20 0xF0", "byte 0x9F", "bytes 0x98 0x80", "byte 0x80"])
+        ['I', ' ·', '·', '😀', 'byte 0x80']
+    """
+    joined = []
+    for is_part, group in groupby(texts, lambda text: BYTE_TEXT.fullmatch(text) is not None):
+        decoder = getincrementaldecoder("utf-8")("surrogateescape")
+        for text in group:
+            part = decoder.decode(bytes.fromhex(text.partition(" ")[2].replace("0x", ""))) if is_part else text
+            joined.append(text if STRAY_BYTE.search(part) else part + "·" * (decoder.getstate()[0] != b""))
+    return joined
 
 
 def token_names(tokens: TokenTexts, ids: Sequence[int]) -> tuple[str, ...]:

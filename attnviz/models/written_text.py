@@ -20,7 +20,7 @@ from attnviz.models.text_inputs import Tokens
 from attnviz.models.token_choices import TokenChoice
 from attnviz.settings import writing_seconds, written_tokens
 from attnviz.text import continuation
-from attnviz.token_texts import vocabulary_tokens
+from attnviz.token_texts import joined_bytes, vocabulary_tokens
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 
@@ -70,9 +70,9 @@ class WrittenText:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts of the text that are the tokens, with the spaces between words."""
+        """The parts of the text that are the tokens, with the spaces between words and with whole characters."""
         if not self.are_words:
-            return self.tokens
+            return tuple(joined_bytes(self.tokens))
         return tuple(continuation(before, token) for before, token in pairwise(("", *self.tokens)))
 
 
