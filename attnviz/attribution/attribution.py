@@ -7,7 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import NO_POSITION, LinearizedPass, check_place, query_weights, values_of_head
+from attnviz.attribution.linearized_pass import (
+    NO_POSITION,
+    LinearizedPass,
+    check_place,
+    in_float32,
+    query_weights,
+    values_of_head,
+)
 from attnviz.attribution.metric_values import metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
@@ -68,18 +75,19 @@ class Attribution:
     def _at_head(self, layer: int, head: int, position: int) -> tuple[ResidualWriter, Tensor]:
         writer = self._pass.heads_of(layer, head, position)
         gradient = self._gradients.get(writer)
-        return writer, writer.value.new_zeros(writer.value.shape[-1]) if gradient is None else gradient[
-            0, position, head
-        ]
+        if gradient is None:
+            return writer, writer.value.new_zeros(writer.value.shape[-1])
+        return writer, gradient[0, position, head]
 
 
 def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
     """Returns a number that a model computes as a sum over what wrote to its residual stream.
 
-    `batch` is what the model is called with, as for `capture`: one example. Raises ValueError if the model cannot be
+    `batch` is what the model is called with, as for `capture`: one example. A model in half precision is computed in
+    float32, by a copy. Raises ValueError if the text is too long for MOST_BYTES of memory, if the model cannot be
     written so, if there is no such head, token or position, and if the sum does not add up.
     """
-    return attribution_of(LinearizedPass(model, forward_arguments(model, (batch,), {})), of)
+    return attribution_of(LinearizedPass(in_float32(model), forward_arguments(model, (batch,), {})), of)
 
 
 @torch.enable_grad()

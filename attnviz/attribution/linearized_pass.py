@@ -1,5 +1,6 @@
 """One forward pass of a model, of which any affine number is a sum over its writers."""
 
+import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from attnviz.formatting import grouped
 from attnviz.language import N_, value_error
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
@@ -17,6 +19,10 @@ from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, ResidualW
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
 NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
 NO_POSITION = N_("There is no position {index}: there are {count}, counted from 0.")
+
+HALVES = (torch.float16, torch.bfloat16)
+MOST_BYTES = 2 << 30  # of memory for the numbers of one pass
+VECTORS = 40  # bytes for each token, layer and number of its width, as measured with SmolLM2
 
 
 @dataclass(eq=False)
@@ -30,7 +36,8 @@ class LinearizedPass:
 
     @cached_property
     def ran(self) -> tuple[Any, LinearizedRun]:
-        """What the model returns, and the run."""
+        """What the model returns, and the run. Raises ValueError if it takes too much memory."""
+        check_memory(self.model, self.arguments)
         return run_linearized(self.model, self.arguments, self.scales, self.gated)
 
     @cached_property
@@ -58,6 +65,29 @@ class LinearizedPass:
         check_place(NO_HEAD, head, heads)
         check_place(NO_POSITION, query, queries)
         return layers[layer]
+
+
+def check_memory(model: nn.Module, arguments: ForwardArguments) -> None:
+    """Raises ValueError if a pass over these arguments would take more than MOST_BYTES, where the model's config says
+    its size."""
+    config: Any = getattr(model, "config", None)
+    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    width, layers = getattr(config, "hidden_size", 0), getattr(config, "num_hidden_layers", 0)
+    ids = arguments.by_name.get("input_ids")
+    tokens, most = ids.shape[-1] if isinstance(ids, Tensor) else 0, MOST_BYTES // max(1, VECTORS * width * layers)
+    if tokens > most:
+        raise value_error(
+            "A sum over all that was written takes too much memory for {count} tokens. Give it at most {most}.",
+            count=grouped(tokens),
+            most=grouped(most),
+        )
+
+
+def in_float32(model: nn.Module) -> nn.Module:
+    """Returns a model, or a copy in float32 of one in half precision, whose sums would not add up."""
+    if all(one.dtype not in HALVES for one in model.parameters()):
+        return model
+    return copy.deepcopy(model).float()
 
 
 def _detached(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Sums over what wrote to the residual stream: that they add up, and that their terms are what they are said to be."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from attnviz.attribution import Activation, Attribution, Logit, LogitDifference, Score, attribute
+from attnviz.attribution import Activation, Attribution, Logit, LogitDifference, Score, attribute, linearized_pass
 from attnviz.attribution.attribution import attribution_of
 from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.models.smollm2 import smollm2
@@ -186,6 +187,20 @@ def test_a_model_is_left_as_it_was(llama) -> None:
 def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
     with pytest.raises(ValueError, match=reason):
         attribute(llama, {"input_ids": IDS}, metric)
+
+
+def test_a_text_too_long_for_memory_is_refused_before_it_is_read(llama, monkeypatch) -> None:
+    monkeypatch.setattr(linearized_pass, "MOST_BYTES", 8 * 40 * 32 * 2)
+    monkeypatch.setattr(llama, "forward", None)
+    with pytest.raises(ValueError, match=r"for 9 tokens\. Give it at most 8"):
+        attribute(llama, {"input_ids": IDS}, Logit(5))
+
+
+def test_a_model_in_half_precision_is_computed_in_float32(llama) -> None:
+    half = copy.deepcopy(llama).to(torch.bfloat16)
+    found = attribute(half, {"input_ids": IDS}, LogitDifference(5, 7))
+    assert adds_up(found)
+    assert found.total == pytest.approx(attribute(half.float(), {"input_ids": IDS}, LogitDifference(5, 7)).total)
 
 
 def test_a_model_without_a_head_has_no_logits(llama) -> None:
