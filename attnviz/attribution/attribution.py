@@ -1,7 +1,8 @@
 """Sums over what wrote to the residual stream."""
 
+import heapq
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -25,7 +26,22 @@ NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
 TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms, or of 1
 
 
-@dataclass(frozen=True, eq=False)
+class Term(NamedTuple):
+    """The share of one writer at one position: of a head, of an MLP (`layer` is its number), or of embeddings."""
+
+    share: float
+    position: int
+    layer: int | None = None
+    head: int | None = None
+
+    def __str__(self) -> str:
+        writer = "embedding" if self.layer is None else f"MLP {self.layer}"
+        if self.head is not None:
+            writer = f"head {self.layer}.{self.head}"
+        return f"{self.share:+.3f} {writer} at {self.position}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
     """A number that a model computes as a sum: total = constant + bias + embeddings + heads + mlps, up to `error`.
 
@@ -48,6 +64,19 @@ class Attribution:
     gates: tuple[str, ...]  # modules after the residual stream, whose nonlinearities are held as factors
     _pass: LinearizedPass = field(repr=False)
     _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"{self.metric} = {self.total:.3f} = " + ", ".join(map(str, self.largest(5))) + ", …"
+
+    def largest(self, count: int = 10) -> list[Term]:
+        """Returns the terms with the largest absolute shares, the largest first."""
+        terms = [Term(share, position) for position, share in enumerate(self.embeddings.tolist())]
+        for layer, shares in enumerate(self.mlps.tolist()):
+            terms += [Term(share, position, layer) for position, share in enumerate(shares)]
+        for layer, heads in enumerate(self.heads.tolist()):
+            for head, shares in enumerate(heads):
+                terms += [Term(share, position, layer, head) for position, share in enumerate(shares)]
+        return heapq.nlargest(count, terms, key=lambda term: abs(term.share))
 
     def attribute(self, of: Metric) -> "Attribution":
         """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""

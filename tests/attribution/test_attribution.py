@@ -218,6 +218,10 @@ def test_smollm2_names_mary_by_a_head_that_looks_at_john() -> None:
     heads = found.heads.sum(-1)
     for (layer, head), share in {(23, 3): 2.95, (29, 1): 1.73, (29, 0): -1.16, (24, 4): -1.09}.items():
         assert float(heads[layer, head]) == pytest.approx(share, abs=0.01)
+    assert str(found.largest(1)[0]) == "+2.954 head 23.3 at 13"
+    shares = [abs(term.share) for term in found.largest(10**6)]
+    assert len(shares) == 14 * (30 * 9 + 30 + 1)  # terms of each position
+    assert shares == sorted(shares, reverse=True)
     assert int(found.sources(23, 3, 13).argmax()) == 9  # the second “John”
     score = attribution_of(run, Score(24, 4, 13, 1, over=0, side="query"))
     assert score.total == pytest.approx(1.926, abs=1e-3)
