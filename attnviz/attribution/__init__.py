@@ -1,6 +1,6 @@
 """Any score of attention and any logit as a sum over what wrote to the residual stream, which can be opened."""
 
-from attnviz.attribution.attribution import Attribution, Share, attribute
+from attnviz.attribution.attribution import Attribution, WriterShare, attribute
 from attnviz.attribution.metrics import Activation, Logit, LogitDifference, Score
 
-__all__ = ["Activation", "Attribution", "Logit", "LogitDifference", "Score", "Share", "attribute"]
+__all__ = ["Activation", "Attribution", "Logit", "LogitDifference", "Score", "WriterShare", "attribute"]

@@ -26,7 +26,7 @@ NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
 TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms, or of 1
 
 
-class Share(NamedTuple):
+class WriterShare(NamedTuple):
     """The share of one writer at one position: of a head, of an MLP (`layer` is its number), or of embeddings."""
 
     share: float
@@ -68,14 +68,14 @@ class Attribution:
     def __repr__(self) -> str:
         return f"{self.metric} = {self.total:.3f} = " + ", ".join(map(str, self.largest(5))) + ", …"
 
-    def largest(self, count: int = 10) -> list[Share]:
+    def largest(self, count: int = 10) -> list[WriterShare]:
         """Returns the terms with the largest absolute shares, the largest first."""
-        terms = [Share(share, position) for position, share in enumerate(self.embeddings.tolist())]
+        terms = [WriterShare(share, position) for position, share in enumerate(self.embeddings.tolist())]
         for layer, shares in enumerate(self.mlps.tolist()):
-            terms += [Share(share, position, layer) for position, share in enumerate(shares)]
+            terms += [WriterShare(share, position, layer) for position, share in enumerate(shares)]
         for layer, heads in enumerate(self.heads.tolist()):
             for head, shares in enumerate(heads):
-                terms += [Share(share, position, layer, head) for position, share in enumerate(shares)]
+                terms += [WriterShare(share, position, layer, head) for position, share in enumerate(shares)]
         return heapq.nlargest(count, terms, key=lambda term: abs(term.share))
 
     def attribute(self, of: Metric) -> "Attribution":
