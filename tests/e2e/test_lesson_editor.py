@@ -50,6 +50,11 @@ class Editor:
         self.verdict = app.page.locator(".st-key-lesson-file [role=status]")
         self.file = app.page.get_by_label("The file of this lesson")
 
+    def text(self) -> str:
+        """Returns the text of the file, which is empty until the browser has it."""
+        expect(self.file).not_to_have_value("")
+        return self.file.input_value()
+
     def fill(self, label: str, text: str, nth: int = 0) -> None:
         """Types into a field, and waits until the file has it."""
         field = self.page.get_by_role("textbox", name=label).nth(nth)
@@ -94,7 +99,7 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
         page.go_back()
         expect(editor.verdict).to_have_text("A whole lesson, with 1 question.")
         app.settled()
-        editor.file.fill((editor.file.input_value()) + "tap = 1\n")
+        editor.file.fill(editor.text() + "tap = 1\n")
         page.get_by_role("link", name="Preview", exact=True).click()  # which also ends the typing
 
         expect(editor.strip.locator(".attnviz-ask")).to_have_text("Wohin schaut „it“ am meisten?")
@@ -175,7 +180,7 @@ def test_a_link_waits_for_what_was_typed_however_late_the_run_begins(browser: Br
         expect(editor.verdict).to_have_text("A whole lesson, with 4 questions.")
         app.settled()
         held.hold()
-        editor.file.fill(editor.file.input_value().replace(COPIED.title, "Another title"))
+        editor.file.fill(editor.text().replace(COPIED.title, "Another title"))
         page.get_by_role("link", name="Preview", exact=True).click()
         app.until("then => performance.now() > then + 1500", page.evaluate("performance.now()"))
         assert "write=" in page.url
