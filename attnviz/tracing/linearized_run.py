@@ -82,15 +82,22 @@ class ResidualWriter:
 
 @dataclass
 class FixedScales:
-    """The scales of a run, by module and number of the call; a second run reads what the first has written."""
+    """The scales of a run, by module and number of the call; a second run reads what the first has written. Raises
+    ValueError if the second run is not like the first."""
 
     is_read: bool = False
     numbers: dict[tuple[nn.Module, int], Tensor] = field(default_factory=dict)
 
     def hold(self, key: tuple[nn.Module, int], number: Tensor) -> Tensor:
-        if self.is_read:
-            return self.numbers[key]
-        return self.numbers.setdefault(key, number.detach())
+        if not self.is_read:
+            return self.numbers.setdefault(key, number.detach())
+        before = self.numbers.get(key)
+        if before is None or before.shape != number.shape:
+            raise value_error(
+                "This model computes in another order where nothing is written, so the constant of its sums is not "
+                "known. Choose another model."
+            )
+        return before
 
 
 @dataclass

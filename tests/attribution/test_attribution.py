@@ -91,11 +91,11 @@ def test_shares_are_those_of_the_matrices_by_hand(llama) -> None:
     by_head = last.self_attn.o_proj.weight.unflatten(1, (4, -1))
     for head in range(4):
         written = by_head[:, head] @ inputs["z"][0, -1].unflatten(-1, (4, -1))[head]
-        assert float(found.heads[-1, head, -1]) == pytest.approx(float(written @ direction), abs=1e-5)
-    assert float(found.mlps[-1, -1]) == pytest.approx(float(outputs["mlp"][0, -1] @ direction), abs=1e-5)
+        assert float(found.heads[-1, head, -1]) == pytest.approx((written @ direction).item(), abs=1e-5)
+    assert float(found.mlps[-1, -1]) == pytest.approx((outputs["mlp"][0, -1] @ direction).item(), abs=1e-5)
     embedding = llama.model.embed_tokens.weight[IDS[0, -1]]
-    assert float(found.embeddings[-1]) == pytest.approx(float(embedding @ direction), abs=1e-5)
-    assert found.total == pytest.approx(float(stream @ direction), abs=1e-5)
+    assert float(found.embeddings[-1]) == pytest.approx((embedding @ direction).item(), abs=1e-5)
+    assert found.total == pytest.approx((stream @ direction).item(), abs=1e-5)
     assert float(found.heads[:, :, :-1].abs().max()) == 0  # nothing but attention reads other positions
 
 
@@ -187,6 +187,20 @@ def test_a_model_is_left_as_it_was(llama) -> None:
 def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
     with pytest.raises(ValueError, match=reason):
         attribute(llama, {"input_ids": IDS}, metric)
+
+
+def test_a_model_that_runs_differently_without_writers_is_refused() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.norm = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), nn.LayerNorm(16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            states = self.layer(x)
+            return self.norm(states) if float(x.detach().abs().sum()) else self.norm(self.norm(states))
+
+    with pytest.raises(ValueError, match="in another order where nothing is written"):
+        attribute(Twice().eval(), torch.randn(1, 5, 16), Logit(3))
 
 
 def test_a_text_too_long_for_memory_is_refused_before_it_is_read(llama, monkeypatch) -> None:
