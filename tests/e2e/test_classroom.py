@@ -85,7 +85,7 @@ def test_the_groups_of_pages_and_present_are_in_the_menu(masks: Masks) -> None:
 def test_the_menu_works_with_the_keyboard_and_says_where_one_is(masks: Masks) -> None:
     page = masks.open().page
     current = page.locator("[data-testid=stTopNav] [aria-current]")
-    expect(current).to_have_text(re.compile("Compare"))
+    expect(current).to_have_text([re.compile("Compare")])
     learn = page.get_by_role("button", name="Learn")
     learn.focus()
     page.keyboard.press("Enter")
@@ -96,14 +96,13 @@ def test_the_menu_works_with_the_keyboard_and_says_where_one_is(masks: Masks) ->
     expect(lookup).to_have_accessible_description(PAGES["lookup"].question)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Lookup")).to_be_visible()
-    expect(current).to_have_text(re.compile("Learn"))
+    expect(current).to_have_text([re.compile("Learn")])  # until a page has run, the group of that before is marked, too
     expect(learn).to_be_focused()
     page.keyboard.press("Enter")
     expect(lookup).to_have_attribute("aria-current", "page")
     page.keyboard.press("Escape")
     masks.choose_page("Start")
-    expect(current).to_have_count(1)  # until the page has run, the group of the page before is marked, too
-    expect(current).to_have_text(re.compile("Start"))
+    expect(current).to_have_text([re.compile("Start")])
 
 
 def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str) -> None:
