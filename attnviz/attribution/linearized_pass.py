@@ -159,6 +159,22 @@ def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
     return weights
 
 
+def check_scores(writer: ResidualWriter, head: int, query: int, added: Tensor) -> None:
+    """Raises ValueError if products of the query and the keys, with what is added to them, do not give the weights: a
+    model may cap its scores."""
+    call = call_of(writer)
+    with torch.no_grad():
+        scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * score_factor(writer)
+        weights = query_weights(writer, head, query)
+        known = (scores + added).softmax(-1)
+        if not torch.allclose(known * weights.sum(), weights, atol=1e-4):  # of which a sink may have a part
+            raise value_error(
+                "The scores of head {head} are not the products of its queries and keys: the model changes them, as a "
+                "cap does. Ask for a logit.",
+                head=head,
+            )
+
+
 def score_factor(writer: ResidualWriter) -> float:
     """Returns the factor of the scores of a layer."""
     factor = call_of(writer).options.get("scaling")

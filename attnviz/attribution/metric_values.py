@@ -11,6 +11,7 @@ from attnviz.attribution.linearized_pass import (
     added_row,
     call_of,
     check_place,
+    check_scores,
     of_head,
     query_weights,
     score_factor,
@@ -78,6 +79,7 @@ def _score(metric: Score, fixed: ResidualWriter, current: ResidualWriter) -> tup
     keys = of_head(call_of(current if is_of_key else fixed).key, fixed, metric.head)
     query, keys = (query.detach(), keys) if is_of_key else (query, keys.detach())
     added = added_row(fixed, metric.head, metric.query)
+    check_scores(fixed, metric.head, metric.query, added)
     if min(added[metric.key], added[metric.over] if isinstance(metric.over, int) else 0) <= MASKED:
         raise value_error("The mask forbids this key to the query. Choose another key.")
     key, bias = keys[metric.key], added[metric.key]

@@ -34,7 +34,7 @@ from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.single_capture import prepared
 from attnviz.tracing.torch_interception import ATTENTION, recorded
 
-SCALES = {"rsqrt", "sqrt", "norm", "vector_norm", "linalg_vector_norm", "linalg_norm", "std"}
+SCALES = {"rsqrt", "sqrt", "norm", "vector_norm", "linalg_vector_norm", "linalg_norm", "std", "softmax"}
 NONLINEAR = {
     *("relu", "relu6", "gelu", "silu", "elu", "selu", "celu", "mish", "tanh", "sigmoid", "logsigmoid", "softplus"),
     *("leaky_relu", "prelu", "rrelu", "hardswish", "hardsigmoid", "hardtanh", "threshold", "glu", "erf"),
@@ -225,8 +225,6 @@ class Linearization(TorchFunctionMode):
             if name.startswith("conv") and not self.run.embeddings:  # of an image's patches
                 return self.run.write(self.run.embeddings, self.run.running[-1][0], result, width_axis=1)
             return result
-        if name == "softmax":
-            return self.run.scales.hold(self._key(), result)
         if name in SCALES or (name == "pow" and _exponent(args, kwargs) < 0):
             return self._scale(result)
         module = self.run.running[-1][0]

@@ -189,6 +189,12 @@ def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
         attribute(llama, {"input_ids": IDS}, metric)
 
 
+def test_scores_with_a_cap_are_refused() -> None:
+    architecture = next(each for each in ZOO if each.name == "Gemma 2")
+    with pytest.raises(ValueError, match="as a cap does"):
+        attribute(architecture.model(), {"input_ids": IDS}, Score(1, 1, 8, 4, over=5))
+
+
 def test_a_model_that_runs_differently_without_writers_is_refused() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
