@@ -2,6 +2,8 @@
 
 import heapq
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
@@ -27,12 +29,16 @@ TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms
 
 
 class WriterShare(NamedTuple):
-    """The share of one writer at one position: of a head, of an MLP (`layer` is its number), or of embeddings."""
+    """The share of one writer at one position: of a head, of an MLP (`layer` is its number), or of embeddings.
+
+    `stack` says whose position it is where a model has several texts or pictures, such as "decoder".
+    """
 
     share: float
     position: int
     layer: int | None = None
     head: int | None = None
+    stack: str = ""
 
     def __str__(self) -> str:
         writer = "embedding" if self.layer is None else f"MLP {self.layer}"
@@ -64,19 +70,33 @@ class Attribution:
     gates: tuple[str, ...]  # modules after the residual stream, whose nonlinearities are held as factors
     _pass: LinearizedPass = field(repr=False)
     _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
+    _shares: dict[ResidualWriter, Tensor] = field(repr=False)
 
     def __repr__(self) -> str:
         return f"{self.metric} = {self.total:.3f} = " + ", ".join(map(str, self.largest(5))) + ", …"
 
     def largest(self, count: int = 10) -> list[WriterShare]:
         """Returns the terms with the largest absolute shares, the largest first."""
-        terms = [WriterShare(share, position) for position, share in enumerate(self.embeddings.tolist())]
-        for layer, shares in enumerate(self.mlps.tolist()):
-            terms += [WriterShare(share, position, layer) for position, share in enumerate(shares)]
-        for layer, heads in enumerate(self.heads.tolist()):
-            for head, shares in enumerate(heads):
-                terms += [WriterShare(share, position, layer, head) for position, share in enumerate(shares)]
-        return heapq.nlargest(count, terms, key=lambda term: abs(term.share))
+        return heapq.nlargest(count, self.terms, key=lambda term: abs(term.share))
+
+    @cached_property
+    def terms(self) -> list[WriterShare]:
+        """The share of each writer at each position: those of embeddings, then MLPs, then heads."""
+        _, run = self._pass.ran
+        stacks = {writer.stack: None for writer in run.embeddings}
+        terms = []
+        for stack in stacks:
+            written = [self._shares[one] for one in run.embeddings if one.stack == stack and one in self._shares]
+            for position, parts in enumerate(zip_longest(*map(Tensor.tolist, written), fillvalue=0.0)):
+                terms.append(WriterShare(sum(parts), position, stack=stack))
+        for layer, writer in enumerate(run.mlps):
+            shares = self.mlps[layer, : writer.positions].tolist()
+            terms += [WriterShare(share, i, layer, stack=writer.stack) for i, share in enumerate(shares)]
+        for layer, writer in enumerate(run.heads):
+            for head in range(writer.value.shape[2]):
+                shares = self.heads[layer, head, : writer.positions].tolist()
+                terms += [WriterShare(share, i, layer, head, writer.stack) for i, share in enumerate(shares)]
+        return terms
 
     def attribute(self, of: Metric) -> "Attribution":
         """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""
@@ -131,7 +151,7 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
         return attribution_of(linearized.gating(only.nonlinear), metric)  # a nonlinearity after the residual stream
     constant = metric_value(metric, linearized, linearized.without_writers)[0].item()
     shares = {one: one.shares(gradient) for one, gradient in known.items()}
-    tokens = max(len(one.shares(one.value)) for one in writers)
+    tokens = max(one.positions for one in writers)
     parts: dict[str, Tensor] = {}
     for one in run.embeddings:
         name = run.names.modules.get(one.module, "")
@@ -164,6 +184,7 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
         gates,
         linearized,
         known,
+        shares,
     )
 
 

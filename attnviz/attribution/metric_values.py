@@ -32,7 +32,7 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
             return _of_token(_logits(output, position), token), 0.0
         case LogitDifference(token, other, position):
             logits = _logits(output, position)
-            return _of_token(logits, token) - _of_token(logits, other), 0.0
+            return _of_token(logits, token) - (logits.mean() if other == "mean" else _of_token(logits, other)), 0.0
         case Score(layer, head, query, key, over):
             heads = linearized.heads_of(layer, head, query)
             for index in (key, over):

@@ -16,10 +16,10 @@ class Logit:
 
 @dataclass(frozen=True)
 class LogitDifference:
-    """The logit of a token above that of another one."""
+    """The logit of a token above that of another one, or above the mean of all."""
 
     token: int
-    other: int
+    other: int | Literal["mean"]
     position: int = -1
 
 

@@ -24,7 +24,7 @@ from attnviz.language import value_error
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.head_axes import head_counts
-from attnviz.tracing.layer_naming import LayerNames, named_modules
+from attnviz.tracing.layer_naming import LayerNames, named_modules, stack
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
@@ -52,6 +52,7 @@ class ResidualWriter:
 
     module: nn.Module
     value: Tensor
+    stack: str  # of layers, such as "decoder"; empty where the model has one
     is_heads: bool = False
     call: Call | None = None  # of attention, where queries, keys and values are known
     width_axis: int = -1
@@ -59,6 +60,11 @@ class ResidualWriter:
     output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
     hidden: Tensor | None = None  # the units that its last linear map reads,
     inner: "ResidualWriter | None" = None  # or what a module inside wrote
+
+    @property
+    def positions(self) -> int:
+        """The number of positions at which it writes."""
+        return self.value.shape[1] if self.is_heads else self.value.numel() // self.value.shape[self.width_axis]
 
     def shares(self, gradient: Tensor) -> Tensor:
         """Returns the product with a gradient: (tokens,), of heads (tokens, heads)."""
@@ -133,7 +139,7 @@ class LinearizedRun(Recording):
         in the run that reads what another has held."""
         value = value.detach()
         leaf = (torch.zeros_like(value) if self.scales.is_read else value.clone()).requires_grad_()
-        writers.append(ResidualWriter(module, leaf, **facts))
+        writers.append(ResidualWriter(module, leaf, self._stack(), **facts))
         return leaf.clone()
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
@@ -181,6 +187,11 @@ class LinearizedRun(Recording):
                 output, weights = own.rows(0, 0, len(own.query))
             projected = own.projected(self._attention(call, output))
         return (projected if arguments["query"].ndim == 3 else projected[:, 0]), weights
+
+    def _stack(self) -> str:
+        """Returns the innermost stack of layers that runs: an encoder and a decoder may share their embedding."""
+        paths = (self.names.modules.get(module, "") for module, *_ in reversed(self.running))
+        return next(filter(None, map(stack, paths)), "")
 
     def _attention(self, call: Call, output: Tensor) -> Tensor:
         if len(output) != 1:
@@ -288,12 +299,12 @@ class Linearization(TorchFunctionMode):
 def _with_leaves(model: nn.Module, scales: Linearization) -> Iterator[None]:
     """Runs the modules of a model so that their MLPs are leaves; their parameters need no gradients meanwhile."""
     parameters = [one for one in model.parameters() if one.requires_grad]
-    with ExitStack() as stack:
+    with ExitStack() as exits:
         for one in parameters:
             one.requires_grad_(False)
-            stack.callback(one.requires_grad_, True)
+            exits.callback(one.requires_grad_, True)
         for module in named_modules(model):
-            stack.enter_context(module.register_forward_hook(scales.leave))
+            exits.enter_context(module.register_forward_hook(scales.leave))
         with scales:
             yield
 
