@@ -21,6 +21,7 @@ from attnviz.attribution.linearized_pass import (
 from attnviz.attribution.metric_values import metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
+from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import forward_arguments
 from attnviz.tracing.linearized_run import ResidualWriter
 
@@ -97,6 +98,16 @@ class Attribution:
                 shares = self.heads[layer, head, : writer.positions].tolist()
                 terms += [WriterShare(share, i, layer, head, writer.stack) for i, share in enumerate(shares)]
         return terms
+
+    @property
+    def layers(self) -> tuple[LayerId, ...]:
+        """The names of the layers of `heads`."""
+        run = self._pass.ran[1]
+        return tuple(run.names.layer_id(writer.module) for writer in run.heads)
+
+    def knows_weights(self, layer: int) -> bool:
+        """Returns whether the sources of a layer's heads are known: queries, keys and values of attention."""
+        return self._pass.ran[1].heads[layer].call is not None
 
     def attribute(self, of: Metric) -> "Attribution":
         """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""
