@@ -98,6 +98,13 @@ GROUPS = (
                 N_("One forward pass, with its real numbers. Click a part to open it."),
             ),
             Page(
+                "why",
+                N_("Why"),
+                "account_tree",
+                N_("Why does a head look there, and why does the model say that?"),
+                N_("Any number as a sum over what wrote it. Click a term to open it."),
+            ),
+            Page(
                 "transformer",
                 N_("Transformer"),
                 "translate",

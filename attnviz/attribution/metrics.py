@@ -1,6 +1,6 @@
 """What an attribution is of: a number that a model computes, as a function of one linearized run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from torch import Tensor
@@ -48,7 +48,7 @@ class Activation:
 
     layer: int
     position: int
-    direction: Tensor
+    direction: Tensor = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class CarriedValue:
     head: int
     position: int
     source: int
-    direction: Tensor
+    direction: Tensor = field(repr=False)
 
 
 Metric: TypeAlias = Logit | LogitDifference | Score | Activation | CarriedValue

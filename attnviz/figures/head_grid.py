@@ -28,8 +28,11 @@ def head_grid(
     largest: float | None = None,
     chosen: Sequence[tuple[int, int]] = (),
     layer_names: Sequence[str] = (),
+    head_names: Sequence[str] = (),
+    signed: bool = False,
 ) -> Chart[MosaicSpec]:
-    """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color.
+    """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color. `signed` values have
+    the scale of differences, from −`largest`.
 
     Rows are layers and columns are heads, or the other way round if `LayerTiles` says so. `names` are the sentences of
     the cells, layer by layer, and empty where there is no head; by default “layer 0, head 0”. `layer_names` are by
@@ -47,8 +50,8 @@ def head_grid(
     if names is None:
         names = [head_name(LayerId(index=layer), head) for layer in range(layers) for head in range(heads)]
     if largest is None:
-        largest = float(np.nanmax(values, initial=0)) or 1.0
-    axis = COLOR_AXES["weights"]
+        largest = float(np.nanmax(np.abs(values) if signed else values, initial=0)) or 1.0
+    axis, lowest = COLOR_AXES["changes" if signed else "weights"], -largest if signed else 0.0
     cells = values.T if tiles.is_wide else values
     rows, columns = cells.shape
     places = map(tiles.place, range(layers * heads))
@@ -56,13 +59,13 @@ def head_grid(
         tuple(names[layer * heads + head] for layer, head in places), rows, columns,
         aspect=None if tiles.is_wide else TALL * rows / columns, least=LEAST_WIDTH if tiles.is_wide else 0,
     )  # fmt: skip
-    axes = [(_("layers"), _ticks(layers, layer_names)), (_("heads"), _ticks(heads))]
+    axes = [(_("layers"), _ticks(layers, layer_names)), (_("heads"), _ticks(heads, head_names))]
     (down, row_ticks), (across, column_ticks) = reversed(axes) if tiles.is_wide else axes
     figure = tiled(
         spec,
         go.Heatmap(z=cells.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
         [tiles.tile(*place) for place in chosen],
-        **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
+        **{axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
         xaxis={"title": {"text": across, "standoff": 18}, "automargin": True, **column_ticks},
         yaxis={"title": {"text": down, "standoff": 4}, "automargin": True, **row_ticks},

@@ -14,7 +14,7 @@ from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
 from attnviz.sources import Model
 from attnviz.sources.model import example_text
-from attnviz.state.fields import ChoiceField, ModelField, ParsedField, TextField
+from attnviz.state.fields import ChoiceField, FlagField, ModelField, ParsedField, TextField
 from attnviz.state.state import State
 from attnviz.text import EXAMPLE
 
@@ -68,7 +68,7 @@ class WhyState(State):
     )  # fmt: skip
     question = ChoiceField(N_("Question"), questions)
     position = ChoiceField(
-        N_("After"), lambda state: positions(state.run.predicting), lambda state: len(state.run.predicting) - 1,
+        N_("After"), lambda state: positions(state.run.predicting), lambda state: state.opening_position,
         when=lambda state: says(state) and not state.run.names_labels, parameter="after", option_name=token_name,
     )  # fmt: skip
     token = TextField(
@@ -104,6 +104,9 @@ class WhyState(State):
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
     )  # fmt: skip
     trail = ParsedField[tuple[TrailStep, ...]](N_("Opened terms"), parse_trail, (), text=format_trail)
+    tree = FlagField(
+        N_("All terms of 5 %"), about=N_("Heads, MLPs and words with at least 5 % of the number, and what heads read."),
+    )  # fmt: skip
     term = ParsedField[Term | None](N_("Term"), parse_term, None, text=format_term)
 
     @property
@@ -121,6 +124,12 @@ class WhyState(State):
         return texts.once(
             lambda: read_text(model, source.text, source.pair or None), source, work=FORWARDS * source.forward_work
         )
+
+    @property
+    def opening_position(self) -> int:
+        """The last position; of what a decoder has written by itself one before its end."""
+        count = len(self.run.predicting)
+        return count // 2 if self.run.inputs.target is not None and not self.written else count - 1
 
     @property
     def opening_head(self) -> tuple[int, int]:

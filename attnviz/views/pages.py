@@ -21,6 +21,7 @@ from attnviz.state.state import State
 from attnviz.state.steps import StepsState
 from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
+from attnviz.state.why import WhyState
 from attnviz.state.write import WriteState
 from attnviz.views.explore import explore
 from attnviz.views.lookup import lookup
@@ -31,6 +32,7 @@ from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
+from attnviz.views.why import why
 from attnviz.views.write import write_view
 
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
@@ -38,6 +40,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
+    "why": (WhyState, why),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),

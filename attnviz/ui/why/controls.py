@@ -1,0 +1,102 @@
+"""Controls of the Why page: the model, its text, and the question as a sentence with menus in it."""
+
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.language import _, option_name
+from attnviz.models.text_attribution import TextAttribution
+from attnviz.server.page_runs import PageEnd
+from attnviz.state.fields import Field, TextField
+from attnviz.state.why import AVERAGE_TOKEN, SAYS, WhyState
+from attnviz.ui import cache, presentation
+from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text
+from attnviz.ui.markdown import plain
+from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.views.why_answer import Answer, answer
+
+OFFERED = 12  # of the likeliest tokens in a menu
+
+
+def choose_answer(notes: DeltaGenerator) -> Answer:
+    """Draws the controls and returns the answer; problems are shown in `notes`. If there is none, the page ends."""
+    values: dict[str, Any] = {}
+    with st.sidebar:
+        values["model"] = choose_model(WhyState.model)
+    with presentation.control("text"):
+        values["text"] = draw(WhyState.text, WhyState.partial(**values))
+    load_or_end(values["model"], notes)
+    try:
+        with st.sidebar:
+            for field in (WhyState.written, WhyState.question):
+                values[field.name] = draw(field, WhyState.partial(**values))
+        with notes, st.spinner(_("Computing …"), show_time=True):
+            run = WhyState.partial(**values).run
+        keep_model(values["model"])
+        with presentation.control("question"):
+            _choose_question(values, run)
+        values["trail"] = draw_hidden_value(WhyState.trail)
+        values["term"] = draw_hidden_value(WhyState.term)
+    except (ValueError, NotImplementedError) as problem:
+        cache.show_problem(problem, notes)
+        raise PageEnd from problem
+    state = WhyState.partial(**values)
+    subject = values["model"], values["text"], values["question"]
+    shown = cache.or_last_good(
+        "why", subject, lambda: answer(state), lambda: _without_trail(values), notes, keeps=False
+    )
+    if shown is None:
+        raise PageEnd
+    return shown
+
+
+def _choose_question(values: dict[str, Any], run: TextAttribution) -> None:
+    """Draws the fields of the question as a sentence, and adds their values."""
+    words = [
+        (_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other), (_("after"), WhyState.position),
+    ]  # fmt: skip
+    if values["question"] != SAYS:
+        words = [
+            (_("Why does"), WhyState.layer), (_("head"), WhyState.head), (_("look from"), WhyState.query),
+            (_("at"), WhyState.key), (_("rather than at"), WhyState.over),
+        ]  # fmt: skip
+    first, end = (WhyState.fields.index(field) for field in (WhyState.position, WhyState.trail))
+    places: dict[str, DeltaGenerator] = {}
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="why-question"):
+        for text, field in words:
+            if field.is_offered(WhyState.partial(**values)):
+                st.markdown(plain(text), width="content")
+                places[field.name] = st.container(width="content")
+    for field in WhyState.fields[first:end]:
+        if field is WhyState.side:
+            with st.sidebar:
+                values[field.name] = draw(field, WhyState.partial(**values))
+        elif field.name in places:
+            with places[field.name]:
+                values[field.name] = _menu(field, values, run)
+        else:
+            values[field.name] = draw(field, WhyState.partial(**values))
+
+
+def _menu(field: Field[Any], values: dict[str, Any], run: TextAttribution) -> Any:
+    state = WhyState.partial(**values)
+    if not isinstance(field, TextField):
+        return draw(field, state, label_visibility="collapsed", width=170)
+    opening, position = field.opening(state), values["position"]
+    likeliest = [run.name(token) for token, _probability in run.likeliest(position, OFFERED)]
+    first = [option_name(AVERAGE_TOKEN)] if field is WhyState.other else []
+
+    def menu(value: str, **more: Any) -> str | None:
+        options = list(dict.fromkeys([opening, *first, *likeliest, value]))
+        return st.selectbox(options=options, accept_new_options=not run.names_labels, **more)
+
+    return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=150, help=None)
+
+
+def _without_trail(values: dict[str, Any]) -> Answer | None:
+    """Returns the answer to the question itself, where the trail leads nowhere; None if there is none."""
+    try:
+        return answer(WhyState.partial(**values | {"trail": (), "term": None}))
+    except ValueError:
+        return None

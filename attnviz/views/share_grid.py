@@ -1,0 +1,85 @@
+"""The shares of heads and MLPs, each summed over its positions, as a grid that can be clicked."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.attribution.attribution import Attribution
+from attnviz.attribution.term import Term
+from attnviz.figures import Chart, head_grid
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.shares import signed
+from attnviz.language import N_, _, option_name
+from attnviz.layer import head_name
+from attnviz.models.text_attribution import TextAttribution
+
+INPUT = N_("input")  # the row of the grid that is no layer
+
+
+class ShareGrid:
+    """A row for each layer, with its heads and then its MLP; before them the constant and the embeddings. The cells add
+    up to the number."""
+
+    def __init__(self, run: TextAttribution, attribution: Attribution) -> None:
+        layers, self.heads = attribution.heads.shape[:2]
+        self.run, self.attribution = run, attribution
+        self.values = np.full((layers + 1, self.heads + 1), np.nan)
+        for layer, count in enumerate(run.heads):
+            self.values[layer + 1, :count] = attribution.heads[layer, :count].sum(-1)
+        for layer in {*run.mlp_layers}:
+            self.values[layer + 1, self.heads] = float(attribution.mlps[self._mlps(layer)].sum())
+        self.values[0, 0] = attribution.constant + attribution.bias
+        self.values[0, self.heads] = float(attribution.embeddings.sum())
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentence of each cell, row by row; empty where there is nothing."""
+        return [
+            "" if np.isnan(value) else f"{self._name(row, column)}: {signed(value)}"
+            for (row, column), value in np.ndenumerate(self.values)
+        ]
+
+    def chart(self, shown: Term | None) -> Chart[MosaicSpec]:
+        """Returns the picture, in which the term that is shown has a frame."""
+        ids, names = self.run.ids, self.run.layers
+        is_numbered = len({(each.stack, each.cross) for each in ids}) == 1
+        return head_grid(
+            self.values, self.sentences, signed=True, chosen=[] if shown is None else [self._cell(shown)],
+            layer_names=[
+                _(INPUT), *(each.number if is_numbered else option_name(name)
+                for each, name in zip(ids, names, strict=True)),
+            ],
+            head_names=[*map(str, range(self.heads)), _("MLP")],
+        ).with_about(label=_("Shares of heads and MLPs"), hint=_("Click a head or an MLP to open it."))  # fmt: skip
+
+    def term_at(self, row: int, column: int) -> Term | None:
+        """Returns the largest term of a cell; None where it has none."""
+        if row == 0:
+            writers: Sequence[tuple[int | None, int | None]] = [(None, None)] if column == self.heads else []
+        elif column == self.heads:
+            writers = [(mlp, None) for mlp in self._mlps(row - 1)]
+        else:
+            writers = [(row - 1, column)]
+        terms = [share for share in self.attribution.terms if (share.layer, share.head) in writers]
+        return Term.of(max(terms, key=lambda share: abs(share.share))) if terms else None
+
+    def _cell(self, term: Term) -> tuple[int, int]:
+        if term.layer is None:
+            return 0, self.heads
+        if term.head is None:
+            return self.run.mlp_layers[term.layer] + 1, self.heads
+        return term.layer + 1, term.head
+
+    def _mlps(self, layer: int) -> list[int]:
+        return [mlp for mlp, own in enumerate(self.run.mlp_layers) if own == layer]
+
+    def _name(self, row: int, column: int) -> str:
+        if row == 0:
+            return _("embeddings") if column == self.heads else _("constant")
+        layer = self.run.layers[row - 1]
+        return mlp_name(layer) if column == self.heads else head_name(layer, column)
+
+
+def mlp_name(layer: str) -> str:
+    """Returns the name of the MLP of a layer on the screen."""
+    return _("{layer}, MLP", layer=option_name(layer))

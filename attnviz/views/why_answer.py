@@ -1,0 +1,210 @@
+"""The answer of Why: a number as a sum, the term of it that is shown, and how they are named and drawn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.attribution.attribution import Attribution, WriterShare
+from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit
+from attnviz.attribution.term import Term
+from attnviz.attribution.trail import TrailStep
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import PointsSpec
+from attnviz.figures.circuit import DrawnNode, circuit_drawing
+from attnviz.figures.shares import signed, word_shares
+from attnviz.formatting import visible
+from attnviz.language import _
+from attnviz.layer import head_name
+from attnviz.models.text_attribution import DECODER, TextAttribution
+from attnviz.state.why import SAYS, WhyState
+from attnviz.views.share_grid import ShareGrid, mlp_name
+
+UNITS = 24  # of an MLP that are drawn
+
+
+@dataclass(frozen=True, eq=False)
+class HeadReading:
+    """What a head read at a position: its weights, and its share by the token that it read it from."""
+
+    term: WriterShare
+    layer: int
+    head: int
+    keys: Sequence[str]
+    weights: Float[np.ndarray, " keys"]
+    sources: Float[np.ndarray, " keys"]
+
+    @property
+    def strongest_key(self) -> int:
+        """The key with the largest weight."""
+        return int(self.weights.argmax())
+
+    @property
+    def strongest_source(self) -> int:
+        """The key with the largest share."""
+        return int(np.abs(self.sources).argmax())
+
+    def step(self, question: str, source: int) -> TrailStep:
+        """Returns a question about the head and one of its keys."""
+        return TrailStep(question, self.layer, self.head, self.term.position, source)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The sums from the question of a state to the end of its trail."""
+
+    state: WhyState
+    run: TextAttribution
+    sums: tuple[Attribution, ...]
+
+    @property
+    def attribution(self) -> Attribution:
+        """The sum that is shown."""
+        return self.sums[-1]
+
+    @cached_property
+    def grid(self) -> ShareGrid:
+        """The shares of heads and MLPs, which are summed over positions."""
+        return ShareGrid(self.run, self.attribution)
+
+    @cached_property
+    def term(self) -> WriterShare | None:
+        """The term that is shown: the chosen one, or else the head with the largest share. None if there is none."""
+        if self.state.term is not None:
+            return next((share for share in self.attribution.terms if Term.of(share) == self.state.term), None)
+        largest = self.attribution.largest(1)
+        heads = [share for share in self.attribution.terms if share.head is not None]
+        return max(heads, key=lambda share: abs(share.share), default=largest[0] if largest else None)
+
+    @cached_property
+    def reading(self) -> HeadReading | None:
+        """What the head that is shown has read; None if it is no head, or if its weights are not known."""
+        return None if self.term is None else self.reading_of(self.term)
+
+    def reading_of(self, term: WriterShare) -> HeadReading | None:
+        """Returns what a term has read; None if it is no head, or if its weights are not known."""
+        layer, head = term.layer, term.head
+        if layer is None or head is None or not self.attribution.knows_weights(layer):
+            return None
+        weights = self.run.weights(layer, head, term.position).double().numpy()
+        sources = self.attribution.sources(layer, head, term.position).numpy()
+        return HeadReading(term, layer, head, self.run.keys(layer), weights, sources)
+
+    def next_step(self) -> TrailStep | None:
+        """Returns the step into the largest share that a head carries; None if none is LEAST_SHARE of the sum."""
+        terms = self.attribution.terms
+        heads = sorted((term for term in terms if term.head is not None), key=lambda term: -abs(term.share))
+        for term in heads:
+            if abs(term.share) < LEAST_SHARE * abs(self.attribution.total):
+                break
+            if reading := self.reading_of(term):
+                return reading.step("value", reading.strongest_source)
+        return None
+
+    # Names
+
+    def word(self, term: WriterShare) -> str:
+        """Returns the token at which a term is."""
+        return plain_word(self.columns[self.column(term)])
+
+    def writer(self, term: WriterShare) -> str:
+        """Returns the name of what has written a term."""
+        if term.layer is None:
+            return _("embedding")
+        if term.head is None:
+            return mlp_name(self.run.layers[self.run.mlp_layers[term.layer]])
+        return head_name(self.run.layers[term.layer], term.head)
+
+    @cached_property
+    def parts(self) -> dict[str, float]:
+        """The sum by kinds of writers; those that are 0 are left out."""
+        of = self.attribution
+        parts = {
+            _("heads"): float(of.heads.sum()), _("MLPs"): float(of.mlps.sum()),
+            _("embeddings"): float(of.embeddings.sum()), _("constant"): of.constant, _("bias of positions"): of.bias,
+        }  # fmt: skip
+        return {name: value for name, value in parts.items() if abs(value) >= 0.005}
+
+    # Pictures
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The tokens of all texts, the encoder's before the decoder's."""
+        target = self.run.inputs.target
+        return self.run.inputs.source.tokens + (target.tokens if target else ())
+
+    def column(self, term: WriterShare) -> int:
+        """Returns the place of a term's token among `columns`."""
+        return term.position + self._first(term.stack)
+
+    @cached_property
+    def by_word(self) -> Float[np.ndarray, " columns"]:
+        """The sum of all terms at each token."""
+        shares = np.zeros(len(self.columns))
+        for term in self.attribution.terms:
+            shares[self.column(term)] += term.share
+        return shares
+
+    def term_chart(self) -> Chart[PointsSpec] | None:
+        """Returns the picture of the shown term: what a head has read, or the hidden units of an MLP; None if it cannot
+        be opened. Raises ValueError if the units are not known."""
+        if self.reading is not None:
+            return word_shares(self.reading.sources, self.reading.keys, self.reading.weights)
+        if self.term is None or self.term.layer is None or self.term.head is not None:
+            return None
+        units = self.attribution.neurons(self.term.layer, self.term.position).numpy()
+        largest = np.argsort(-np.abs(units), kind="stable")[:UNITS]
+        return word_shares(units[largest], [_("unit {number}", number=unit) for unit in largest])
+
+    def trail_drawing(self) -> Chart[PointsSpec]:
+        """Returns the drawing of the terms that have been opened."""
+        nodes = []
+        for i, (step, opened) in enumerate(zip(self.state.trail, self.sums[1:], strict=True)):
+            term = WriterShare(opened.total, step.position, step.layer, step.head, self.run.ids[step.layer].stack)
+            nodes.append(CircuitNode(term, step.source, i - 1 if i else None))
+        return self._drawing(nodes)
+
+    def tree_drawing(self) -> Chart[PointsSpec]:
+        """Returns the drawing of all terms of at least LEAST_SHARE of the number, five sums deep."""
+        return self._drawing(circuit(self.sums[0]))
+
+    def _drawing(self, nodes: Sequence[CircuitNode]) -> Chart[PointsSpec]:
+        steps = {i for i, step in enumerate(self.state.trail) if step.question != "value"}
+        drawn = [self._drawn(node, len(nodes) == len(self.state.trail) and i in steps) for i, node in enumerate(nodes)]
+        asked = self.state.position + self._first(DECODER)
+        if self.state.question != SAYS:
+            asked = self.state.query + self._first(self.run.ids[self.state.layer].stack)
+        return circuit_drawing(drawn, self.columns, len(self.run.layers), asked, signed(self.sums[0].total))
+
+    def _drawn(self, node: CircuitNode, of_score: bool) -> DrawnNode:
+        term, share = node.term, signed(node.term.share)
+        facts = {"writer": self.writer(term), "word": self.word(term), "share": share}
+        sentence, source = _("{writer} at {word}: {share}", **facts), None
+        name, level = "", -1
+        if term.layer is not None:
+            name, level = f"MLP {term.layer}", self.run.mlp_layers[term.layer] if term.head is None else term.layer
+        if term.layer is not None and node.source is not None:
+            is_cross = self.run.ids[term.layer].cross
+            source = node.source + (0 if is_cross else self._first(term.stack))
+            sentence = _("{writer}, from {source} to {word}: {share}", source=plain_word(self.columns[source]), **facts)
+        if term.head is not None:
+            name = f"{term.layer}.{term.head}"
+        return DrawnNode(name, sentence, term.share, self.column(term), level, source, node.parent, of_score)
+
+    def _first(self, stack: str) -> int:
+        """Returns the place among `columns` of the first token of a stack."""
+        return len(self.run.inputs.source.tokens) if stack == DECODER and self.run.inputs.target else 0
+
+
+def answer(state: WhyState) -> Answer:
+    """Returns the sums of a state. Raises ValueError if one of them is not a sum."""
+    run, metric = state.run, state.metric
+    sums = [run.attribution(metric, state.trail[:count]) for count in range(len(state.trail) + 1)]
+    return Answer(state, run, tuple(sums))
+
+
+def plain_word(token: str) -> str:
+    """Returns a token as sentences have it: without the space before it."""
+    return visible(token.strip(" ") or token)

@@ -1,0 +1,169 @@
+"""The answer of Why in sentences."""
+
+from math import exp
+
+from attnviz.attribution.metrics import LogitDifference, Score
+from attnviz.attribution.trail import TrailStep
+from attnviz.figures.shares import signed
+from attnviz.formatting import fixed, number, percent, significant
+from attnviz.language import _, plural
+from attnviz.layer import head_name
+from attnviz.state.why import SAYS
+from attnviz.views.why_answer import Answer, HeadReading, plain_word
+
+MOST_FACTOR = 1e6
+
+
+def question_sentence(shown: Answer, steps: int | None = None) -> str:
+    """Returns the question at the end of the trail, or after some of its steps."""
+    state, run = shown.state, shown.run
+    steps = len(state.trail) if steps is None else steps
+    if steps:
+        return step_question(shown, state.trail[steps - 1])
+    if state.question == SAYS:
+        said, other = _said(shown)
+        if run.names_labels:
+            return _("Why does it say “{token}” rather than {other}?", token=said, other=other)
+        word = plain_word(run.predicting[state.position])
+        return _("Why does it say “{token}” rather than {other} after “{word}”?", token=said, other=other, word=word)
+    over = _("the average key") if state.over == "mean" else f"“{plain_word(run.keys(state.layer)[int(state.over)])}”"
+    return _(
+        "Why does {head} look from “{query}” at “{key}” rather than at {other}?",
+        head=head_name(run.layers[state.layer], state.head), other=over,
+        query=plain_word(run.queries(state.layer)[state.query]), key=plain_word(run.keys(state.layer)[state.key]),
+    )  # fmt: skip
+
+
+def step_question(shown: Answer, step: TrailStep) -> str:
+    """Returns the question of a step of the trail."""
+    run = shown.run
+    names = {
+        "head": head_name(run.layers[step.layer], step.head),
+        "source": plain_word(run.keys(step.layer)[step.source]),
+        "word": plain_word(run.queries(step.layer)[step.position]),
+    }  # fmt: skip
+    if step.question == "value":
+        return _("What did {head} find at “{source}” for “{word}”?", **names)
+    if step.question == "key":
+        return _("Why does {head} look from “{word}” at “{source}”, by what wrote “{source}”?", **names)
+    return _("Why does {head} look from “{word}” at “{source}”, by what wrote “{word}”?", **names)
+
+
+def answer_sentence(shown: Answer) -> str:
+    """Returns the number in a sentence."""
+    state, total = shown.state, shown.attribution.total
+    if state.trail and state.trail[-1].question == "value":
+        before = shown.sums[-2].total
+        sentence = _("It carries {total} from there", total=signed(total))
+        if abs(before) > 1e-6 and len(state.trail) == 1:
+            return sentence + _(", {share} of the {before} that were asked for.", share=percent(total / before, 2),
+                                before=signed(before))  # fmt: skip
+        return f"{sentence}."
+    if state.trail or state.question != SAYS:
+        return _score_sentence(shown)
+    said, other = _said(shown)
+    if isinstance(shown.attribution.metric, LogitDifference):
+        relation = _("above") if total >= 0 else _("below")
+        sentence = _("The logit of “{token}” is {total} {relation} that of {other}", token=said, other=other,
+                     total=fixed(abs(total)), relation=relation)  # fmt: skip
+        if shown.attribution.metric.other == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
+            return f"{sentence}."
+        likely = _factor(exp(abs(total)))
+        return sentence + (
+            _(": it is {factor} times as likely.", factor=likely) if total >= 0
+            else _(": the other one is {factor} times as likely.", factor=likely)
+        )  # fmt: skip
+    return _("The logit of “{token}” is {total}.", token=said, total=fixed(total))
+
+
+def largest_sentence(shown: Answer) -> str:
+    """Returns the largest term in a sentence; empty if all are 0."""
+    largest = shown.attribution.largest(1)[0]
+    if not largest.share:
+        return ""
+    return _(
+        "The largest share is that of {writer} at “{word}”: {share}.", writer=shown.writer(largest),
+        word=shown.word(largest), share=signed(largest.share),
+    )  # fmt: skip
+
+
+def sum_sentence(shown: Answer) -> str:
+    """Returns how the sum adds up."""
+    of = shown.attribution
+    writers = of.heads.shape[0] * of.heads.shape[1] + len(of.mlps) + 1
+    return _(
+        "The shares of {writers} at {positions} add up to {total}; {error} is missing.",
+        writers=plural("{count} writer", "{count} writers", writers, count=writers),
+        positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
+        total=fixed(of.total, 3), error=f"{abs(of.error):.0e}",
+    )  # fmt: skip
+
+
+def reading_sentences(shown: Answer, reading: HeadReading) -> list[str]:
+    """Returns what the shown head has read, and what it does to the two tokens of the question."""
+    key, source = reading.strongest_key, reading.strongest_source
+    name = {"head": shown.writer(reading.term), "word": shown.word(reading.term)}
+    sentences = [
+        _("{head} at “{word}” adds {share}.", share=signed(reading.term.share), **name),
+        _("It gives {weight} of its attention to “{key}”, and takes {share} from there.",
+          weight=number(reading.weights[key]), key=plain_word(reading.keys[key]),
+          share=signed(reading.sources[key])),
+    ]  # fmt: skip
+    if source != key:
+        sentences.append(
+            _("Its largest share is from “{key}”: {share}, with a weight of {weight}.",
+              weight=number(reading.weights[source]), key=plain_word(reading.keys[source]),
+              share=signed(reading.sources[source]))
+        )  # fmt: skip
+    return sentences + _two_tokens(shown, reading)
+
+
+def _two_tokens(shown: Answer, reading: HeadReading) -> list[str]:
+    """Returns what a head does to the logits of the token that is said and of the other one, each against the mean."""
+    metric = shown.attribution.metric
+    if not isinstance(metric, LogitDifference) or not isinstance(metric.other, int):
+        return []
+    said, other = (
+        float(shown.run.attribution(LogitDifference(token, "mean", metric.position))
+              .heads[reading.layer, reading.head, reading.term.position])
+        for token in (metric.token, metric.other)
+    )  # fmt: skip
+    tokens = {"token": shown.run.token_text(metric.token), "other": shown.run.token_text(metric.other)}
+    sentences = [
+        _("Against the average token, it changes the logit of “{token}” by {said} and that of “{other}” by {not_said}.",
+          said=signed(said), not_said=signed(other), **tokens)
+    ]  # fmt: skip
+    looked_at = reading.keys[reading.strongest_key].strip()
+    if looked_at == tokens["other"] and other < -abs(said):
+        sentences.append(_("So it looks at “{other}” in order not to say “{other}”.", **tokens))
+    elif looked_at == tokens["token"] and reading.term.share < 0:
+        sentences.append(_("So it looks at “{token}”, and does not help to say it.", **tokens))
+    return sentences
+
+
+def _score_sentence(shown: Answer) -> str:
+    metric = shown.attribution.metric
+    assert isinstance(metric, Score)
+    keys, total = shown.run.keys(metric.layer), shown.attribution.total
+    relation = _("above") if total >= 0 else _("below")
+    other = (
+        _("that of the average key")
+        if metric.over == "mean"
+        else _("that of “{key}”", key=plain_word(keys[int(metric.over or 0)]))
+    )
+    sentence = _("The score of “{key}” is {total} {relation} {other}", key=plain_word(keys[metric.key]),
+                 total=fixed(abs(total)), relation=relation, other=other)  # fmt: skip
+    if metric.over == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
+        return f"{sentence}."
+    return sentence + _(": it gets {factor} times its weight.", factor=_factor(exp(total)))
+
+
+def _said(shown: Answer) -> tuple[str, str]:
+    """Returns the token that is said, and the other one as a part of a sentence."""
+    token, other = shown.state.tokens
+    run = shown.run
+    return run.token_text(token), _("the average token") if other == "mean" else f"“{run.token_text(other)}”"
+
+
+def _factor(factor: float) -> str:
+    return significant(factor, 2 if factor < 100 else 3)
