@@ -33,11 +33,12 @@ class LinearizedPass:
     arguments: ForwardArguments
     gated: frozenset[nn.Module] = frozenset()
     scales: FixedScales = field(default_factory=FixedScales)
+    most_bytes: int = MOST_BYTES
 
     @cached_property
     def ran(self) -> tuple[Any, LinearizedRun]:
         """What the model returns, and the run. Raises ValueError if it takes too much memory."""
-        check_memory(self.model, self.arguments)
+        check_memory(self.model, self.arguments, self.most_bytes)
         return run_linearized(self.model, self.arguments, self.scales, self.gated)
 
     @cached_property
@@ -55,7 +56,7 @@ class LinearizedPass:
 
     def gating(self, modules: frozenset[nn.Module]) -> "LinearizedPass":
         """Returns the pass in which the nonlinearities of these modules are held as factors, too."""
-        return LinearizedPass(self.model, self.arguments, self.gated | modules)
+        return LinearizedPass(self.model, self.arguments, self.gated | modules, most_bytes=self.most_bytes)
 
     def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
         """Returns the heads of a layer. Raises ValueError if there is no such layer, head or query."""
@@ -67,14 +68,19 @@ class LinearizedPass:
         return layers[layer]
 
 
-def check_memory(model: nn.Module, arguments: ForwardArguments) -> None:
-    """Raises ValueError if a pass over these arguments would take more than MOST_BYTES, where the model's config says
-    its size."""
+def most_tokens(model: nn.Module, most_bytes: int = MOST_BYTES) -> int:
+    """Returns the number of tokens of which a pass takes at most so much memory, as estimated by the sizes in the
+    model's config; a number that no text has, where it has none."""
     config: Any = getattr(model, "config", None)
     config = config.get_text_config() if hasattr(config, "get_text_config") else config
     width, layers = getattr(config, "hidden_size", 0), getattr(config, "num_hidden_layers", 0)
+    return most_bytes // max(1, VECTORS * width * layers)
+
+
+def check_memory(model: nn.Module, arguments: ForwardArguments, most_bytes: int) -> None:
+    """Raises ValueError if a pass over these arguments would take more memory than that."""
     ids = arguments.by_name.get("input_ids")
-    tokens, most = ids.shape[-1] if isinstance(ids, Tensor) else 0, MOST_BYTES // max(1, VECTORS * width * layers)
+    tokens, most = ids.shape[-1] if isinstance(ids, Tensor) else 0, most_tokens(model, most_bytes)
     if tokens > most:
         raise value_error(
             "A sum over all that was written takes too much memory for {count} tokens. Give it at most {most}.",

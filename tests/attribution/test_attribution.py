@@ -16,9 +16,17 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from attnviz.attribution import Activation, Attribution, Logit, LogitDifference, Score, attribute, linearized_pass
-from attnviz.attribution.attribution import attribution_of
-from attnviz.attribution.linearized_pass import LinearizedPass
+from attnviz.attribution import (
+    Activation,
+    Attribution,
+    LinearizedPass,
+    Logit,
+    LogitDifference,
+    Score,
+    attribute,
+    attribution_of,
+    most_tokens,
+)
 from attnviz.models.smollm2 import smollm2
 from attnviz.tracing import capture
 from attnviz.tracing.forward_arguments import forward_arguments
@@ -210,10 +218,13 @@ def test_a_model_that_runs_differently_without_writers_is_refused() -> None:
 
 
 def test_a_text_too_long_for_memory_is_refused_before_it_is_read(llama, monkeypatch) -> None:
-    monkeypatch.setattr(linearized_pass, "MOST_BYTES", 8 * 40 * 32 * 2)
     monkeypatch.setattr(llama, "forward", None)
+    memory_of_8 = 8 * 40 * 32 * 2
+    assert most_tokens(llama, memory_of_8) == 8
+    assert most_tokens(llama, memory_of_8 - 1) == 7
+    short = LinearizedPass(llama, forward_arguments(llama, ({"input_ids": IDS},), {}), most_bytes=memory_of_8)
     with pytest.raises(ValueError, match=r"for 9 tokens\. Give it at most 8"):
-        attribute(llama, {"input_ids": IDS}, Logit(5))
+        attribution_of(short.gating(frozenset()), Logit(5))
 
 
 def test_a_model_in_half_precision_is_computed_in_float32(llama) -> None:
