@@ -152,7 +152,8 @@ def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
 
 @torch.enable_grad()
 def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
-    """Returns the same of a pass, which further metrics share."""
+    """Returns a number that a model computes in a pass as such a sum; further ones share the pass. Raises ValueError as
+    `attribute` does."""
     _, run = linearized.ran
     writers = [*run.embeddings, *run.heads, *run.mlps]
     value, bias = metric_value(metric, linearized, linearized.ran)
