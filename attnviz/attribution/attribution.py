@@ -23,7 +23,7 @@ from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.linearized_run import ResidualWriter
+from attnviz.tracing.linearized_run import ResidualWriter, nonlinear_modules
 
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
 TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms, or of 1
@@ -176,13 +176,10 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
     terms = sum((float(share.sum()) for share in shares.values()), constant)
     error, size = value.item() - terms, sum((float(share.abs().sum()) for share in shares.values()), abs(constant))
     if not abs(error) <= TOLERANCE * max(size, 1):
-        raise value_error(
-            "This cannot be written as a sum: {error} of {total} is missing. Something between what is written and "
-            "this number is not affine.",
-            error=f"{error:.2g}",
-            total=f"{value.item():.4g}",
-        )
-    gates = tuple(sorted(run.names.modules.get(one, "") for one in linearized.gated))
+        if (nonlinear := nonlinear_modules(value)) - linearized.gated:  # as a cap of logits
+            return attribution_of(linearized.gating(nonlinear), metric)
+        raise _not_affine(error, value.item(), run.described(nonlinear))
+    gates = tuple(sorted(run.names.modules.get(one) or type(one).__name__ for one in linearized.gated))
     return Attribution(
         metric,
         value.item() + bias,
@@ -197,6 +194,22 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
         linearized,
         known,
         shares,
+    )
+
+
+def _not_affine(error: float, total: float, modules: str) -> Exception:
+    missing = {"error": f"{error:.2g}", "total": f"{total:.4g}"}
+    if modules:
+        return value_error(
+            "This cannot be written as a sum: {error} of {total} is missing. Between what is written and this number "
+            "is something that is not affine, in {modules}.",
+            modules=modules,
+            **missing,
+        )
+    return value_error(
+        "This cannot be written as a sum: {error} of {total} is missing. Something between what is written and this "
+        "number is not affine.",
+        **missing,
     )
 
 

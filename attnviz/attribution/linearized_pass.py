@@ -120,8 +120,9 @@ def call_of(writer: ResidualWriter) -> Call:
     """Returns the call of a layer. Raises ValueError if its queries, keys and values are not known."""
     if writer.call is None:
         raise value_error(
-            "The queries, keys and values of this layer are not known: the model computes its attention by itself. Ask "
-            "for a logit."
+            "The queries, keys and values of {layer} are not known: the model computes its attention by itself. Ask "
+            "for a logit.",
+            layer=writer.name,
         )
     return writer.call
 
@@ -160,7 +161,9 @@ def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
         value, output = values_of_head(writer, head), writer.value[0, query, head]
         if not torch.allclose(weights @ value, output, rtol=1e-3, atol=1e-4 * float(value.abs().max())):
             raise value_error(
-                "The weights of head {head} are not known: they do not give its output. Choose another head.", head=head
+                "The weights of {layer}, head {head} are not known: they do not give its output. Choose another head.",
+                layer=writer.name,
+                head=head,
             )
     return weights
 
@@ -175,8 +178,9 @@ def check_scores(writer: ResidualWriter, head: int, query: int, added: Tensor) -
         known = (scores + added).softmax(-1)
         if not torch.allclose(known * weights.sum(), weights, atol=1e-4):  # of which a sink may have a part
             raise value_error(
-                "The scores of head {head} are not the products of its queries and keys: the model changes them, as a "
-                "cap does. Ask for a logit.",
+                "The scores of {layer}, head {head} are not the products of its queries and keys: the model changes "
+                "them, as a cap does. Ask for a logit.",
+                layer=writer.name,
                 head=head,
             )
 

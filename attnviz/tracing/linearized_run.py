@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.nn.functional import layer_norm, normalize, rms_norm
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -30,7 +31,7 @@ from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
-from attnviz.tracing.refusal import no_attention
+from attnviz.tracing.refusal import described_first, no_attention
 from attnviz.tracing.single_capture import prepared
 from attnviz.tracing.torch_interception import ATTENTION, recorded
 
@@ -42,6 +43,7 @@ NONLINEAR = {
 }
 PRODUCTS = {"mul", "multiply", "matmul", "bmm", "einsum", "div", "divide", "true_divide"}
 LINEAR = {"linear", "addmm", "conv1d", "conv2d", "conv3d", "matmul", "bmm", "mm", "baddbmm", "einsum", "grouped_mm"}
+NOT_AFFINE = "attnviz.not_affine"  # in the metadata of a node of the graph: modules that computed the nonlinearities
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that become (sequences, queries, heads, width)
 
 
@@ -54,6 +56,7 @@ class ResidualWriter:
     value: Tensor
     stack: str  # of layers, such as "decoder"; empty where the model has one
     is_heads: bool = False
+    name: str = ""  # of the layer, of heads
     call: Call | None = None  # of attention, where queries, keys and values are known
     width_axis: int = -1
     nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
@@ -142,6 +145,9 @@ class LinearizedRun(Recording):
         writers.append(ResidualWriter(module, leaf, self._stack(), **facts))
         return leaf.clone()
 
+    def _write_heads(self, module: nn.Module, value: Tensor, call: Call | None = None) -> Tensor:
+        return self.write(self.heads, module, value, is_heads=True, name=str(self.names.layer_id(module)), call=call)
+
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface with its output as a leaf."""
         return self._attention(call, result[0]), *result[1:]
@@ -177,7 +183,7 @@ class LinearizedRun(Recording):
             raise ValueError(self.refusal(module, f"its output has the shape {tuple(output.shape)}"))
         whole = (output if output.ndim == 4 else output[None]).permute(axes)
         inverse = [axes.index(axis) for axis in range(4)]
-        return self.write(self.heads, module, whole, is_heads=True).permute(inverse).reshape(output.shape)
+        return self._write_heads(module, whole).permute(inverse).reshape(output.shape)
 
     def multi_head_attention(self, module: nn.Module, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
         with self.recording_layer(module):
@@ -196,7 +202,11 @@ class LinearizedRun(Recording):
     def _attention(self, call: Call, output: Tensor) -> Tensor:
         if len(output) != 1:
             raise ValueError(self.refusal(call.module, f"it has {len(output)} sequences, and one is expected"))
-        return self.write(self.heads, call.module, output, is_heads=True, call=call)
+        return self._write_heads(call.module, output, call)
+
+    def described(self, modules: frozenset[nn.Module]) -> str:
+        """Returns the names of modules in the order of the model."""
+        return described_first([one for one in self.names.modules if one in modules], self.names.modules)
 
     def refusal(self, module: nn.Module, reason: str) -> str:
         return f"The attention of {self.names.layer_id(module)} cannot be written as a sum: {reason}."
@@ -219,26 +229,27 @@ class Linearization(TorchFunctionMode):
             return function(*args, **kwargs)
         operands = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor) and one.requires_grad]
         nonlinear = frozenset().union(*(self._hidden[one] for one in operands if one in self._hidden))
-        name = function_name(function)
+        module, name = self.run.running[-1][0], function_name(function)
+        if any(isinstance(one.grad_fn, BackwardCFunction) for one in operands):  # of which torch sees the result alone
+            nonlinear |= {module}
         if nonlinear and name in LINEAR and len(operands) == 1:
-            self._check_is_mlp(self.run.running[-1][0])
+            self._check_is_mlp(module, nonlinear)
             hidden = operands[0].detach().requires_grad_()
             args, kwargs = tree_map(lambda one: hidden if one is operands[0] else one, (args, kwargs))
             result = function(*args, **kwargs)
-            return self._write_mlp(self.run.running[-1][0], result, nonlinear=nonlinear, hidden=hidden)
+            return self._write_mlp(module, result, nonlinear=nonlinear, hidden=hidden)
         result = NORMS[function](self._scale, *args, **kwargs) if function in NORMS else function(*args, **kwargs)
         weights = self._followed_weights(args, kwargs, result)
         if weights is not None and name in PRODUCTS and result.requires_grad:
-            return self.run.sum_of_values(self.run.running[-1][0], weights, result)
+            return self.run.sum_of_values(module, weights, result)
         if name == "embedding" and result.is_floating_point():
-            return self.run.write(self.run.embeddings, self.run.running[-1][0], result)
+            return self.run.write(self.run.embeddings, module, result)
         if not isinstance(result, Tensor) or not result.requires_grad:
             if name.startswith("conv") and not self.run.embeddings:  # of an image's patches
-                return self.run.write(self.run.embeddings, self.run.running[-1][0], result, width_axis=1)
+                return self.run.write(self.run.embeddings, module, result, width_axis=1)
             return result
         if name in SCALES or (name == "pow" and _exponent(args, kwargs) < 0):
             return self._scale(result)
-        module = self.run.running[-1][0]
         if name in NONLINEAR and module in self.run.gated:
             [operand] = operands
             factor = torch.where(operand == 0, 0, result / operand).detach()
@@ -247,6 +258,8 @@ class Linearization(TorchFunctionMode):
             nonlinear |= {module}
         if nonlinear:
             self._hidden[result] = nonlinear
+            node: Any = result.grad_fn
+            node.metadata[NOT_AFFINE] = nonlinear
         made = [self._made.get(one) for one in operands]
         if any(made) and all(parts or one in self._hidden for one, parts in zip(operands, made, strict=True)):
             self._made[result] = list(dict.fromkeys(part for parts in made for part in parts or ()))
@@ -262,11 +275,11 @@ class Linearization(TorchFunctionMode):
             self._weights[result] = latest
         return latest
 
-    def _check_is_mlp(self, module: nn.Module) -> None:
+    def _check_is_mlp(self, module: nn.Module, nonlinear: frozenset[nn.Module]) -> None:
         """Raises ValueError for a module of attention: with such a part, what its heads do is not a term of a sum."""
-        names = self.run.names
-        if ATTENTION.search(f"{names.modules[module].rpartition('.')[2]} {type(module).__name__}"):
-            reason = "what it reads, or what its heads give, goes through a nonlinearity"
+        if ATTENTION.search(f"{self.run.names.modules[module].rpartition('.')[2]} {type(module).__name__}"):
+            modules = self.run.described(nonlinear)
+            reason = f"what it reads, or what its heads give, goes through a nonlinearity in {modules}"
             raise ValueError(self.run.refusal(module, reason))
 
     def _key(self) -> tuple[nn.Module, int]:
@@ -338,6 +351,20 @@ def run_linearized(
     if not run.heads:
         raise ValueError(no_attention(model, run))
     return output, run
+
+
+def nonlinear_modules(value: Tensor) -> frozenset[nn.Module]:
+    """Returns the modules whose nonlinearities are between the leaves of a run and a number."""
+    modules: frozenset[nn.Module] = frozenset()
+    waiting: list[Any] = [value.grad_fn]
+    nodes = {*waiting}
+    while waiting:
+        node = waiting.pop()
+        modules |= node.metadata.get(NOT_AFFINE, frozenset())
+        before = {one for one, _ in node.next_functions if one is not None} - nodes
+        nodes |= before
+        waiting += before
+    return modules
 
 
 def _ordered(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """The error for a model in which no attention is found."""
 
 import re
+from collections.abc import Mapping, Sequence
 
 from torch import nn
 
@@ -23,19 +24,24 @@ def no_attention(model: nn.Module, recording: Recording) -> str:
         'name of its module has "att" in it and the module has its number of heads as num_heads.'
     ]
     if alike:
-        some = [_name(module, names[module]) for module in alike[:MOST_NAMED]]
-        more = f" and {len(alike) - MOST_NAMED} more" if len(alike) > MOST_NAMED else ""
-        sentences.append(f"What looks like attention here is {', '.join(some) if more else enumeration(some)}{more}.")
+        sentences.append(f"What looks like attention here is {described_first(alike, names)}.")
     if recording.softmaxes:
         some = [
-            f"{_name(module, names[module])}, {dimensions(shape)}"
+            f"{described(module, names[module])}, {dimensions(shape)}"
             for module, shape in list(recording.softmaxes.items())[:MOST_NAMED]
         ]
         sentences.append(f"A softmax ran in {enumeration(some)}.")
     return " ".join([*sentences, *recording.missing.unrecognized()])
 
 
-def _name(module: nn.Module, path: str) -> str:
+def described_first(modules: Sequence[nn.Module], paths: Mapping[nn.Module, str]) -> str:
+    """Returns the first modules, described and enumerated, and how many more there are."""
+    first, more = [described(module, paths[module]) for module in modules[:MOST_NAMED]], len(modules) - MOST_NAMED
+    return f"{', '.join(first)} and {more} more" if more > 0 else enumeration(first)
+
+
+def described(module: nn.Module, path: str) -> str:
+    """Returns the path and the class of a module."""
     return f"{quoted(path)} ({type(module).__name__})" if path else type(module).__name__
 
 

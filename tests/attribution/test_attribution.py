@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,8 @@ from tests.support.seeded_models import OTHER, SEEDED, TOKEN, seeded_model
 IDS = torch.randint(3, WORDS, (1, 9), generator=torch.Generator().manual_seed(0))
 REFUSED = {
     "Swin": "has 16 sequences", "Swin v2": "has 16 sequences",
-    "BLOOM": "is missing",  # its activation is a function of its own, which is not seen
-    "Qwen3-Next": "goes through a nonlinearity", "Whisper": "goes through a nonlinearity",
-    "wav2vec 2.0": "goes through a nonlinearity", "HuBERT": "goes through a nonlinearity",
+    "Qwen3-Next": "a nonlinearity in “layers.0.linear_attn”", "Whisper": "a nonlinearity in “encoder” ",
+    "wav2vec 2.0": "a nonlinearity in .*pos_conv_embed", "HuBERT": "a nonlinearity in .*pos_conv_embed",
 }  # fmt: skip
 
 
@@ -169,6 +169,47 @@ def test_a_nonlinearity_after_the_stream_is_held_and_named() -> None:
     assert [name.split(".")[1] for name in found.gates] == ["predictions"]
 
 
+def zoo_model(name: str, auto: str = "AutoModel") -> nn.Module:
+    return replace(next(each for each in ZOO if each.name == name), auto=auto).model()
+
+
+def test_a_cap_of_logits_is_held_and_named() -> None:
+    found = attribute(zoo_model("Gemma 2", "AutoModelForCausalLM"), {"input_ids": IDS}, Logit(5))
+    assert adds_up(found)
+    assert found.gates == ("Gemma2ForCausalLM",)
+
+
+def test_an_activation_that_hides_from_torch_is_part_of_its_mlp() -> None:
+    found = attribute(zoo_model("BLOOM", "AutoModelForCausalLM"), {"input_ids": IDS}, Logit(5))
+    assert adds_up(found)
+    assert found.mlps.shape == (2, 9)
+    assert found.neurons(1, 8).sum() == pytest.approx(float(found.mlps[1, 8]), abs=0.3)  # and its bias
+    assert found.gates == ()
+
+
+class Mixing(nn.Module):
+    """Multiplies the residual stream by itself, in front of a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), nn.LayerNorm(16)
+        self.mix = Mix()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.mix(self.layer(x)))
+
+
+class Mix(nn.Module):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return states * states
+
+
+def test_a_refusal_names_the_module_that_is_not_affine() -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match=r"of -?\d.* is missing\. .* not affine, in “mix” \(Mix\)\.$"):
+        attribute(Mixing().eval(), torch.randn(1, 5, 16), Logit(3))
+
+
 def test_a_model_is_left_as_it_was(llama) -> None:
     before = [parameter.requires_grad for parameter in llama.parameters()]
     with torch.no_grad():
@@ -198,9 +239,13 @@ def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
 
 
 def test_scores_with_a_cap_are_refused() -> None:
-    architecture = next(each for each in ZOO if each.name == "Gemma 2")
-    with pytest.raises(ValueError, match="as a cap does"):
-        attribute(architecture.model(), {"input_ids": IDS}, Score(1, 1, 8, 4, over=5))
+    with pytest.raises(ValueError, match=r"The scores of layer 1, head 1 are not .* as a cap does"):
+        attribute(zoo_model("Gemma 2"), {"input_ids": IDS}, Score(1, 1, 8, 4, over=5))
+
+
+def test_scores_that_a_model_computes_by_itself_are_refused() -> None:
+    with pytest.raises(ValueError, match="The queries, keys and values of layer 1 are not known"):
+        attribute(zoo_model("GPT-J"), {"input_ids": IDS}, Score(1, 1, 8, 4, over=5))
 
 
 def test_a_model_that_runs_differently_without_writers_is_refused() -> None:
