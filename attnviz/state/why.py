@@ -100,7 +100,7 @@ class WhyState(State):
         parameter="rather-than-at", when=looks, option_name=token_name,
     )  # fmt: skip
     side = ChoiceField(
-        N_("By what wrote"), SIDES, when=looks,
+        N_("By what wrote"), SIDES, parameter="why-side", when=looks,
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
     )  # fmt: skip
     trail = ParsedField[tuple[TrailStep, ...]](N_("Opened terms"), parse_trail, (), text=format_trail)
