@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import plotly.graph_objects as go
 
+from attnviz.attribution.trail import Question
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.sentences import label
@@ -14,16 +16,18 @@ from attnviz.language import _
 
 WIDEST = 14  # pixels of the arc of the largest share
 LETTERS = 13
-MOST_TICKS = 16  # of layers
-ROOM = 0.7  # of a column, in which nodes of a word stand side by side
+OF_SCORE = 3  # pixels of an arc about where a head looks, whose share is in other units
+APART = 1.4  # words: between two terms in a row
+WORDS = -1  # the layer of embeddings
+Place = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class DrawnNode:
-    """A term: the column of the word at which it writes, its layer (−1 for embeddings), its name and its sentence.
+    """A term: the column of the word at which it writes, its layer (WORDS for embeddings), its name and its sentence.
 
-    `source` is the column of the word that a head read, and `parent` the node that carried what this one wrote; None of
-    those that wrote to the number itself.
+    `source` is the column of the word that a head read, and `parent` the number of the node that carried what this one
+    wrote; None of those that wrote to the number itself. Nodes of one place and name are the same term.
     """
 
     name: str
@@ -31,92 +35,125 @@ class DrawnNode:
     share: float
     column: int
     layer: int
+    is_head: bool = False
     source: int | None = None
     parent: int | None = None
-    of_score: bool = False  # whether it is about where a head looks, not about what it found there
+    question: Question = "value"  # about a head: what it found, or, by the "key" or the "query", why it looks there
+
+    @property
+    def term(self) -> tuple[int, int, str]:
+        """What is the same in nodes of one term."""
+        return self.column, self.layer, self.name
 
 
-def circuit_drawing(
-    nodes: Sequence[DrawnNode], words: Sequence[str], layers: int, column: int, title: str
-) -> Chart[PointsSpec]:
-    """Draws terms with arcs as wide as their shares, blue where they are positive; the number that they add up to, with
-    its title, is above the word in `column`.
+@dataclass(frozen=True)
+class _Places:
+    """Where terms are: only layers with a term have a row, and words with many terms in a row a wide column."""
+
+    nodes: Sequence[DrawnNode]
+    words: int
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """The layers with a term, from below."""
+        return sorted({WORDS, *(node.layer for node in self.nodes)})
+
+    @cached_property
+    def columns(self) -> list[float]:
+        """The middle of each word's column."""
+        crowds: dict[tuple[int, int], set[str]] = {}
+        for node in self.nodes:
+            crowds.setdefault((node.column, node.layer), set()).add(node.name)
+        widths = [1.0] * self.words
+        for (column, _layer), names in crowds.items():
+            widths[column] = max(widths[column], APART * (len(names) + 0.5))
+        ends = np.cumsum(widths)
+        return list(ends - np.array(widths) / 2)
+
+    def of(self, node: DrawnNode) -> Place:
+        """Returns the place of a term: heads in the middle of the column, and MLPs at their right."""
+        heads = {other.name for other in self.nodes if other.column == node.column and other.is_head}
+        beside = sorted(heads & {other.name for other in self.nodes if other.term[:2] == node.term[:2]})
+        middle = (max(1, len(beside)) - 1) / 2
+        offset = 0.0
+        if node.is_head:
+            offset = beside.index(node.name) - middle
+        elif heads and node.layer != WORDS:
+            offset = middle + 1
+        return self.columns[node.column] + APART * offset, float(self.rows.index(node.layer))
+
+    def read(self, node: DrawnNode, column: int) -> Place:
+        """Returns the place from which a head reads, at a word below its layer."""
+        return self.columns[column], self.rows.index(node.layer) - 0.45
+
+
+def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: int, title: str) -> Chart[PointsSpec]:
+    """Draws terms with arcs as wide as their shares, blue where they are positive, and dashed where they are about
+    where a head looks; the number that they add up to, with its title, is above the word in `column`.
 
     Example:
-        >>> node = DrawnNode("0.1", "head 0.1 at b: +1.00", 1.0, column=1, layer=0, source=0)
-        >>> circuit_drawing([node], ["a", "b"], layers=1, column=1, title="logit").spec.sentences
+        >>> node = DrawnNode("0.1", "head 0.1 at b: +1.00", 1.0, column=1, layer=0, is_head=True, source=0)
+        >>> circuit_drawing([node], ["a", "b"], column=1, title="logit").spec.sentences
         ('head 0.1 at b: +1.00',)
     """
-    largest = max((abs(node.share) for node in nodes), default=1.0) or 1.0
-    places = _places(nodes)
-    top = (float(column), float(layers))
-    arcs: list[go.Scatter] = []
-    for node, place in zip(nodes, places, strict=True):
-        start = top
-        if node.parent is not None:
-            parent = nodes[node.parent]
-            start = (float(parent.column if parent.source is None else parent.source), parent.layer - 0.5)
-        arcs.append(_arc(start, place, node, largest))
+    places = _Places(nodes, len(words))
+    largest = max((abs(node.share) for node in nodes if node.question == "value"), default=0.0) or 1.0
+    top = (places.columns[column], float(len(places.rows)))
+    arcs = []
+    for node in nodes:
+        start, parent = top, None if node.parent is None else nodes[node.parent]
+        if parent is not None:
+            start = places.of(parent)
+            if parent.source is not None and parent.question != "query":
+                start = places.read(parent, parent.source)
+        arcs.append(_arc(start, places.of(node), node, largest))
         if node.source is not None:
-            arcs.append(_arc(place, (float(node.source), node.layer - 0.5), node, largest))
+            arcs.append(_arc(places.of(node), places.read(node, node.source), node, largest))
+    terms = {node.term: node for node in reversed(nodes)}  # the first of each
+    sentences = {term: [node.sentence for node in nodes if node.term == term] for term in terms}
+    at = [places.of(node) for node in terms.values()]
     points = go.Scatter(
-        x=[x for x, _y in places], y=[y for _x, y in places], mode="markers+text", hoverinfo="skip", cliponaxis=False,
-        text=[node.name for node in nodes], textposition="middle right", textfont={"size": LETTERS},
+        x=[x for x, _y in at], y=[y for _x, y in at], mode="markers+text", hoverinfo="skip", cliponaxis=False,
+        text=[node.name for node in terms.values()], textposition="middle right", textfont={"size": LETTERS},
         marker={
-            "size": 11, "color": [AFTER if node.share >= 0 else NEGATIVE for node in nodes],
-            "symbol": ["circle" if node.source is not None else "square" for node in nodes],
+            "size": 11, "color": [AFTER if node.share >= 0 else NEGATIVE for node in terms.values()], "opacity": 1,
+            "symbol": ["circle" if node.is_head else "square" for node in terms.values()],
             "line": {"color": "rgba(128,128,128,0.9)", "width": 1},
         },
     )  # fmt: skip
     whole = go.Scatter(
-        x=[top[0]], y=[top[1]], mode="markers+text", text=[title], textposition="top left", hoverinfo="skip",
-        textfont={"size": LETTERS + 2}, marker={"size": 13, "symbol": "star", "color": ACCENT}, cliponaxis=False,
+        x=[top[0]], y=[top[1]], mode="markers+text", text=[title], textposition="middle right", hoverinfo="skip",
+        textfont={"size": LETTERS + 3}, marker={"size": 13, "symbol": "star", "color": ACCENT}, cliponaxis=False,
     )  # fmt: skip
-    step = -(-max(1, layers) // MOST_TICKS)
-    grid = {"showgrid": True, "gridcolor": "rgba(128,128,128,0.15)"}
     layout = {
-        "plot_bgcolor": "rgba(0,0,0,0)", "margin": {"l": 8, "r": 40, "t": 8, "b": 8},
-        "xaxis": grid | {
-            "tickvals": list(range(len(words))), "ticktext": [label(word) for word in words], "automargin": True,
-            "range": [-0.7, len(words) - 0.2], "tickfont": {"size": LETTERS + 1}, "autotickangles": [0, 60, 90],
+        "plot_bgcolor": "rgba(0,0,0,0)", "margin": {"l": 8, "r": 30, "t": 8, "b": 8},
+        "xaxis": {
+            "tickvals": places.columns, "ticktext": [label(word) for word in words], "automargin": True,
+            "range": [0, 2 * places.columns[-1] - (places.columns[-2] if len(words) > 1 else 0) + 0.3],
+            "tickfont": {"size": LETTERS + 1}, "autotickangles": [0, 60, 90],
+            "showgrid": True, "gridcolor": "rgba(128,128,128,0.15)",
         },
         "yaxis": {
-            "tickvals": [-1, *range(0, layers, step)],
-            "ticktext": [_("words"), *map(str, range(0, layers, step))],
-            "range": [-1.8, layers + 0.1 * layers + 0.6], "automargin": True,
-            "title": {"text": _("layers"), "standoff": 6},
+            "tickvals": list(range(len(places.rows))), "automargin": True, "range": [-0.6, len(places.rows) + 0.6],
+            "ticktext": [_("words") if row == WORDS else _("layer {number}", number=row) for row in places.rows],
+            "tickfont": {"size": LETTERS},
         },
     }  # fmt: skip
     about = About(
-        label=_("What was opened"),
-        description=". ".join(node.sentence for node in nodes),
-        name=_("circuit"),
+        label=_("What was opened"), description=". ".join(node.sentence for node in nodes), name=_("circuit"),
         hint=_("Point at a term to read it."),
-    )
-    sentences = tuple(node.sentence for node in nodes)
-    return Chart(light_figure([points, *arcs, whole], layout), PointsSpec(sentences), about)
+    )  # fmt: skip
+    spec = PointsSpec(tuple("; ".join(sentences[term]) for term in terms))
+    return Chart(light_figure([points, *arcs, whole], layout), spec, about)
 
 
-def _places(nodes: Sequence[DrawnNode]) -> list[tuple[float, float]]:
-    """Returns where nodes are: of those at one word, side by side, so that their names can be read."""
-    places = []
-    for node in nodes:
-        layers = sorted({(other.layer, other.name) for other in nodes if other.column == node.column})
-        # Neighbors in the order of layers are in turn at the left, in the middle and at the right.
-        turn = layers.index((node.layer, node.name)) % 3 if len(layers) > 1 else 1
-        places.append((node.column + (turn - 1) * ROOM / 2, float(node.layer)))
-    return places
-
-
-def _arc(start: tuple[float, float], end: tuple[float, float], node: DrawnNode, largest: float) -> go.Scatter:
+def _arc(start: Place, end: Place, node: DrawnNode, largest: float) -> go.Scatter:
     """Returns a curve that leaves its start and reaches its end upright."""
     t = np.linspace(0, 1, 21)
-    smooth = t * t * (3 - 2 * t)
+    is_value = node.question == "value"
+    width = max(1.0, WIDEST * abs(node.share) / largest) if is_value else OF_SCORE
+    color, dash = AFTER if node.share >= 0 else NEGATIVE, "solid" if is_value else "dash"
     return go.Scatter(
-        x=start[0] + (end[0] - start[0]) * smooth, y=start[1] + (end[1] - start[1]) * t, mode="lines",
-        hoverinfo="skip", opacity=0.55, cliponaxis=False,
-        line={
-            "width": max(1.0, WIDEST * abs(node.share) / largest), "color": AFTER if node.share >= 0 else NEGATIVE,
-            "dash": "dot" if node.of_score else "solid",
-        },
+        x=start[0] + (end[0] - start[0]) * t * t * (3 - 2 * t), y=start[1] + (end[1] - start[1]) * t, mode="lines",
+        hoverinfo="skip", opacity=0.5, cliponaxis=False, line={"width": width, "color": color, "dash": dash},
     )  # fmt: skip

@@ -32,7 +32,7 @@ def split_bar(parts: Mapping[str, float], total: float) -> Chart[PlainSpec]:
         text=[signed(value) for value in values], textposition="outside", textfont={"size": LETTERS},
     )  # fmt: skip
     ends = [0.0, *starts, *(start + value for start, value in zip(starts, values, strict=True))]
-    room = 0.16 * (max(ends) - min(ends) or 1)
+    room = 0.3 * (max(ends) - min(ends) or 1)  # for the numbers
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.25, "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
         "xaxis": {"visible": False, "range": [min(ends) - room, max(ends) + room]},

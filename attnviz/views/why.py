@@ -32,8 +32,8 @@ def why_quantities(shown: Answer) -> Quantities:
         numbers |= {f"share of {layer}.{head}": share for head, share in enumerate(heads)}
     if (reading := shown.reading) is not None:
         for position, key in enumerate(reading.keys):
-            numbers[f"weight of {key.strip()} {position}"] = float(reading.weights[position])
-            numbers[f"share from {key.strip()} {position}"] = float(reading.sources[position])
+            numbers[f"weight of {key} {position}"] = float(reading.weights[position])
+            numbers[f"share from {key} {position}"] = float(reading.sources[position])
     return numbers
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit
 from attnviz.attribution.term import Term
-from attnviz.attribution.trail import TrailStep
+from attnviz.attribution.trail import Question, TrailStep
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
@@ -23,6 +23,8 @@ from attnviz.state.why import SAYS, WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
 
 UNITS = 24  # of an MLP that are drawn
+LAST = 3  # terms of the last sum that are drawn behind a trail
+LEAST_READ = 2e-3  # of the absolute values of all terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,9 @@ class HeadReading:
         """The key with the largest share."""
         return int(np.abs(self.sources).argmax())
 
-    def step(self, question: str, source: int) -> TrailStep:
+    def step(self, question: Question, source: int) -> TrailStep:
         """Returns a question about the head and one of its keys."""
-        return TrailStep(question, self.layer, self.head, self.term.position, source)  # type: ignore[arg-type]
+        return TrailStep(question, self.layer, self.head, self.term.position, source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +73,14 @@ class Answer:
 
     @cached_property
     def term(self) -> WriterShare | None:
-        """The term that is shown: the chosen one, or else the head with the largest share. None if there is none."""
+        """The term that is shown: the chosen one, or None if there is none such; without a choice the head with the
+        largest share, if that is LEAST_SHARE of the absolute values of all terms, or else the largest term."""
         if self.state.term is not None:
             return next((share for share in self.attribution.terms if Term.of(share) == self.state.term), None)
-        largest = self.attribution.largest(1)
-        heads = [share for share in self.attribution.terms if share.head is not None]
-        return max(heads, key=lambda share: abs(share.share), default=largest[0] if largest else None)
+        terms = self.attribution.terms
+        least = LEAST_SHARE * sum(abs(term.share) for term in terms)
+        heads = [term for term in terms if term.head is not None and abs(term.share) >= least]
+        return max(heads or terms, key=lambda term: abs(term.share))
 
     @cached_property
     def reading(self) -> HeadReading | None:
@@ -90,7 +94,8 @@ class Answer:
             return None
         weights = self.run.weights(layer, head, term.position).double().numpy()
         sources = self.attribution.sources(layer, head, term.position).numpy()
-        return HeadReading(term, layer, head, self.run.keys(layer), weights, sources)
+        keys = tuple(map(plain_word, self.run.keys(layer)))
+        return HeadReading(term, layer, head, keys, weights, sources)
 
     def next_step(self) -> TrailStep | None:
         """Returns the step into the largest share that a head carries; None if none is LEAST_SHARE of the sum."""
@@ -107,7 +112,7 @@ class Answer:
 
     def word(self, term: WriterShare) -> str:
         """Returns the token at which a term is."""
-        return plain_word(self.columns[self.column(term)])
+        return self.columns[self.column(term)]
 
     def writer(self, term: WriterShare) -> str:
         """Returns the name of what has written a term."""
@@ -131,20 +136,31 @@ class Answer:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The tokens of all texts, the encoder's before the decoder's."""
+        """The tokens of all texts as sentences have them, the encoder's before the decoder's."""
         target = self.run.inputs.target
-        return self.run.inputs.source.tokens + (target.tokens if target else ())
+        return tuple(map(plain_word, self.run.inputs.source.tokens + (target.tokens if target else ())))
 
     def column(self, term: WriterShare) -> int:
         """Returns the place of a term's token among `columns`."""
         return term.position + self._first(term.stack)
 
+    def source_column(self, layer: int, source: int) -> int:
+        """Returns the place among `columns` of a token that the heads of a layer read."""
+        return source + (0 if self.run.ids[layer].cross else self._first(self.run.ids[layer].stack))
+
     @cached_property
     def by_word(self) -> Float[np.ndarray, " columns"]:
-        """The sum of all terms at each token."""
-        shares = np.zeros(len(self.columns))
-        for term in self.attribution.terms:
-            shares[self.column(term)] += term.share
+        """The sum by tokens: of heads by those that they read, of all else, and of heads with less than LEAST_READ of
+        the sum, by those at which they wrote."""
+        shares, terms = np.zeros(len(self.columns)), self.attribution.terms
+        least = LEAST_READ * sum(abs(term.share) for term in terms)
+        for term in terms:
+            reading = self.reading_of(term) if term.head is not None and abs(term.share) >= least else None
+            if reading is None:
+                shares[self.column(term)] += term.share
+            else:
+                first = self.source_column(reading.layer, 0)
+                shares[first : first + len(reading.sources)] += reading.sources
         return shares
 
     def term_chart(self) -> Chart[PointsSpec] | None:
@@ -159,26 +175,28 @@ class Answer:
         return word_shares(units[largest], [_("unit {number}", number=unit) for unit in largest])
 
     def trail_drawing(self) -> Chart[PointsSpec]:
-        """Returns the drawing of the terms that have been opened."""
-        nodes = []
-        for i, (step, opened) in enumerate(zip(self.state.trail, self.sums[1:], strict=True)):
+        """Returns the drawing of the terms that have been opened, and of the largest terms of the last sum."""
+        steps, nodes = self.state.trail, []
+        for i, (step, opened) in enumerate(zip(steps, self.sums[1:], strict=True)):
             term = WriterShare(opened.total, step.position, step.layer, step.head, self.run.ids[step.layer].stack)
             nodes.append(CircuitNode(term, step.source, i - 1 if i else None))
-        return self._drawing(nodes)
+        nodes += [CircuitNode(term, None, len(steps) - 1) for term in self.attribution.largest(LAST)]
+        return self._drawing(nodes, [step.question for step in steps])
 
     def tree_drawing(self) -> Chart[PointsSpec]:
         """Returns the drawing of all terms of at least LEAST_SHARE of the number, five sums deep."""
         return self._drawing(circuit(self.sums[0]))
 
-    def _drawing(self, nodes: Sequence[CircuitNode]) -> Chart[PointsSpec]:
-        steps = {i for i, step in enumerate(self.state.trail) if step.question != "value"}
-        drawn = [self._drawn(node, len(nodes) == len(self.state.trail) and i in steps) for i, node in enumerate(nodes)]
+    def _drawing(self, nodes: Sequence[CircuitNode], questions: Sequence[Question] = ()) -> Chart[PointsSpec]:
         asked = self.state.position + self._first(DECODER)
         if self.state.question != SAYS:
             asked = self.state.query + self._first(self.run.ids[self.state.layer].stack)
-        return circuit_drawing(drawn, self.columns, len(self.run.layers), asked, signed(self.sums[0].total))
+        rest = len(nodes) - len(questions)  # the terms behind the trail
+        of: list[Question] = [*questions, *[questions[-1] if questions else "value"] * rest]
+        drawn = [self._drawn(node, question) for node, question in zip(nodes, of, strict=True)]
+        return circuit_drawing(drawn, self.columns, asked, signed(self.sums[0].total))
 
-    def _drawn(self, node: CircuitNode, of_score: bool) -> DrawnNode:
+    def _drawn(self, node: CircuitNode, question: Question) -> DrawnNode:
         term, share = node.term, signed(node.term.share)
         facts = {"writer": self.writer(term), "word": self.word(term), "share": share}
         sentence, source = _("{writer} at {word}: {share}", **facts), None
@@ -186,12 +204,14 @@ class Answer:
         if term.layer is not None:
             name, level = f"MLP {term.layer}", self.run.mlp_layers[term.layer] if term.head is None else term.layer
         if term.layer is not None and node.source is not None:
-            is_cross = self.run.ids[term.layer].cross
-            source = node.source + (0 if is_cross else self._first(term.stack))
-            sentence = _("{writer}, from {source} to {word}: {share}", source=plain_word(self.columns[source]), **facts)
+            source = self.source_column(term.layer, node.source)
+            sentence = _("{writer}, from {source} to {word}: {share}", source=self.columns[source], **facts)
         if term.head is not None:
             name = f"{term.layer}.{term.head}"
-        return DrawnNode(name, sentence, term.share, self.column(term), level, source, node.parent, of_score)
+        place = self.column(term), level
+        return DrawnNode(
+            name, sentence, term.share, *place, term.head is not None, source, node.parent, question
+        )  # fmt: skip
 
     def _first(self, stack: str) -> int:
         """Returns the place among `columns` of the first token of a stack."""

@@ -2,6 +2,7 @@
 
 from math import exp
 
+from attnviz.attribution.attribution import WriterShare
 from attnviz.attribution.metrics import LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
@@ -53,12 +54,12 @@ def answer_sentence(shown: Answer) -> str:
     """Returns the number in a sentence."""
     state, total = shown.state, shown.attribution.total
     if state.trail and state.trail[-1].question == "value":
-        before = shown.sums[-2].total
-        sentence = _("It carries {total} from there", total=signed(total))
-        if abs(before) > 1e-6 and len(state.trail) == 1:
-            return sentence + _(", {share} of the {before} that were asked for.", share=percent(total / before, 2),
-                                before=signed(before))  # fmt: skip
-        return f"{sentence}."
+        carried = _("It carries {total} from there", total=signed(total))
+        whole = shown.sums[0].total
+        if any(step.question != "value" for step in state.trail) or not whole:
+            return f"{carried}."
+        return carried + _(", {share} of the {whole} that was asked for.", share=percent(total / whole, 2),
+                           whole=signed(whole))  # fmt: skip
     if state.trail or state.question != SAYS:
         return _score_sentence(shown)
     said, other = _said(shown)
@@ -99,20 +100,26 @@ def sum_sentence(shown: Answer) -> str:
     )  # fmt: skip
 
 
+def term_sentence(shown: Answer, term: WriterShare) -> str:
+    """Returns a term in a sentence."""
+    sentence = _("{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term),
+                 share=signed(term.share))  # fmt: skip
+    return sentence[:1].upper() + sentence[1:]
+
+
 def reading_sentences(shown: Answer, reading: HeadReading) -> list[str]:
     """Returns what the shown head has read, and what it does to the two tokens of the question."""
     key, source = reading.strongest_key, reading.strongest_source
-    name = {"head": shown.writer(reading.term), "word": shown.word(reading.term)}
     sentences = [
-        _("{head} at “{word}” adds {share}.", share=signed(reading.term.share), **name),
+        term_sentence(shown, reading.term),
         _("It gives {weight} of its attention to “{key}”, and takes {share} from there.",
-          weight=number(reading.weights[key]), key=plain_word(reading.keys[key]),
+          weight=number(reading.weights[key]), key=reading.keys[key],
           share=signed(reading.sources[key])),
     ]  # fmt: skip
     if source != key:
         sentences.append(
             _("Its largest share is from “{key}”: {share}, with a weight of {weight}.",
-              weight=number(reading.weights[source]), key=plain_word(reading.keys[source]),
+              weight=number(reading.weights[source]), key=reading.keys[source],
               share=signed(reading.sources[source]))
         )  # fmt: skip
     return sentences + _two_tokens(shown, reading)
@@ -133,7 +140,7 @@ def _two_tokens(shown: Answer, reading: HeadReading) -> list[str]:
         _("Against the average token, it changes the logit of “{token}” by {said} and that of “{other}” by {not_said}.",
           said=signed(said), not_said=signed(other), **tokens)
     ]  # fmt: skip
-    looked_at = reading.keys[reading.strongest_key].strip()
+    looked_at = reading.keys[reading.strongest_key]
     if looked_at == tokens["other"] and other < -abs(said):
         sentences.append(_("So it looks at “{other}” in order not to say “{other}”.", **tokens))
     elif looked_at == tokens["token"] and reading.term.share < 0:

@@ -9,14 +9,15 @@ from attnviz.attribution.term import Term
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
-from attnviz.formatting import number, visible
+from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.why import WhyState
+from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import draw, set_field_value
-from attnviz.ui.why.links import anchor, term_address, trail_address
+from attnviz.ui.why.links import anchor, question_address, term_address, trail_address
 from attnviz.views.why import shares_csv, why_quantities
 from attnviz.views.why_answer import Answer, HeadReading
 from attnviz.views.why_sentences import (
@@ -25,6 +26,7 @@ from attnviz.views.why_sentences import (
     question_sentence,
     reading_sentences,
     sum_sentence,
+    term_sentence,
 )
 
 ROWS = 10  # of the table of the largest terms
@@ -36,20 +38,42 @@ DRAWING = 420
 def show(shown: Answer) -> None:
     """Draws an answer."""
     quantities.publish(partial(why_quantities, shown))
-    st.html(_trail(shown) + html.summary(answer_sentence(shown), " ", largest_sentence(shown), role="status"))
+    st.html(
+        _examples(shown)
+        + _trail(shown)
+        + html.summary(answer_sentence(shown), " ", largest_sentence(shown), role="status")
+    )
     _show_grid(shown)
     left, right = st.columns([0.3, 0.7], gap="medium")
     with left:
         chart(split_bar(shown.parts, shown.attribution.total), "why-sum", height=190)
     with right:
         chart(word_shares(shown.by_word, shown.columns), "why-words", height=190)
-    left, right = st.columns([0.45, 0.55], gap="medium")
+    left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
         st.html(_table(shown) + html.note(sum_sentence(shown)))
         _downloads(shown)
     with right:
         _show_term(shown)
     _show_drawing(shown)
+
+
+def _examples(shown: Answer) -> html.Markup:
+    """Returns links to the questions to begin with, and of the one that is shown its steps."""
+    opened, parts, steps = shown.state.link(), [], html.Markup("")
+    for example in WHY_EXAMPLES:
+        current = example.step_of(opened)
+        is_current = "true" if current is not None else None
+        parts.append(anchor(_(example.title), question_address(example.steps[0][1]), aria_current=is_current))
+        if current is not None:
+            numbers = [
+                anchor(i + 1, question_address(own), aria_current="step" if i == current else None,
+                       aria_label=_("Step {number}", number=i + 1))
+                for i, (_text, own) in enumerate(example.steps)
+            ]  # fmt: skip
+            steps = html.element("p", *numbers, " ", _(example.steps[current][0]), class_="attnviz-why-step")
+    titles = html.element("p", _("Begin with:"), " ", html.join(parts, " "), class_="attnviz-why-examples")
+    return titles + steps
 
 
 def _show_grid(shown: Answer) -> None:
@@ -62,7 +86,7 @@ def _show_grid(shown: Answer) -> None:
         if term is not None:
             set_field_value(WhyState.term, term)
 
-    chart(picture, "why-grid", height=96 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
+    chart(picture, "why-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
 
 
 def _trail(shown: Answer) -> html.Markup:
@@ -102,14 +126,12 @@ def _show_term(shown: Answer) -> None:
         st.caption(_("There is no such term in this sum. Choose one of the table."))
         return
     if (reading := shown.reading) is not None:
-        st.html(html.paragraphs(reading_sentences(shown, reading)))
+        st.html(html.paragraphs([" ".join(reading_sentences(shown, reading))]))
     else:
-        about = _("{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term),
-                  share=signed(term.share))  # fmt: skip
         more = _("An embedding is an end: it is the word itself.") if term.layer is None else ""
         if term.layer is not None and term.head is None:
             more = _("What an MLP has written is taken as given; these are its hidden units with the largest shares.")
-        st.html(html.paragraphs([f"{about} {more}".strip()]))
+        st.html(html.paragraphs([f"{term_sentence(shown, term)} {more}".strip()]))
     try:
         picture = shown.term_chart()
     except ValueError as problem:
@@ -132,14 +154,15 @@ def _sources(shown: Answer, reading: HeadReading) -> html.Markup:
 
     cells = [
         (
-            html.token(visible(reading.keys[i])), number(reading.weights[i]), signed(reading.sources[i]),
-            way(_("What did it find there?"), reading.step("value", i)),
-            html.join([_("Why does it look there?"), " ", way(_("by the key"), reading.step("key", i)), " · ",
-                       way(_("by the query"), reading.step("query", i))]),
+            html.token(reading.keys[i]), number(reading.weights[i]), signed(reading.sources[i]),
+            way(_("its sum"), reading.step("value", i)),
+            html.join([way(_("by the key"), reading.step("key", i)), way(_("by the query"), reading.step("query", i))],
+                      " · "),
         )
         for i in order
     ]  # fmt: skip
-    return html.table((_("from"), _("weight"), _("share"), "", ""), cells, class_="attnviz-table attnviz-shares")
+    ways = _("What did it find there?"), _("Why does it look there?")
+    return html.table((_("from"), _("weight"), _("share"), *ways), cells, class_="attnviz-table attnviz-shares")
 
 
 def _show_drawing(shown: Answer) -> None:
