@@ -8,7 +8,7 @@ from attnviz.attribution.trail import TrailStep
 
 LEAST_SHARE = 0.05  # of the whole
 DEPTH = 5  # sums, one below the other
-MOST_OPENED = 32  # sums
+MOST_OPENED = 16  # sums
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from attnviz.language import value_error
 from attnviz.layer import LayerId
 from attnviz.text import shorten_token
 from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.turns import turn
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel, ModelInputs  # with huggingface_hub
 
 DECODER = "decoder"
-MOST_BYTES = 256 << 20  # of the sums of a text that are kept
+MOST_BYTES = 128 << 20  # of the numbers of a text, and of its sums that are kept
 NUMBER = "#"  # before the id of a token that cannot be typed
 _float32: "WeakKeyDictionary[LoadedModel, nn.Module]" = WeakKeyDictionary()
 
@@ -37,6 +38,7 @@ class TextAttribution:
     model: "LoadedModel"
     inputs: "ModelInputs"
     linearized: LinearizedPass
+    work: int  # steps of a forward pass
     _sums: dict[tuple[object, tuple[TrailStep, ...]], Attribution] = field(default_factory=dict)
 
     @cached_property
@@ -143,10 +145,10 @@ class TextAttribution:
         of them is not a sum."""
         key = metric, tuple(trail)
         if key not in self._sums:
-            if trail:
-                self._sums[key] = trail[-1].attribution(self.attribution(metric, trail[:-1]))
-            else:
-                self._sums[key] = attribution_of(self.linearized, metric)
+            before = self.attribution(metric, trail[:-1]) if trail else None
+            with turn(self.work):
+                made = attribution_of(self.linearized, metric) if before is None else trail[-1].attribution(before)
+            self._sums[key] = made
             while len(self._sums) > self._most_sums:
                 del self._sums[next(iter(self._sums))]
         return self._sums[key]
@@ -164,16 +166,17 @@ class TextAttribution:
             return []
 
 
-def read_text(model: "LoadedModel", text: str, written: str | None = None) -> TextAttribution:
+def read_text(model: "LoadedModel", text: str, written: str | None = None, work: int = 0) -> TextAttribution:
     """Returns the pass of a model over a text; `written` is what a decoder has written, by default what it writes by
-    itself. Raises ValueError if the model cannot read the text, or if the pass takes too much memory."""
+    itself, and `work` the number of steps of a forward pass. Raises ValueError if the model cannot read the text, or
+    if the pass takes too much memory."""
     with torch.no_grad():
         inputs = model.encode(text, written)
     exact = _float32.get(model) or _float32.setdefault(model, in_float32(model.model))
-    read = TextAttribution(model, inputs, LinearizedPass(exact, forward_arguments(exact, (inputs.batch,), {})))
+    linearized = LinearizedPass(exact, forward_arguments(exact, (inputs.batch,), {}), most_bytes=MOST_BYTES)
     with model.refusals():
-        _ = read.linearized.without_writers
-    return read
+        _ = linearized.without_writers
+    return TextAttribution(model, inputs, linearized, work)
 
 
 def _fitting(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:

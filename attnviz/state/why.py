@@ -27,7 +27,7 @@ SAYING = ("next token", "labels")  # outputs of models that say something
 AVERAGE: dict[str, Literal["mean"]] = {N_("the average key"): "mean"}
 AVERAGE_TOKEN = N_("the average token")
 SIDES: dict[str, Literal["key", "query"]] = {N_("the key"): "key", N_("the query"): "query"}
-MOST_TEXTS = 3  # of a model whose passes are kept
+MOST_TEXTS = 2  # of a model whose passes are kept
 FORWARDS = 4  # that a first question takes about
 
 # With the numbers of a forward pass, which they keep in memory: they end with the model.
@@ -121,8 +121,9 @@ class WhyState(State):
         if model.modality != "text":
             raise value_error("{name} sees images. Why is asked of models that read text.", name=self.model)
         texts = _texts.setdefault(model, ResultCache(MOST_TEXTS))
+        work = source.forward_work
         return texts.once(
-            lambda: read_text(model, source.text, source.pair or None), source, work=FORWARDS * source.forward_work
+            lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
         )
 
     @property
