@@ -9,10 +9,10 @@ from attnviz.attribution.attribution import Attribution
 from attnviz.attribution.metrics import Score
 from attnviz.language import value_error
 
-Question = Literal["value", "key", "query"]
+StepQuestion = Literal["value", "key", "query"]
 MOST_STEPS = 12
 BETWEEN = "-"  # steps in a link
-STEP = re.compile(rf"({'|'.join(get_args(Question))})((?:\.[0-9]{{1,6}}){{4}})")
+STEP = re.compile(rf"({'|'.join(get_args(StepQuestion))})((?:\.[0-9]{{1,6}}){{4}})")
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TrailStep:
     """A question about a head, at a position, and a source that it reads: what it found there (its "value"), or why it
     looks there rather than at the average key, by what wrote the "key" or the "query"."""
 
-    question: Question
+    question: StepQuestion
     layer: int
     head: int
     position: int

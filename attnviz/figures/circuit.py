@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import plotly.graph_objects as go
 
-from attnviz.attribution.trail import Question
+from attnviz.attribution.trail import StepQuestion
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.sentences import label
@@ -19,7 +19,6 @@ LETTERS = 13
 OF_SCORE = 3  # pixels of an arc about where a head looks, whose share is in other units
 APART = 1.4  # words: between two terms in a row
 WORDS = -1  # the layer of embeddings
-Place = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class DrawnNode:
     is_head: bool = False
     source: int | None = None
     parent: int | None = None
-    question: Question = "value"  # about a head: what it found, or, by the "key" or the "query", why it looks there
+    question: StepQuestion = "value"  # about a head: what it found, or, by the "key" or the "query", why it looks there
 
     @property
     def term(self) -> tuple[int, int, str]:
@@ -70,19 +69,19 @@ class _Places:
         ends = np.cumsum(widths)
         return list(ends - np.array(widths) / 2)
 
-    def of(self, node: DrawnNode) -> Place:
+    def place(self, node: DrawnNode) -> tuple[float, float]:
         """Returns the place of a term: heads in the middle of the column, and MLPs at their right."""
         heads = {other.name for other in self.nodes if other.column == node.column and other.is_head}
-        beside = sorted(heads & {other.name for other in self.nodes if other.term[:2] == node.term[:2]})
-        middle = (max(1, len(beside)) - 1) / 2
+        neighbors = sorted(heads & {other.name for other in self.nodes if other.term[:2] == node.term[:2]})
+        middle = (max(1, len(neighbors)) - 1) / 2
         offset = 0.0
         if node.is_head:
-            offset = beside.index(node.name) - middle
+            offset = neighbors.index(node.name) - middle
         elif heads and node.layer != WORDS:
             offset = middle + 1
         return self.columns[node.column] + APART * offset, float(self.rows.index(node.layer))
 
-    def read(self, node: DrawnNode, column: int) -> Place:
+    def read(self, node: DrawnNode, column: int) -> tuple[float, float]:
         """Returns the place from which a head reads, at a word below its layer."""
         return self.columns[column], self.rows.index(node.layer) - 0.45
 
@@ -103,17 +102,17 @@ def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: in
     for node in nodes:
         start, parent = top, None if node.parent is None else nodes[node.parent]
         if parent is not None:
-            start = places.of(parent)
+            start = places.place(parent)
             if parent.source is not None and parent.question != "query":
                 start = places.read(parent, parent.source)
-        arcs.append(_arc(start, places.of(node), node, largest))
+        arcs.append(_arc(start, places.place(node), node, largest))
         if node.source is not None:
-            arcs.append(_arc(places.of(node), places.read(node, node.source), node, largest))
+            arcs.append(_arc(places.place(node), places.read(node, node.source), node, largest))
     terms = {node.term: node for node in reversed(nodes)}  # the first of each
     sentences = {term: [node.sentence for node in nodes if node.term == term] for term in terms}
-    at = [places.of(node) for node in terms.values()]
+    centers = [places.place(node) for node in terms.values()]
     points = go.Scatter(
-        x=[x for x, _y in at], y=[y for _x, y in at], mode="markers+text", hoverinfo="skip", cliponaxis=False,
+        x=[x for x, _y in centers], y=[y for _x, y in centers], mode="markers+text", hoverinfo="skip", cliponaxis=False,
         text=[node.name for node in terms.values()], textposition="middle right", textfont={"size": LETTERS},
         marker={
             "size": 11, "color": [AFTER if node.share >= 0 else NEGATIVE for node in terms.values()], "opacity": 1,
@@ -147,7 +146,7 @@ def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: in
     return Chart(light_figure([points, *arcs, whole], layout), spec, about)
 
 
-def _arc(start: Place, end: Place, node: DrawnNode, largest: float) -> go.Scatter:
+def _arc(start: tuple[float, float], end: tuple[float, float], node: DrawnNode, largest: float) -> go.Scatter:
     """Returns a curve that leaves its start and reaches its end upright."""
     t = np.linspace(0, 1, 21)
     is_value = node.question == "value"

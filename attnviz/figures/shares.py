@@ -32,10 +32,10 @@ def split_bar(parts: Mapping[str, float], total: float) -> Chart[PlainSpec]:
         text=[signed(value) for value in values], textposition="outside", textfont={"size": LETTERS},
     )  # fmt: skip
     ends = [0.0, *starts, *(start + value for start, value in zip(starts, values, strict=True))]
-    room = 0.3 * (max(ends) - min(ends) or 1)  # for the numbers
+    padding = 0.3 * (max(ends) - min(ends) or 1)  # for the numbers
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.25, "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
-        "xaxis": {"visible": False, "range": [min(ends) - room, max(ends) + room]},
+        "xaxis": {"visible": False, "range": [min(ends) - padding, max(ends) + padding]},
         "yaxis": {"autorange": "reversed", "automargin": True, "tickfont": {"size": LETTERS}},
     }  # fmt: skip
     words = ", ".join(f"{name} {signed(value)}" for name, value in zip(names, values, strict=True))

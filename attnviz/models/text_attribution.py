@@ -64,12 +64,12 @@ class TextAttribution:
         """The layer with whose attention each MLP is."""
         _, run = self.linearized.ran
         places = [(one.stack, one.index) for one in self.ids]
-        found = []
+        layers = []
         for number, mlp in enumerate(run.mlps):
             name = run.names.layer_id(mlp.module)
             own = [i for i, place in enumerate(places) if place == (name.stack, name.index)]
-            found.append(own[-1] if own else min(number, len(places) - 1))
-        return tuple(found)
+            layers.append(own[-1] if own else min(number, len(places) - 1))
+        return tuple(layers)
 
     def stack_tokens(self, stack: str) -> tuple[str, ...]:
         """Returns the tokens of a stack of layers."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric, Score
-from attnviz.attribution.term import Term, format_term, parse_term
+from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
 from attnviz.formatting import numbered_tokens
 from attnviz.language import N_, option_name, value_error
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
 
 MARY = "When Mary and John went to the store, John gave the ball to"
-SAYS, LOOKS = N_("What it says"), N_("Where a head looks")
+LOGIT_QUESTION, SCORE_QUESTION = N_("What it says"), N_("Where a head looks")
 SAYING = ("next token", "labels")  # outputs of models that say something
 AVERAGE: dict[str, Literal["mean"]] = {N_("the average key"): "mean"}
 AVERAGE_TOKEN = N_("the average token")
@@ -34,19 +34,19 @@ FORWARDS = 4  # that a first question takes about
 _texts: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 
 
-def says(state: Any) -> bool:
-    return bool(state.question == SAYS)
+def is_logit_question(state: Any) -> bool:
+    return bool(state.question == LOGIT_QUESTION)
 
 
-def looks(state: Any) -> bool:
-    return bool(state.question == LOOKS)
+def is_score_question(state: Any) -> bool:
+    return bool(state.question == SCORE_QUESTION)
 
 
 def questions(state: Any) -> list[str]:
-    return [SAYS, LOOKS] if state.source.model().outputs in SAYING else [LOOKS]
+    return [LOGIT_QUESTION, SCORE_QUESTION] if state.source.model().outputs in SAYING else [SCORE_QUESTION]
 
 
-def positions(tokens: tuple[str, ...]) -> Mapping[str, int]:
+def named_positions(tokens: tuple[str, ...]) -> Mapping[str, int]:
     return {name: position for position, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
 
 
@@ -68,46 +68,49 @@ class WhyState(State):
     )  # fmt: skip
     question = ChoiceField(N_("Question"), questions)
     position = ChoiceField(
-        N_("After"), lambda state: positions(state.run.predicting), lambda state: state.opening_position,
-        when=lambda state: says(state) and not state.run.names_labels, parameter="after", option_name=token_name,
+        N_("After"), lambda state: named_positions(state.run.predicting), lambda state: state.opening_position,
+        when=lambda state: is_logit_question(state) and not state.run.names_labels,
+        parameter="after", option_name=token_name,
     )  # fmt: skip
     token = TextField(
-        N_("Says"), lambda state: state.likeliest_name(0) if says(state) else "", parameter="says", when=says,
+        N_("Says"), lambda state: state.likeliest_name(0) if is_logit_question(state) else "",
+        parameter="says", when=is_logit_question,
     )  # fmt: skip
     other = TextField(
-        N_("Rather than"), lambda state: state.other_name if says(state) else "",
-        parameter="rather-than", when=says,
+        N_("Rather than"), lambda state: state.other_name if is_logit_question(state) else "",
+        parameter="rather-than", when=is_logit_question,
     )  # fmt: skip
     layer = ChoiceField(
         N_("Layer"), lambda state: {name: i for i, name in enumerate(state.run.layers)},
-        lambda state: state.opening_head[0], parameter="why-layer", when=looks,
+        lambda state: state.opening_head[0], parameter="why-layer", when=is_score_question,
     )  # fmt: skip
     head = ChoiceField(
         N_("Head"), lambda state: {str(head): head for head in range(state.run.heads[state.layer])},
-        lambda state: min(state.opening_head[1], state.run.heads[state.layer] - 1), parameter="why-head", when=looks,
+        lambda state: min(state.opening_head[1], state.run.heads[state.layer] - 1),
+        parameter="why-head", when=is_score_question,
     )  # fmt: skip
     query = ChoiceField(
-        N_("From"), lambda state: positions(state.run.queries(state.layer)), lambda state: state.opening_query,
-        parameter="from", when=looks, option_name=token_name,
+        N_("From"), lambda state: named_positions(state.run.queries(state.layer)), lambda state: state.opening_query,
+        parameter="from", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     key = ChoiceField(
-        N_("At"), lambda state: positions(state.run.keys(state.layer)),
-        lambda state: state.strongest_key if looks(state) else 0,
-        parameter="at", when=looks, option_name=token_name,
+        N_("At"), lambda state: named_positions(state.run.keys(state.layer)),
+        lambda state: state.strongest_key if is_score_question(state) else 0,
+        parameter="at", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     over = ChoiceField[int | Literal["mean"]](
-        N_("Rather than at"), lambda state: {**AVERAGE, **positions(state.run.keys(state.layer))},
-        parameter="rather-than-at", when=looks, option_name=token_name,
+        N_("Rather than at"), lambda state: {**AVERAGE, **named_positions(state.run.keys(state.layer))},
+        parameter="rather-than-at", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     side = ChoiceField(
-        N_("By what wrote"), SIDES, parameter="why-side", when=looks,
+        N_("By what wrote"), SIDES, parameter="why-side", when=is_score_question,
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
     )  # fmt: skip
     trail = ParsedField[tuple[TrailStep, ...]](N_("Opened terms"), parse_trail, (), text=format_trail)
     tree = FlagField(
         N_("All terms of 5 %"), about=N_("Heads, MLPs and words with at least 5 % of the number, and what heads read."),
     )  # fmt: skip
-    term = ParsedField[Term | None](N_("Term"), parse_term, None, text=format_term)
+    term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term)
 
     @property
     def source(self) -> Model:
@@ -171,7 +174,7 @@ class WhyState(State):
     @property
     def metric(self) -> Metric:
         """The number that is asked for."""
-        if self.question == LOOKS:
+        if self.question == SCORE_QUESTION:
             return Score(self.layer, self.head, self.query, self.key, self.over, self.side)
         token, other = self.tokens
         if other == "mean" and self.run.names_labels and len(self.run.logits(0)) == 1:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.attribution.attribution import Attribution
-from attnviz.attribution.term import Term
+from attnviz.attribution.sum_term import SumTerm
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed
@@ -39,7 +39,7 @@ class ShareGrid:
             for (row, column), value in np.ndenumerate(self.values)
         ]
 
-    def chart(self, shown: Term | None) -> Chart[MosaicSpec]:
+    def chart(self, shown: SumTerm | None) -> Chart[MosaicSpec]:
         """Returns the picture, in which the term that is shown has a frame."""
         ids, names = self.run.ids, self.run.layers
         is_numbered = len({(each.stack, each.cross) for each in ids}) == 1
@@ -52,7 +52,7 @@ class ShareGrid:
             head_names=[*map(str, range(self.heads)), _("MLP")],
         ).with_about(label=_("Shares of heads and MLPs"), hint=_("Click a head or an MLP to open it."))  # fmt: skip
 
-    def term_at(self, row: int, column: int) -> Term | None:
+    def term_at(self, row: int, column: int) -> SumTerm | None:
         """Returns the largest term of a cell; None where it has none."""
         if row == 0:
             writers: Sequence[tuple[int | None, int | None]] = [(None, None)] if column == self.heads else []
@@ -61,9 +61,9 @@ class ShareGrid:
         else:
             writers = [(row - 1, column)]
         terms = [share for share in self.attribution.terms if (share.layer, share.head) in writers]
-        return Term.of(max(terms, key=lambda share: abs(share.share))) if terms else None
+        return SumTerm.from_share(max(terms, key=lambda share: abs(share.share))) if terms else None
 
-    def _cell(self, term: Term) -> tuple[int, int]:
+    def _cell(self, term: SumTerm) -> tuple[int, int]:
         if term.layer is None:
             return 0, self.heads
         if term.head is None:

@@ -8,13 +8,13 @@ from attnviz.language import _
 from attnviz.lessons.checks import Quantities
 from attnviz.state.why import WhyState
 from attnviz.views.page_view import PageView, Panel
-from attnviz.views.why_answer import Answer, answer
+from attnviz.views.why_answer import WhyAnswer, why_answer
 
 
 def why(state: WhyState) -> PageView:
     """Returns the shares of the words, and of the words that the shown head has read beside its weights. Raises
     ValueError if the number is not a sum."""
-    shown = answer(state)
+    shown = why_answer(state)
     panels = [Panel(_("Shares of words"), shown.by_word[None], [""], shown.columns)]
     if (reading := shown.reading) is not None:
         name, word = shown.writer(reading.term), [shown.word(reading.term)]
@@ -25,7 +25,7 @@ def why(state: WhyState) -> PageView:
     return PageView(tuple(panels), why_quantities(shown))
 
 
-def why_quantities(shown: Answer) -> Quantities:
+def why_quantities(shown: WhyAnswer) -> Quantities:
     """Returns the numbers that lessons check: the sum, the share of each head, and what the shown head has read."""
     numbers = {"total": shown.attribution.total}
     for layer, heads in enumerate(shown.attribution.heads.sum(-1).tolist()):
@@ -37,13 +37,13 @@ def why_quantities(shown: Answer) -> Quantities:
     return numbers
 
 
-def shares_csv(shown: Answer) -> bytes:
+def shares_csv(shown: WhyAnswer) -> bytes:
     """Returns all terms of a sum as CSV, with what the number is where nothing is written."""
-    text, of = io.StringIO(), shown.attribution
+    text, attribution = io.StringIO(), shown.attribution
     table = csv.writer(text)
     table.writerow(["writer", "word", "position", "share"])
-    table.writerow(["constant", "", "", repr(of.constant + of.bias)])
-    for term in of.terms:
+    table.writerow(["constant", "", "", repr(attribution.constant + attribution.bias)])
+    for term in attribution.terms:
         word = spreadsheet_cell(shown.word(term))
         table.writerow([shown.writer(term), word, term.position, repr(term.share)])
     return text.getvalue().encode("utf-8-sig")

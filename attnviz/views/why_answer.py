@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit
-from attnviz.attribution.term import Term
-from attnviz.attribution.trail import Question, TrailStep
+from attnviz.attribution.sum_term import SumTerm
+from attnviz.attribution.trail import StepQuestion, TrailStep
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
@@ -19,7 +19,7 @@ from attnviz.formatting import visible
 from attnviz.language import _
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import DECODER, TextAttribution
-from attnviz.state.why import SAYS, WhyState
+from attnviz.state.why import LOGIT_QUESTION, WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
 
 UNITS = 24  # of an MLP that are drawn
@@ -48,13 +48,13 @@ class HeadReading:
         """The key with the largest share."""
         return int(np.abs(self.sources).argmax())
 
-    def step(self, question: Question, source: int) -> TrailStep:
+    def step(self, question: StepQuestion, source: int) -> TrailStep:
         """Returns a question about the head and one of its keys."""
         return TrailStep(question, self.layer, self.head, self.term.position, source)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class WhyAnswer:
     """The sums from the question of a state to the end of its trail."""
 
     state: WhyState
@@ -76,7 +76,9 @@ class Answer:
         """The term that is shown: the chosen one, or None if there is none such; without a choice the head with the
         largest share, if that is LEAST_SHARE of the absolute values of all terms, or else the largest term."""
         if self.state.term is not None:
-            return next((share for share in self.attribution.terms if Term.of(share) == self.state.term), None)
+            return next(
+                (share for share in self.attribution.terms if SumTerm.from_share(share) == self.state.term), None
+            )
         terms = self.attribution.terms
         least = LEAST_SHARE * sum(abs(term.share) for term in terms)
         heads = [term for term in terms if term.head is not None and abs(term.share) >= least]
@@ -125,10 +127,11 @@ class Answer:
     @cached_property
     def parts(self) -> dict[str, float]:
         """The sum by kinds of writers; those that are 0 are left out."""
-        of = self.attribution
+        shown = self.attribution
         parts = {
-            _("heads"): float(of.heads.sum()), _("MLPs"): float(of.mlps.sum()),
-            _("embeddings"): float(of.embeddings.sum()), _("constant"): of.constant, _("bias of positions"): of.bias,
+            _("heads"): float(shown.heads.sum()), _("MLPs"): float(shown.mlps.sum()),
+            _("embeddings"): float(shown.embeddings.sum()), _("constant"): shown.constant,
+            _("bias of positions"): shown.bias,
         }  # fmt: skip
         return {name: value for name, value in parts.items() if abs(value) >= 0.005}
 
@@ -187,16 +190,16 @@ class Answer:
         """Returns the drawing of all terms of at least LEAST_SHARE of the number, five sums deep."""
         return self._drawing(circuit(self.sums[0]))
 
-    def _drawing(self, nodes: Sequence[CircuitNode], questions: Sequence[Question] = ()) -> Chart[PointsSpec]:
-        asked = self.state.position + self._first(DECODER)
-        if self.state.question != SAYS:
-            asked = self.state.query + self._first(self.run.ids[self.state.layer].stack)
+    def _drawing(self, nodes: Sequence[CircuitNode], questions: Sequence[StepQuestion] = ()) -> Chart[PointsSpec]:
+        column = self.state.position + self._first(DECODER)
+        if self.state.question != LOGIT_QUESTION:
+            column = self.state.query + self._first(self.run.ids[self.state.layer].stack)
         rest = len(nodes) - len(questions)  # the terms behind the trail
-        of: list[Question] = [*questions, *[questions[-1] if questions else "value"] * rest]
-        drawn = [self._drawn(node, question) for node, question in zip(nodes, of, strict=True)]
-        return circuit_drawing(drawn, self.columns, asked, signed(self.sums[0].total))
+        each: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
+        drawn = [self._drawn(node, question) for node, question in zip(nodes, each, strict=True)]
+        return circuit_drawing(drawn, self.columns, column, signed(self.sums[0].total))
 
-    def _drawn(self, node: CircuitNode, question: Question) -> DrawnNode:
+    def _drawn(self, node: CircuitNode, question: StepQuestion) -> DrawnNode:
         term, share = node.term, signed(node.term.share)
         facts = {"writer": self.writer(term), "word": self.word(term), "share": share}
         sentence, source = _("{writer} at {word}: {share}", **facts), None
@@ -218,11 +221,11 @@ class Answer:
         return len(self.run.inputs.source.tokens) if stack == DECODER and self.run.inputs.target else 0
 
 
-def answer(state: WhyState) -> Answer:
+def why_answer(state: WhyState) -> WhyAnswer:
     """Returns the sums of a state. Raises ValueError if one of them is not a sum."""
     run, metric = state.run, state.metric
     sums = [run.attribution(metric, state.trail[:count]) for count in range(len(state.trail) + 1)]
-    return Answer(state, run, tuple(sums))
+    return WhyAnswer(state, run, tuple(sums))
 
 
 def plain_word(token: str) -> str:

@@ -9,24 +9,24 @@ from attnviz.figures.shares import signed
 from attnviz.formatting import fixed, number, percent, significant
 from attnviz.language import _, plural
 from attnviz.layer import head_name
-from attnviz.state.why import SAYS
-from attnviz.views.why_answer import Answer, HeadReading, plain_word
+from attnviz.state.why import LOGIT_QUESTION
+from attnviz.views.why_answer import HeadReading, WhyAnswer, plain_word
 
 MOST_FACTOR = 1e6
 
 
-def question_sentence(shown: Answer, steps: int | None = None) -> str:
+def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
     """Returns the question at the end of the trail, or after some of its steps."""
     state, run = shown.state, shown.run
     steps = len(state.trail) if steps is None else steps
     if steps:
         return step_question(shown, state.trail[steps - 1])
-    if state.question == SAYS:
-        said, other = _said(shown)
+    if state.question == LOGIT_QUESTION:
+        token, other = _two_names(shown)
         if run.names_labels:
-            return _("Why does it say “{token}” rather than {other}?", token=said, other=other)
+            return _("Why does it say “{token}” rather than {other}?", token=token, other=other)
         word = plain_word(run.predicting[state.position])
-        return _("Why does it say “{token}” rather than {other} after “{word}”?", token=said, other=other, word=word)
+        return _("Why does it say “{token}” rather than {other} after “{word}”?", token=token, other=other, word=word)
     over = _("the average key") if state.over == "mean" else f"“{plain_word(run.keys(state.layer)[int(state.over)])}”"
     return _(
         "Why does {head} look from “{query}” at “{key}” rather than at {other}?",
@@ -35,7 +35,7 @@ def question_sentence(shown: Answer, steps: int | None = None) -> str:
     )  # fmt: skip
 
 
-def step_question(shown: Answer, step: TrailStep) -> str:
+def step_question(shown: WhyAnswer, step: TrailStep) -> str:
     """Returns the question of a step of the trail."""
     run = shown.run
     names = {
@@ -50,7 +50,7 @@ def step_question(shown: Answer, step: TrailStep) -> str:
     return _("Why does {head} look from “{word}” at “{source}”, by what wrote “{word}”?", **names)
 
 
-def answer_sentence(shown: Answer) -> str:
+def answer_sentence(shown: WhyAnswer) -> str:
     """Returns the number in a sentence."""
     state, total = shown.state, shown.attribution.total
     if state.trail and state.trail[-1].question == "value":
@@ -60,12 +60,12 @@ def answer_sentence(shown: Answer) -> str:
             return f"{carried}."
         return carried + _(", {share} of the {whole} that was asked for.", share=percent(total / whole, 2),
                            whole=signed(whole))  # fmt: skip
-    if state.trail or state.question != SAYS:
+    if state.trail or state.question != LOGIT_QUESTION:
         return _score_sentence(shown)
-    said, other = _said(shown)
+    token, other = _two_names(shown)
     if isinstance(shown.attribution.metric, LogitDifference):
         relation = _("above") if total >= 0 else _("below")
-        sentence = _("The logit of “{token}” is {total} {relation} that of {other}", token=said, other=other,
+        sentence = _("The logit of “{token}” is {total} {relation} that of {other}", token=token, other=other,
                      total=fixed(abs(total)), relation=relation)  # fmt: skip
         if shown.attribution.metric.other == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
             return f"{sentence}."
@@ -74,10 +74,10 @@ def answer_sentence(shown: Answer) -> str:
             _(": it is {factor} times as likely.", factor=likely) if total >= 0
             else _(": the other one is {factor} times as likely.", factor=likely)
         )  # fmt: skip
-    return _("The logit of “{token}” is {total}.", token=said, total=fixed(total))
+    return _("The logit of “{token}” is {total}.", token=token, total=fixed(total))
 
 
-def largest_sentence(shown: Answer) -> str:
+def largest_sentence(shown: WhyAnswer) -> str:
     """Returns the largest term in a sentence; empty if all are 0."""
     largest = shown.attribution.largest(1)[0]
     if not largest.share:
@@ -88,26 +88,26 @@ def largest_sentence(shown: Answer) -> str:
     )  # fmt: skip
 
 
-def sum_sentence(shown: Answer) -> str:
+def sum_sentence(shown: WhyAnswer) -> str:
     """Returns how the sum adds up."""
-    of = shown.attribution
-    writers = of.heads.shape[0] * of.heads.shape[1] + len(of.mlps) + 1
+    attribution = shown.attribution
+    writers = attribution.heads.shape[0] * attribution.heads.shape[1] + len(attribution.mlps) + 1
     return _(
         "The shares of {writers} at {positions} add up to {total}; {error} is missing.",
         writers=plural("{count} writer", "{count} writers", writers, count=writers),
         positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
-        total=fixed(of.total, 3), error=f"{abs(of.error):.0e}",
+        total=fixed(attribution.total, 3), error=f"{abs(attribution.error):.0e}",
     )  # fmt: skip
 
 
-def term_sentence(shown: Answer, term: WriterShare) -> str:
+def term_sentence(shown: WhyAnswer, term: WriterShare) -> str:
     """Returns a term in a sentence."""
     sentence = _("{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term),
                  share=signed(term.share))  # fmt: skip
     return sentence[:1].upper() + sentence[1:]
 
 
-def reading_sentences(shown: Answer, reading: HeadReading) -> list[str]:
+def reading_sentences(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     """Returns what the shown head has read, and what it does to the two tokens of the question."""
     key, source = reading.strongest_key, reading.strongest_source
     sentences = [
@@ -125,30 +125,30 @@ def reading_sentences(shown: Answer, reading: HeadReading) -> list[str]:
     return sentences + _two_tokens(shown, reading)
 
 
-def _two_tokens(shown: Answer, reading: HeadReading) -> list[str]:
+def _two_tokens(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     """Returns what a head does to the logits of the token that is said and of the other one, each against the mean."""
     metric = shown.attribution.metric
     if not isinstance(metric, LogitDifference) or not isinstance(metric.other, int):
         return []
-    said, other = (
+    first, second = (
         float(shown.run.attribution(LogitDifference(token, "mean", metric.position))
               .heads[reading.layer, reading.head, reading.term.position])
         for token in (metric.token, metric.other)
     )  # fmt: skip
     tokens = {"token": shown.run.token_text(metric.token), "other": shown.run.token_text(metric.other)}
     sentences = [
-        _("Against the average token, it changes the logit of “{token}” by {said} and that of “{other}” by {not_said}.",
-          said=signed(said), not_said=signed(other), **tokens)
+        _("Against the average token, it changes the logit of “{token}” by {first} and that of “{other}” by {second}.",
+          first=signed(first), second=signed(second), **tokens)
     ]  # fmt: skip
     looked_at = reading.keys[reading.strongest_key]
-    if looked_at == tokens["other"] and other < -abs(said):
+    if looked_at == tokens["other"] and second < -abs(first):
         sentences.append(_("So it looks at “{other}” in order not to say “{other}”.", **tokens))
     elif looked_at == tokens["token"] and reading.term.share < 0:
         sentences.append(_("So it looks at “{token}”, and does not help to say it.", **tokens))
     return sentences
 
 
-def _score_sentence(shown: Answer) -> str:
+def _score_sentence(shown: WhyAnswer) -> str:
     metric = shown.attribution.metric
     assert isinstance(metric, Score)
     keys, total = shown.run.keys(metric.layer), shown.attribution.total
@@ -165,7 +165,7 @@ def _score_sentence(shown: Answer) -> str:
     return sentence + _(": it gets {factor} times its weight.", factor=_factor(exp(total)))
 
 
-def _said(shown: Answer) -> tuple[str, str]:
+def _two_names(shown: WhyAnswer) -> tuple[str, str]:
     """Returns the token that is said, and the other one as a part of a sentence."""
     token, other = shown.state.tokens
     run = shown.run

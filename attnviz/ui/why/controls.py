@@ -9,17 +9,17 @@ from attnviz.language import _, option_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.fields import Field, TextField
-from attnviz.state.why import AVERAGE_TOKEN, SAYS, WhyState
+from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, WhyState
 from attnviz.ui import cache, presentation
 from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
-from attnviz.views.why_answer import Answer, answer
+from attnviz.views.why_answer import WhyAnswer, why_answer
 
 OFFERED = 12  # of the likeliest tokens in a menu
 
 
-def choose_answer(notes: DeltaGenerator) -> Answer:
+def choose_answer(notes: DeltaGenerator) -> WhyAnswer:
     """Draws the controls and returns the answer; problems are shown in `notes`. If there is none, the page ends."""
     values: dict[str, Any] = {}
     with st.sidebar:
@@ -44,7 +44,7 @@ def choose_answer(notes: DeltaGenerator) -> Answer:
     state = WhyState.partial(**values)
     subject = values["model"], values["text"], values["question"]
     shown = cache.or_last_good(
-        "why", subject, lambda: answer(state), lambda: _without_trail(values), notes, keeps=False
+        "why", subject, lambda: why_answer(state), lambda: _without_trail(values), notes, keeps=False
     )
     if shown is None:
         raise PageEnd
@@ -56,7 +56,7 @@ def _choose_question(values: dict[str, Any], run: TextAttribution) -> None:
     words = [
         (_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other), (_("after"), WhyState.position),
     ]  # fmt: skip
-    if values["question"] != SAYS:
+    if values["question"] != LOGIT_QUESTION:
         words = [
             (_("Why does"), WhyState.layer), (_("head"), WhyState.head), (_("look from"), WhyState.query),
             (_("at"), WhyState.key), (_("rather than at"), WhyState.over),
@@ -94,9 +94,9 @@ def _menu(field: Field[Any], values: dict[str, Any], run: TextAttribution) -> An
     return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=150, help=None)
 
 
-def _without_trail(values: dict[str, Any]) -> Answer | None:
+def _without_trail(values: dict[str, Any]) -> WhyAnswer | None:
     """Returns the answer to the question itself, where the trail leads nowhere; None if there is none."""
     try:
-        return answer(WhyState.partial(**values | {"trail": (), "term": None}))
+        return why_answer(WhyState.partial(**values | {"trail": (), "term": None}))
     except ValueError:
         return None

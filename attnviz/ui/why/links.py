@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnviz.attribution.term import Term, format_term
+from attnviz.attribution.sum_term import SumTerm, format_term
 from attnviz.attribution.trail import TrailStep, format_trail
 from attnviz.link import Link, page_address
 from attnviz.state.why import WhyState
@@ -18,7 +18,7 @@ def trail_address(trail: Sequence[TrailStep]) -> str:
     return _address(OPENED, ((WhyState.trail.parameter, format_trail(trail)),) if trail else ())
 
 
-def term_address(term: Term) -> str:
+def term_address(term: SumTerm) -> str:
     """Returns the address of the same sum with another term."""
     return _address(OPENED[1:], ((WhyState.term.parameter, format_term(term)),))
 

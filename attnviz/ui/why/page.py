@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import streamlit as st
 
-from attnviz.attribution.term import Term
+from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
@@ -19,7 +19,7 @@ from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.why.links import anchor, question_address, term_address, trail_address
 from attnviz.views.why import shares_csv, why_quantities
-from attnviz.views.why_answer import Answer, HeadReading
+from attnviz.views.why_answer import HeadReading, WhyAnswer
 from attnviz.views.why_sentences import (
     answer_sentence,
     largest_sentence,
@@ -35,7 +35,7 @@ GRID_ROW = 21  # pixels
 DRAWING = 420
 
 
-def show(shown: Answer) -> None:
+def show(shown: WhyAnswer) -> None:
     """Draws an answer."""
     quantities.publish(partial(why_quantities, shown))
     st.html(
@@ -58,7 +58,7 @@ def show(shown: Answer) -> None:
     _show_drawing(shown)
 
 
-def _examples(shown: Answer) -> html.Markup:
+def _examples(shown: WhyAnswer) -> html.Markup:
     """Returns links to the questions to begin with, and of the one that is shown its steps."""
     opened, parts, steps = shown.state.link(), [], html.Markup("")
     for example in WHY_EXAMPLES:
@@ -76,9 +76,9 @@ def _examples(shown: Answer) -> html.Markup:
     return titles + steps
 
 
-def _show_grid(shown: Answer) -> None:
+def _show_grid(shown: WhyAnswer) -> None:
     grid = shown.grid
-    picture, tiles = grid.chart(Term.of(shown.term) if shown.term else None), LayerTiles(*grid.values.shape)
+    picture, tiles = grid.chart(SumTerm.from_share(shown.term) if shown.term else None), LayerTiles(*grid.values.shape)
 
     def open_cell(row: int, column: int) -> None:
         tile = picture.spec.head_at(row, column)
@@ -89,28 +89,28 @@ def _show_grid(shown: Answer) -> None:
     chart(picture, "why-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
 
 
-def _trail(shown: Answer) -> html.Markup:
+def _trail(shown: WhyAnswer) -> html.Markup:
     """Returns the questions from the first to the last, with their numbers; a link leads back to each."""
     steps = shown.state.trail
     if not steps:
         return html.Markup("")
     items = []
-    for count, of in enumerate(shown.sums):
-        text = [question_sentence(shown, count), " ", html.element("b", signed(of.total))]
+    for count, opened in enumerate(shown.sums):
+        text = [question_sentence(shown, count), " ", html.element("b", signed(opened.total))]
         last = count == len(steps)
         items.append(html.element("li", *text if last else [anchor(html.join(text), trail_address(steps[:count]))]))
     return html.element("ol", *items, class_="attnviz-trail", aria_label=_("Opened terms"))
 
 
-def _table(shown: Answer) -> html.Markup:
+def _table(shown: WhyAnswer) -> html.Markup:
     """Returns the largest terms as links, with their running sum."""
     rows = shown.attribution.largest(ROWS)
     sums = accumulate((row.share for row in rows), initial=shown.attribution.constant + shown.attribution.bias)
     next(sums)
     cells = [
         (
-            anchor(shown.writer(row), term_address(Term.of(row))), html.token(shown.word(row)), signed(row.share),
-            signed(running),
+            anchor(shown.writer(row), term_address(SumTerm.from_share(row))), html.token(shown.word(row)),
+            signed(row.share), signed(running),
         )
         for row, running in zip(rows, sums, strict=True)
     ]  # fmt: skip
@@ -119,7 +119,7 @@ def _table(shown: Answer) -> html.Markup:
     return html.table(headings, cells, marked=marked, class_="attnviz-table attnviz-shares")
 
 
-def _show_term(shown: Answer) -> None:
+def _show_term(shown: WhyAnswer) -> None:
     """Draws the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
     term = shown.term
     if term is None:
@@ -143,7 +143,7 @@ def _show_term(shown: Answer) -> None:
         st.html(_sources(shown, reading))
 
 
-def _sources(shown: Answer, reading: HeadReading) -> html.Markup:
+def _sources(shown: WhyAnswer, reading: HeadReading) -> html.Markup:
     """Returns the words that a head has read as a table, with the two ways on from each."""
     order = sorted(range(len(reading.keys)), key=lambda i: -abs(reading.sources[i]))[:SOURCES]
     if reading.strongest_key not in order:
@@ -165,7 +165,7 @@ def _sources(shown: Answer, reading: HeadReading) -> html.Markup:
     return html.table((_("from"), _("weight"), _("share"), *ways), cells, class_="attnviz-table attnviz-shares")
 
 
-def _show_drawing(shown: Answer) -> None:
+def _show_drawing(shown: WhyAnswer) -> None:
     """Draws what has been opened, or all that is large enough."""
     with st.container(horizontal=True, vertical_alignment="center", key="why-drawing"):
         step = shown.next_step()
@@ -179,7 +179,7 @@ def _show_drawing(shown: Answer) -> None:
         chart(shown.trail_drawing(), "why-circuit", height=DRAWING)
 
 
-def _downloads(shown: Answer) -> None:
+def _downloads(shown: WhyAnswer) -> None:
     """Draws a button for all shares as CSV, and the link."""
     with st.popover(_("Download"), icon=":material/download:", key="why-download"):
         st.download_button(_("Shares as CSV"), partial(shares_csv, shown), _("shares.csv"), on_click="ignore")
