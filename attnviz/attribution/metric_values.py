@@ -32,7 +32,7 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
             return _of_token(_logits(output, position), token), 0.0
         case LogitDifference(token, other, position):
             logits = _logits(output, position)
-            return _of_token(logits, token) - (logits.mean() if other == "mean" else _of_token(logits, other)), 0.0
+            return _of_token(logits, token) - (_mean(logits) if other == "mean" else _of_token(logits, other)), 0.0
         case Score(layer, head, query, key, over):
             heads = linearized.heads_of(layer, head, query)
             for index in (key, over):
@@ -71,6 +71,11 @@ def _logits(output: Any, position: int) -> Tensor:
 def _of_token(logits: Tensor, token: int) -> Tensor:
     check_place(N_("There is no token {index}: there are {count}, counted from 0."), token, len(logits))
     return logits[token]
+
+
+def _mean(logits: Tensor) -> Tensor:
+    """Returns the mean of the logits of tokens that the model can give: it may have ruled some out."""
+    return logits[logits.isfinite()].mean()
 
 
 def _score(metric: Score, fixed: ResidualWriter, current: ResidualWriter) -> tuple[Tensor, float]:

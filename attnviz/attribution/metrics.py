@@ -16,7 +16,7 @@ class Logit:
 
 @dataclass(frozen=True)
 class LogitDifference:
-    """The logit of a token above that of another one, or above the mean of all."""
+    """The logit of a token above that of another one, or above the mean of all that are finite."""
 
     token: int
     other: int | Literal["mean"]

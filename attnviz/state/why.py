@@ -91,16 +91,16 @@ class WhyState(State):
     )  # fmt: skip
     query = ChoiceField(
         N_("From"), lambda state: named_positions(state.run.queries(state.layer)), lambda state: state.opening_query,
-        parameter="from", when=is_score_question, option_name=token_name,
+        parameter="why-from", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     key = ChoiceField(
         N_("At"), lambda state: named_positions(state.run.keys(state.layer)),
         lambda state: state.strongest_key if is_score_question(state) else 0,
-        parameter="at", when=is_score_question, option_name=token_name,
+        parameter="why-at", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     over = ChoiceField[int | Literal["mean"]](
         N_("Rather than at"), lambda state: {**AVERAGE, **named_positions(state.run.keys(state.layer))},
-        parameter="rather-than-at", when=is_score_question, option_name=token_name,
+        parameter="why-over", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     side = ChoiceField(
         N_("By what wrote"), SIDES, parameter="why-side", when=is_score_question,

@@ -35,9 +35,9 @@ def no_attention(model: nn.Module, recording: Recording) -> str:
 
 
 def described_first(modules: Sequence[nn.Module], paths: Mapping[nn.Module, str]) -> str:
-    """Returns the first modules, described and enumerated, and how many more there are."""
+    """Returns the first modules, described and enumerated, and how many more there are; nothing of none."""
     first, more = [described(module, paths[module]) for module in modules[:MOST_NAMED]], len(modules) - MOST_NAMED
-    return f"{', '.join(first)} and {more} more" if more > 0 else enumeration(first)
+    return f"{', '.join(first)} and {more} more" if more > 0 else enumeration(first) if first else ""
 
 
 def described(module: nn.Module, path: str) -> str:

@@ -6,7 +6,7 @@ from attnviz.attribution.attribution import WriterShare
 from attnviz.attribution.metrics import LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
-from attnviz.formatting import fixed, number, percent, significant
+from attnviz.formatting import fixed, grouped, number, percent, significant
 from attnviz.language import _, plural
 from attnviz.layer import head_name
 from attnviz.state.why import LOGIT_QUESTION
@@ -56,7 +56,7 @@ def answer_sentence(shown: WhyAnswer) -> str:
     if state.trail and state.trail[-1].question == "value":
         carried = _("It carries {total} from there", total=signed(total))
         whole = shown.sums[0].total
-        if any(step.question != "value" for step in state.trail) or not whole:
+        if any(step.question != "value" for step in state.trail) or total * whole <= 0:
             return f"{carried}."
         return carried + _(", {share} of the {whole} that was asked for.", share=percent(total / whole, 2),
                            whole=signed(whole))  # fmt: skip
@@ -173,4 +173,4 @@ def _two_names(shown: WhyAnswer) -> tuple[str, str]:
 
 
 def _factor(factor: float) -> str:
-    return significant(factor, 2 if factor < 100 else 3)
+    return significant(factor, 2) if factor < 100 else grouped(round(factor))
