@@ -1,6 +1,6 @@
 """Shares of a number: the number as a bar that splits, and the shares of words beside the weights of attention."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from attnviz.figures.bars import AFTER, BEFORE, MOST_KEYS, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
-from attnviz.formatting import fixed, number, visible
+from attnviz.formatting import number, visible
 from attnviz.language import _
 
+LEAST_BAR = 0.005  # of the highest one
 LETTERS = 15  # pixels: for the last row of a lecture hall
 
 
@@ -59,7 +60,7 @@ def word_shares(
     shown = shares[positions]
     names = [visible(words[i]) for i in positions]
     traces: list[go.Bar] = [
-        _bars(shown, [AFTER if share >= 0 else NEGATIVE for share in shown], [signed(share) for share in shown], "y")
+        _bars(shown, [AFTER if share >= 0 else NEGATIVE for share in shown], _numbers(shown, signed), "y")
     ]
     span = float(shown.max(initial=0.0) - shown.min(initial=0.0)) or 1.0
     below = [float(shown.min(initial=0.0)) - 0.2 * span, float(shown.max(initial=0.0)) + 0.2 * span]
@@ -79,9 +80,7 @@ def word_shares(
         },
     }  # fmt: skip
     if weights is not None:
-        traces.append(
-            _bars(weights[positions], BEFORE, [number(w) if w >= 0.005 else "" for w in weights[positions]], "y2")
-        )
+        traces.append(_bars(weights[positions], BEFORE, _numbers(weights[positions], number), "y2"))
         layout["yaxis"] |= {"domain": [0, 0.55]}
         layout["yaxis2"] = axis | {"domain": [0.63, 1], "range": [0, 1.25], "title": {"text": _("weight")} | title}
         layout["yaxis2"] |= {"automargin": True}
@@ -99,13 +98,19 @@ def word_shares(
 
 
 def signed(value: float) -> str:
-    """Formats a share with its sign.
+    """Formats a share with its sign, and as `number` does.
 
-    >>> signed(0.5), signed(-0.25), signed(0.001)
-    ('+0.50', '−0.25', '0.00')
+    >>> signed(0.5), signed(-0.25), signed(0.00123), signed(0)
+    ('+0.50', '−0.25', '+0.0012', '0.00')
     """
-    text = fixed(float(value))
-    return f"+{text}" if value > 0 and float(text) else text
+    text = number(float(value))
+    return f"+{text}" if value > 0 else text
+
+
+def _numbers(values: Float[np.ndarray, " words"], write: Callable[[float], str]) -> list[str]:
+    """Returns the numbers of bars; none of a bar that is too low to be seen."""
+    least = LEAST_BAR * np.abs(values).max(initial=0.0)
+    return [write(value) if abs(value) > least else "" for value in values.tolist()]
 
 
 def _bars(heights: Float[np.ndarray, " words"], color: object, texts: Sequence[str], axis: str) -> go.Bar:
