@@ -8,7 +8,7 @@ from attnviz.language import value_error
 
 HEAD = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,6})")
 MLP = re.compile(r"mlp\.([0-9]{1,4})\.([0-9]{1,6})")
-EMBEDDING = re.compile(r"([a-z]+)\.([0-9]{1,6})")
+EMBEDDING = re.compile(r"(?!mlp)([a-z]+)\.([0-9]{1,6})")
 NO_STACK = "word"  # before the position of an embedding in a model with one text
 
 

@@ -79,6 +79,13 @@ LINKS = {
     "next-token": ["At random", "Zufällig"], "write-temperature": ["0.5", "9"], "top-k": ["40", "-1"],
     "top-p": ["0.9", "0"], "write-seed": ["7"], "length": ["2", "3", "0", "513"], "choices": ["0.7042-5.260", "5"],
     "branches": ["0.1~0.1-3.4", "~", "x"],
+    "why-model": ["sentence-transformers/all-MiniLM-L6-v2", "attnviz/translator-en-fr", "org/none"],
+    "written": ["le petit chat", "zebra"], "question": ["Where a head looks", "Wohin ein Kopf schaut"],
+    "after": ["0 · The", "99 · no"], "says": ["Mary", "#182", "", "#99999999"],
+    "rather-than": ["John", "the average token", "zzz"], "why-layer": ["layer 3", "encoder 1", "decoder 1 cross"],
+    "why-head": ["2", "99"], "why-from": ["1 · cat", "x"], "why-at": ["0 · When"], "why-over": ["0 · When", "y"],
+    "why-side": ["the query"], "trail": ["value.2.1.3.0-key.1.1.2.1", "value.2.1.99.0", "x"], "tree": ["true"],
+    "term": ["2.1.3", "mlp.1.2", "word.2", "encoder.9", "x"],
     "train-seed": ["3"], "train-similarity": ["dot"], "trained-step": ["100"],
 }  # fmt: skip
 

@@ -1,0 +1,221 @@
+"""Why: questions, answers and their pictures, of models of several kinds."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from attnviz.attribution import circuit
+from attnviz.attribution.sum_term import SumTerm
+from attnviz.attribution.trail import TrailStep
+from attnviz.models import MINILM, TRANSLATOR
+from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, SCORE_QUESTION, WhyState
+from attnviz.state.why_examples import WHY_EXAMPLES
+from attnviz.views.pages import view
+from attnviz.views.why import shares_csv, why, why_quantities
+from attnviz.views.why_answer import why_answer
+from attnviz.views.why_sentences import answer_sentence, question_sentence, reading_sentences, sum_sentence
+from tests.support.tiny_models import TEXT
+
+LOOKS_FROM_TO_AT_MARY = (("question", SCORE_QUESTION), ("why-over", "0 · When"), ("why-side", "the query"))
+
+
+def answered(*link: tuple[str, str]):
+    state = WhyState.read(link)
+    assert not state.problem
+    assert not state.refused
+    return why_answer(state)
+
+
+def test_the_page_opens_with_a_head_that_looks_at_john() -> None:
+    shown = answered()
+    assert shown.attribution.total == pytest.approx(6.094, abs=1e-3)
+    assert (shown.reading.layer, shown.reading.head, shown.reading.term.position) == (23, 3, 13)
+    assert shown.reading.keys[shown.reading.strongest_key] == "John"
+    assert question_sentence(shown) == "Why does it say “Mary” rather than “John” after “to”?"
+    assert "6.09 above" in answer_sentence(shown)
+    assert "443 times as likely" in answer_sentence(shown)
+    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “John” in order not to say “John”."
+    assert "301 writers at 14 positions" in sum_sentence(shown)
+
+
+def test_the_head_that_looks_at_mary_does_not_help_to_say_it() -> None:
+    shown = answered(("term", "24.4.13"))
+    assert shown.term.share == pytest.approx(-1.09, abs=0.01)
+    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “Mary”, and does not help to say it."
+
+
+def test_pictures_add_up_to_the_number() -> None:
+    for shown in (answered(), answered(*LOOKS_FROM_TO_AT_MARY), answered(("why-model", TRANSLATOR))):
+        total = shown.attribution.total
+        assert np.nansum(shown.grid.values) == pytest.approx(total, abs=1e-4)
+        rest = shown.attribution.constant + shown.attribution.bias
+        assert shown.by_word.sum() + rest == pytest.approx(total, abs=1e-3)
+        assert sum(shown.parts.values()) == pytest.approx(total, abs=0.03)
+        rows = list(csv.reader(io.StringIO(shares_csv(shown).decode("utf-8-sig"))))[1:]
+        assert sum(float(row[-1]) for row in rows) == pytest.approx(total, abs=1e-4)
+
+
+def test_a_cell_of_the_grid_opens_its_largest_term() -> None:
+    grid = answered().grid
+    rows, columns = grid.values.shape
+    for row in range(rows):
+        for column in range(columns):
+            assert (grid.term_at(row, column) is None) == (
+                np.isnan(grid.values[row, column]) or (row, column) == (0, 0)
+            )
+    assert grid.term_at(24, 3) == SumTerm(13, 23, 3)
+    assert grid.term_at(29, 9) == SumTerm(13, 28)
+    assert grid.sentences[24 * columns + 3] == "layer 23, head 3: +2.95"
+
+
+def test_what_a_head_carries_is_a_share_of_the_whole() -> None:
+    shown = answered(("trail", "value.23.3.13.9"))
+    assert "48% of the +6.09" in answer_sentence(shown)
+    assert shown.attribution.total == pytest.approx(2.949, abs=1e-3)
+    assert len(shown.trail_drawing().spec.sentences) == 4  # the head, and the largest terms behind it
+    again = answered(("trail", "value.29.1.13.13-value.23.3.13.9"))
+    assert "13% of the +6.09" in answer_sentence(again)
+
+
+def test_the_largest_head_is_followed_until_there_is_none() -> None:
+    shown = answered()
+    assert shown.next_step() == TrailStep("value", 23, 3, 13, 9)
+    assert answered(("trail", "value.23.3.13.9")).next_step() is None  # MLPs wrote it
+
+
+def test_a_score_is_asked_by_both_sides() -> None:
+    shown = answered(*LOOKS_FROM_TO_AT_MARY)
+    assert shown.attribution.total == pytest.approx(1.926, abs=1e-3)
+    assert shown.attribution.heads[23, 0].sum() == pytest.approx(1.94, abs=0.01)
+    assert question_sentence(shown) == "Why does layer 24, head 4 look from “to” at “Mary” rather than at “When”?"
+    assert "6.9 times its weight" in answer_sentence(shown)
+    by_key = answered(*LOOKS_FROM_TO_AT_MARY[:2])
+    assert by_key.attribution.total == pytest.approx(shown.attribution.total, abs=1e-4)
+    assert by_key.attribution.heads[23, 0].sum() != pytest.approx(1.94, abs=0.1)
+
+
+@pytest.mark.parametrize("example", WHY_EXAMPLES, ids=lambda example: example.title)
+def test_each_example_is_three_steps_that_say_what_is_there(example) -> None:
+    assert len(example.steps) == 3
+    answers = [answered(*link) for _text, link in example.steps]
+    for number, shown in enumerate(answers):
+        assert example.step_of(shown.state.link()) == number
+    first, second, third = answers
+    if example.title == "A capital":
+        assert first.reading.keys[first.reading.strongest_source] == "France"
+        assert second.attribution.largest(1)[0][1:4] == (3, 0, None)  # the first MLP, at “France”
+        tree = circuit(third.sums[0])
+        assert tree[0].term[1:4] == (4, 23, 4)
+        assert third.columns[tree[0].source] == "France"
+    if example.title == "A word again":
+        assert first.reading.keys[first.reading.strongest_key] == "Baker"
+        heads = [term for term in second.attribution.largest(50) if term.head is not None]
+        assert (heads[0].layer, heads[0].head) == (18, 6)
+        assert (third.reading.layer, third.reading.head) == (16, 0)
+        assert third.reading.keys[third.reading.strongest_key] == "Mrs"
+
+
+def test_an_encoder_is_asked_where_its_heads_look() -> None:
+    shown = answered(("why-model", MINILM))
+    assert shown.state.question == SCORE_QUESTION
+    assert "look from “it” at “animal”" in question_sentence(shown)
+    assert shown.attribution.total == pytest.approx(4.156, abs=1e-2)
+
+
+def test_a_translator_is_asked_in_both_texts() -> None:
+    said = answered(("why-model", TRANSLATOR), ("written", "la petite voiture"), ("after", "2 · petite"))
+    assert said.columns[-4:] == ("<start>", "la", "petite", "voiture")
+    assert said.state.question == LOGIT_QUESTION
+    looks = answered(("why-model", TRANSLATOR), ("question", SCORE_QUESTION), ("why-layer", "decoder 1 cross"))
+    assert looks.run.keys(looks.state.layer)[0] == "The"
+    shares = looks.attribution
+    encoder = sum(abs(term.share) for term in shares.terms if term.stack == "encoder")
+    assert encoder > 0.9 * sum(abs(term.share) for term in shares.terms)  # the keys are the encoder's
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "bart"])
+def test_tiny_models_of_five_kinds_answer(saved, name) -> None:
+    model, text = str(saved / name), TEXT
+    shown = answered(("why-model", model), ("text", text))
+    assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
+    shown.term_chart()
+    shown.tree_drawing()
+    assert why(shown.state).panels
+    looks = answered(
+        ("why-model", model), ("text", text), ("question", SCORE_QUESTION), ("why-layer", shown.run.layers[0])
+    )
+    assert np.nansum(looks.grid.values) == pytest.approx(looks.attribution.total, abs=1e-3)
+
+
+def test_a_cap_of_logits_is_a_factor_that_is_named(saved) -> None:
+    shown = answered(("why-model", str(saved / "gemma2")), ("text", TEXT))
+    assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
+    assert shown.attribution.gates == ("Gemma2ForCausalLM",)
+
+
+@pytest.mark.parametrize(
+    ("link", "reason"),
+    [
+        ((("says", "#99999"),), "There is no token 99999"),
+        ((("trail", "value.23.3.99.9"),), "no position 99"),
+        ((("trail", "value.99.3.13.9"),), "no layer 99"),
+        ((("trail", "key.24.4.3.9"),), "The mask forbids this key"),
+        ((("text", "word " * 400),), "Give it at most 194"),
+        ((("text", " "),), "Type a word or a sentence"),
+        ((("why-model", "org/none"),), "org/none"),
+    ],
+)
+def test_what_is_not_there_is_said(link, reason) -> None:
+    def shown():
+        state = WhyState.read(link)
+        if state.problem:
+            raise ValueError(state.problem)
+        return why_answer(state)
+
+    with pytest.raises(ValueError, match=reason):
+        shown()
+
+
+@pytest.mark.parametrize("link", [("after", "99 · no"), ("term", "x"), ("trail", "x"), ("tree", "?")])
+def test_what_a_link_cannot_say_is_named(link) -> None:
+    state = WhyState.read([link])
+    assert len(state.refused) == 1
+    assert why_answer(state).attribution.total == pytest.approx(6.094, abs=1e-3)
+
+
+def test_a_picture_model_is_refused(saved) -> None:
+    assert "sees images" in WhyState.read([("why-model", str(saved / "vit"))]).problem
+
+
+def test_a_term_that_is_not_there_leaves_the_sum() -> None:
+    shown = answered(("term", "29.8.99"))
+    assert shown.term is None
+    assert shown.term_chart() is None
+
+
+def test_the_average_token_is_the_mean_logit() -> None:
+    shown = answered(("rather-than", AVERAGE_TOKEN))
+    logits = shown.run.logits(13)
+    token, _other = shown.state.tokens
+    assert shown.attribution.total == pytest.approx(float(logits[token] - logits.mean()), abs=1e-3)
+
+
+def test_tokens_are_known_by_their_names() -> None:
+    run = answered().run
+    for token, _probability in run.likeliest(13, 200):
+        assert run.token_id(run.name(token)) == token
+    assert run.name(run.token_id("Mary")) == "Mary"
+
+
+def test_lessons_check_what_the_page_shows() -> None:
+    page = view("/why?term=24.4.13")
+    numbers = why_quantities(answered(("term", "24.4.13")))
+    assert page.quantities == pytest.approx(numbers)
+    assert numbers["total"] == pytest.approx(6.094, abs=1e-3)
+    assert numbers["share of 23.3"] == pytest.approx(2.95, abs=0.01)
+    assert numbers["weight of Mary 1"] == pytest.approx(0.81, abs=0.01)
+    assert numbers["share from Mary 1"] == pytest.approx(-1.16, abs=0.01)
+    assert [panel.is_row for panel in page.panels] == [True, True, True]
+    assert page.to_svg().startswith("<svg")
