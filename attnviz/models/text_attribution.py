@@ -1,5 +1,6 @@
 """A text that a model has read, whose numbers can be written as sums."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DECODER = "decoder"
 MOST_BYTES = 128 << 20  # of the numbers of a text, and of its sums that are kept
 NUMBER = "#"  # before the id of a token that cannot be typed
+NUMBERED = re.compile(rf"{NUMBER}[0-9]{{1,9}}")
 _float32: "WeakKeyDictionary[LoadedModel, nn.Module]" = WeakKeyDictionary()
 
 
@@ -128,7 +130,7 @@ class TextAttribution:
             if name in self.model.labels:
                 return self.model.labels.index(name)
             raise value_error("{name} is not a label of this model. Choose one of the menu.", name=name)
-        if name.startswith(NUMBER) and name[1:].isdecimal() and len(name) < 9:
+        if NUMBERED.fullmatch(name):
             return int(name[1:])
         ids = self._typed(name)
         if not ids:

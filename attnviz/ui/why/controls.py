@@ -27,28 +27,37 @@ def choose_answer(notes: DeltaGenerator) -> WhyAnswer:
     with presentation.control("text"):
         values["text"] = draw(WhyState.text, WhyState.partial(**values))
     load_or_end(values["model"], notes)
-    try:
-        with st.sidebar:
-            for field in (WhyState.written, WhyState.question):
-                values[field.name] = draw(field, WhyState.partial(**values))
-        with notes, st.spinner(_("Computing …"), show_time=True):
-            run = WhyState.partial(**values).run
-        keep_model(values["model"])
-        with presentation.control("question"):
-            _choose_question(values, run)
-        values["trail"] = draw_hidden_value(WhyState.trail)
-        values["term"] = draw_hidden_value(WhyState.term)
-    except (ValueError, NotImplementedError) as problem:
-        cache.show_problem(problem, notes)
-        raise PageEnd from problem
-    state = WhyState.partial(**values)
-    subject = values["model"], values["text"], values["question"]
-    shown = cache.or_last_good(
-        "why", subject, lambda: why_answer(state), lambda: _without_trail(values), notes, keeps=False
+    state = cache.or_last_good(
+        "why", values["model"], lambda: _choose_state(values, notes), lambda: _example(values["model"]), notes
     )
-    if shown is None:
+    if state is None:
         raise PageEnd
-    return shown
+    return why_answer(state)
+
+
+def _choose_state(values: dict[str, Any], notes: DeltaGenerator) -> WhyState:
+    """Draws the controls of the question, and returns a state that has an answer. Raises ValueError if it has none."""
+    with st.sidebar:
+        for field in (WhyState.written, WhyState.question):
+            values[field.name] = draw(field, WhyState.partial(**values))
+    with notes, st.spinner(_("Computing …"), show_time=True):
+        run = WhyState.partial(**values).run
+    keep_model(values["model"])
+    with presentation.control("question"):
+        _choose_question(values, run)
+    state = WhyState(**values, trail=draw_hidden_value(WhyState.trail), term=draw_hidden_value(WhyState.term))
+    with notes, st.spinner(_("Computing …"), show_time=True):
+        why_answer(state)
+    return state
+
+
+def _example(model: str) -> WhyState | None:
+    """Returns the example of a model, or None if it has no answer."""
+    try:
+        why_answer(state := WhyState(model=model))
+    except (ValueError, NotImplementedError):
+        return None
+    return state
 
 
 def _choose_question(values: dict[str, Any], run: TextAttribution) -> None:
@@ -92,11 +101,3 @@ def _menu(field: Field[Any], values: dict[str, Any], run: TextAttribution) -> An
         return st.selectbox(options=options, accept_new_options=not run.names_labels, **more)
 
     return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=150, help=None)
-
-
-def _without_trail(values: dict[str, Any]) -> WhyAnswer | None:
-    """Returns the answer to the question itself, where the trail leads nowhere; None if there is none."""
-    try:
-        return why_answer(WhyState.partial(**values | {"trail": (), "term": None}))
-    except ValueError:
-        return None
