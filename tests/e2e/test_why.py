@@ -140,6 +140,7 @@ def test_a_token_that_is_not_there_keeps_the_last_sum(why: Why) -> None:
     other.fill("#99999999")
     why.page.keyboard.press("Enter")
     expect(why.alert).to_contain_text("There is no token 99999999")
+    why.settled()
     expect(why.answer).to_contain_text("443 times as likely")
 
 
@@ -149,6 +150,7 @@ def test_a_text_that_cannot_be_read_keeps_the_last_sum(why: Why) -> None:
     text.fill("word " * 300)
     text.press("Enter")
     expect(why.alert).to_contain_text("Give it at most")
+    why.settled()
     expect(why.answer).to_contain_text("above that of “London”")
     text.fill("The capital of France is")
     text.press("Enter")
