@@ -109,6 +109,25 @@ class Attribution:
         """Returns whether the sources of a layer's heads are known: queries, keys and values of attention."""
         return self._pass.ran[1].heads[layer].call is not None
 
+    @cached_property
+    def constant_parts(self) -> dict[str, float]:
+        """The constant by the modules whose parameters it is made of, such as biases, in the order in which they run;
+        what belongs to no module is under "". The first of a run takes the time of some forward passes."""
+        if self.constant == 0:  # a model without biases
+            return {}
+        with torch.enable_grad():
+            output, run, constants = self._pass.with_constants
+            value, _ = metric_value(self.metric, self._pass, (output, run))
+            results = [constant.result for constant in constants]
+            gradients = torch.autograd.grad(value, results, retain_graph=True, allow_unused=True) if results else ()
+        parts: dict[str, float] = {}
+        for constant, gradient in zip(constants, gradients, strict=True):
+            share = 0.0 if gradient is None else float((gradient * constant.number).double().sum())
+            if share:
+                parts[constant.path] = parts.get(constant.path, 0.0) + share
+        rest = self.constant - sum(parts.values())
+        return parts if abs(rest) <= TOLERANCE * max(sum(map(abs, parts.values())), 1) else parts | {"": rest}
+
     def attribute(self, of: Metric) -> "Attribution":
         """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""
         return attribution_of(self._pass, of)

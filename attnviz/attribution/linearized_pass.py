@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from attnviz.formatting import grouped
 from attnviz.language import N_, value_error
+from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
@@ -53,6 +54,19 @@ class LinearizedPass:
                 writer.call = replace(call, query=query, key=key, value=value)
         run.mlps.clear()
         return output, run
+
+    @cached_property
+    def with_constants(self) -> tuple[Any, LinearizedRun, list[AddedConstant]]:
+        """The same with the constants that functions add."""
+        added: list[AddedConstants] = []
+
+        def within(run: LinearizedRun) -> AddedConstants:
+            added.append(AddedConstants(run))
+            return added[0]
+
+        _ = self.ran
+        scales = FixedScales(True, self.scales.numbers)
+        return *run_linearized(self.model, self.arguments, scales, self.gated, within), added[0].constants
 
     def gating(self, modules: frozenset[nn.Module]) -> "LinearizedPass":
         """Returns the pass in which the nonlinearities of these modules are held as factors, too."""

@@ -8,7 +8,7 @@ and nothing else, is the MLP.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -123,6 +123,10 @@ class LinearizedRun(Recording):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.patches = PatchTracking(())  # nobody reads the names of the tokens
+
+    @property
+    def writer_count(self) -> int:
+        return len(self.embeddings) + len(self.heads) + len(self.mlps)
 
     @contextmanager
     def recording_layer(self, module: nn.Module) -> Iterator[None]:
@@ -323,11 +327,16 @@ def _with_leaves(model: nn.Module, scales: Linearization) -> Iterator[None]:
 
 
 def run_linearized(
-    model: nn.Module, arguments: ForwardArguments, scales: FixedScales, gated: frozenset[nn.Module] = frozenset()
+    model: nn.Module,
+    arguments: ForwardArguments,
+    scales: FixedScales,
+    gated: frozenset[nn.Module] = frozenset(),
+    within: Callable[[LinearizedRun], AbstractContextManager] = nullcontext,
 ) -> tuple[Any, LinearizedRun]:
     """Returns what a model returns, as a function of the leaves of the run; with scales that are read, of zeros.
 
-    Raises ValueError if no attention is seen, or if its output cannot be a leaf.
+    The model runs within a context that is made of the run. Raises ValueError if no attention is seen, or if its output
+    cannot be a leaf.
     """
     transformers = transformers_models()
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
@@ -345,6 +354,7 @@ def run_linearized(
         attention,
         recorded(run, head_counts(model)),
         _with_leaves(model, Linearization(run)),
+        within(run),
         torch.enable_grad(),
     ):
         output = model(*args, **kwargs)

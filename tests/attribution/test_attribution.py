@@ -61,6 +61,10 @@ def llama() -> LlamaForCausalLM:
 @pytest.mark.parametrize("architecture", ZOO, ids=lambda architecture: architecture.name)
 def test_a_direction_of_the_output_adds_up(architecture) -> None:
     model, given = architecture.model(), {name: value[:1] for name, value in architecture.given().items()}
+    generator = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(parameter, std=0.1, generator=generator)
     run = linearized(model, **given, output_hidden_states=True)
 
     def last_state() -> Attribution:
@@ -78,6 +82,38 @@ def test_a_direction_of_the_output_adds_up(architecture) -> None:
         found = last_state()
         assert adds_up(found)
         assert found.heads.abs().sum() > 0
+        assert "" not in found.constant_parts
+        assert sum(found.constant_parts.values()) == pytest.approx(found.constant, abs=1e-5)
+
+
+def test_the_constant_of_layers_of_torch_is_of_their_biases() -> None:
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), 2).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, 0.2, 0.3)
+    found = attribute(model, torch.randn(1, 5, 16), Logit(3))
+    assert found.constant == pytest.approx(sum(found.constant_parts.values()), abs=1e-4)
+    names = ("self_attn.out_proj", "norm1", "norm2")
+    assert list(found.constant_parts) == [f"layers.{layer}.{name}" for layer in range(2) for name in names]
+    last = model.layers[1].norm2.bias[3]
+    assert found.constant_parts["layers.1.norm2"] == pytest.approx(float(last))
+
+
+def test_a_constant_that_no_module_has_is_said_to_be_so() -> None:
+    class Changing(nn.Module):
+        """Writes constants into its states where they are."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            states = self.layer(x).clone()
+            states[:, :, 3] = 7.0
+            return states
+
+    found = attribute(Changing().eval(), torch.randn(1, 5, 16), Logit(3))
+    assert found.constant_parts == {"": pytest.approx(7)}
 
 
 def test_shares_are_those_of_the_matrices_by_hand(llama) -> None:

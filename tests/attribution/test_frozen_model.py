@@ -98,6 +98,18 @@ def check_shares(frozen: FrozenModel, found: Attribution, number: Any) -> None:
     for factors in frozen.factors.values():
         factors.zero_()
     assert number() == pytest.approx(found.constant, abs=3e-5)
+    check_constants(frozen, found, number)
+
+
+@torch.no_grad()
+def check_constants(frozen: FrozenModel, found: Attribution, number: Any) -> None:
+    assert sum(found.constant_parts.values()) == pytest.approx(found.constant, abs=3e-5)
+    for path, share in found.constant_parts.items():
+        bias, before = frozen.model.get_submodule(path).bias, number()
+        kept = bias.clone()
+        bias.zero_()
+        assert before - number() == pytest.approx(share, abs=3e-5)
+        bias.copy_(kept)
 
 
 @pytest.mark.parametrize("name", SEEDED)
@@ -137,6 +149,8 @@ def test_shares_of_a_score_are_differences_of_the_frozen_model(name: str, side) 
 def test_shares_with_norms_after_each_sum_are_such_differences() -> None:
     torch.manual_seed(0)
     model = BertModel(BertConfig(**SMALL, initializer_range=0.3)).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, 0.2, 0.3)
     direction = torch.randn(32)
     found = attribute(model, {"input_ids": IDS, "output_hidden_states": True}, Activation(2, 5, direction))
     frozen = FrozenModel(model, *PARTS["BERT"])
