@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.attribution.expert_shares import expert_shares
 from attnviz.attribution.linearized_pass import (
     NO_POSITION,
     LinearizedPass,
@@ -145,11 +146,25 @@ class Attribution:
 
     def neurons(self, mlp: int, position: int) -> Float[Tensor, " units"]:
         """Returns the share of an MLP at a position by its hidden units; those of its biases are not among them."""
+        writer, gradient = self._at_mlp(mlp, position)
+        return writer.unit_shares(gradient)[position]
+
+    def experts(self, mlp: int, position: int) -> dict[int | str, float]:
+        """Returns the share of a mixture of experts at a position by the experts that its router has chosen, by their
+        numbers, and by its other parts, such as a shared expert, by the paths of their modules. They add up to its
+        share."""
+        writer, gradient = self._at_mlp(mlp, position)
+        shares = expert_shares(writer, gradient, position, self._pass.ran[1].names.modules)
+        share = float(self.mlps[mlp, position])
+        if not shares or abs(share - sum(shares.values())) > TOLERANCE * max(sum(map(abs, shares.values())), 1):
+            raise value_error("No router chooses the experts of MLP {mlp}, or it cannot be seen.", mlp=mlp)
+        return shares
+
+    def _at_mlp(self, mlp: int, position: int) -> tuple[ResidualWriter, Tensor]:
         mlps = self._pass.ran[1].mlps
         check_place(NO_MLP, mlp, len(mlps))
-        shares = mlps[mlp].unit_shares(self._gradients.get(mlps[mlp], torch.zeros_like(mlps[mlp].value)))
-        check_place(NO_POSITION, position, len(shares))
-        return shares[position]
+        check_place(NO_POSITION, position, mlps[mlp].positions)
+        return mlps[mlp], self._gradients.get(mlps[mlp], torch.zeros_like(mlps[mlp].value))
 
     def _at_head(self, layer: int, head: int, position: int) -> tuple[ResidualWriter, Tensor]:
         writer = self._pass.heads_of(layer, head, position)

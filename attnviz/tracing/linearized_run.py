@@ -7,7 +7,7 @@ and nothing else, is the MLP.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -62,7 +62,8 @@ class ResidualWriter:
     nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
     output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
     hidden: Tensor | None = None  # the units that its last linear map reads,
-    inner: "ResidualWriter | None" = None  # or what a module inside wrote
+    parts: tuple["ResidualWriter", ...] = ()  # or what modules inside wrote
+    routed: tuple[Tensor, Tensor, Tensor] | None = None  # tokens, chosen experts and their weights, of experts
 
     @property
     def positions(self) -> int:
@@ -80,12 +81,12 @@ class ResidualWriter:
 
         Raises ValueError if there are several such maps, as in a mixture of experts.
         """
-        leaf = self.hidden if self.inner is None else self.inner.value
-        if leaf is None or self.output is None:
+        leaf = self.hidden if not self.parts else self.parts[0].value
+        if leaf is None or self.output is None or len(self.parts) > 1 or self.routed is not None:
             raise value_error("This MLP has several maps of hidden units, as a mixture of experts does.")
         [gradient] = torch.autograd.grad(self.output, leaf, gradient, retain_graph=True)
-        if self.inner is not None:
-            return self.inner.unit_shares(gradient)
+        if self.parts:
+            return self.parts[0].unit_shares(gradient)
         return (gradient * leaf.detach()).double().flatten(0, -2)
 
 
@@ -306,9 +307,8 @@ class Linearization(TorchFunctionMode):
         if not parts or not {part.module for part in parts} <= {*module.modules()}:
             return None
         nonlinear = frozenset().union(*(part.nonlinear for part in parts))
-        inner = parts[0] if len(parts) == 1 else None
         self.run.mlps[:] = [writer for writer in self.run.mlps if writer not in parts]
-        output = self._write_mlp(module, output, nonlinear=nonlinear, inner=inner)
+        output = self._write_mlp(module, output, nonlinear=nonlinear, parts=tuple(parts), routed=_routed(args))
         return (output, *result[1:]) if isinstance(result, tuple) else output
 
 
@@ -360,21 +360,44 @@ def run_linearized(
         output = model(*args, **kwargs)
     if not run.heads:
         raise ValueError(no_attention(model, run))
+    _drop_unread(run, output)
     return output, run
 
 
-def nonlinear_modules(value: Tensor) -> frozenset[nn.Module]:
-    """Returns the modules whose nonlinearities are between the leaves of a run and a number."""
-    modules: frozenset[nn.Module] = frozenset()
-    waiting: list[Any] = [value.grad_fn]
+def _routed(args: tuple[Any, ...]) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Returns tokens (tokens, width), and the experts that a router has chosen for them with their weights, (tokens,
+    experts of each), if these are what a module was called with."""
+    if len(args) != 3 or not all(isinstance(one, Tensor) and one.ndim == 2 for one in args):
+        return None
+    states, chosen, weights = (one.detach() for one in args)
+    are_experts = not chosen.is_floating_point() and weights.is_floating_point() and chosen.shape == weights.shape
+    return (states, chosen, weights) if are_experts and len(states) == len(chosen) else None
+
+
+def graph_nodes(numbers: Iterable[Tensor]) -> set[Any]:
+    """Returns the nodes of the graph of gradients that numbers are made of."""
+    waiting: list[Any] = [number.grad_fn for number in numbers if number.grad_fn is not None]
     nodes = {*waiting}
     while waiting:
-        node = waiting.pop()
-        modules |= node.metadata.get(NOT_AFFINE, frozenset())
-        before = {one for one, _ in node.next_functions if one is not None} - nodes
+        before = {node for node, _ in waiting.pop().next_functions if node is not None} - nodes
         nodes |= before
         waiting += before
-    return modules
+    return nodes
+
+
+def nonlinear_modules(number: Tensor) -> frozenset[nn.Module]:
+    """Returns the modules whose nonlinearities are between the leaves of a run and a number."""
+    return frozenset().union(*(node.metadata.get(NOT_AFFINE, ()) for node in graph_nodes([number])))
+
+
+def _drop_unread(run: LinearizedRun, output: Any) -> None:
+    """Drops embeddings and MLPs of which nothing is made: what is inside of another writer."""
+    calls = [writer.call for writer in run.heads if writer.call is not None]
+    numbers = [*tree_leaves(output), *(one for call in calls for one in (call.query, call.key, call.value))]
+    nodes = graph_nodes(one for one in numbers if isinstance(one, Tensor))
+    read = {id(node.variable) for node in nodes if hasattr(node, "variable")}
+    for writers in (run.embeddings, run.mlps):
+        writers[:] = [writer for writer in writers if id(writer.value) in read]
 
 
 def _ordered(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
