@@ -69,7 +69,7 @@ class Attribution:
     mlps: Float[Tensor, "mlps tokens"]
     error: float
     embedding_parts: dict[str, Float[Tensor, " tokens"]]  # by the module that wrote them
-    gates: tuple[str, ...]  # modules after the residual stream, whose nonlinearities are held as factors
+    gates: tuple[str, ...]  # modules whose nonlinearities, after the residual stream or of heads, are held as factors
     _pass: LinearizedPass = field(repr=False)
     _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
     _shares: dict[ResidualWriter, Tensor] = field(repr=False)
@@ -213,7 +213,7 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
         if (nonlinear := nonlinear_modules(value)) - linearized.gated:  # as a cap of logits
             return attribution_of(linearized.gating(nonlinear), metric)
         raise _not_affine(error, value.item(), run.described(nonlinear))
-    gates = tuple(sorted(run.names.modules.get(one) or type(one).__name__ for one in linearized.gated))
+    gates = tuple(sorted(run.names.modules.get(one) or type(one).__name__ for one in linearized.gated | run.gates))
     return Attribution(
         metric,
         value.item() + bias,

@@ -7,7 +7,7 @@ returns for operands of zero. The constants of a run and their gradients add up 
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -30,11 +30,6 @@ class AddedConstants(TorchFunctionMode):
         super().__init__()
         self.run = run
         self.constants: list[AddedConstant] = []
-        self._owners = {
-            parameter: path or type(module).__name__
-            for module, path in reversed(run.names.modules.items())
-            for parameter in module.parameters(recurse=False)
-        }
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -55,10 +50,9 @@ class AddedConstants(TorchFunctionMode):
         else:
             number = self._of_zeros(function, args, kwargs)
         if number.any():
-            module = self.run.running[-1][0]
-            running = self.run.names.modules[module] or type(module).__name__
-            owners = (self._owners[one] for one in reversed(tensors) if isinstance(one, nn.Parameter))
-            self.constants.append(AddedConstant(next(owners, running), number, get_gradient_edge(result)))
+            module = self.run.owner((args, kwargs))
+            path = self.run.names.modules[module] or type(module).__name__
+            self.constants.append(AddedConstant(path, number, get_gradient_edge(result)))
         return returned
 
     @torch.no_grad()

@@ -119,15 +119,25 @@ class LinearizedRun(Recording):
     heads: list[ResidualWriter] = field(default_factory=list)
     mlps: list[ResidualWriter] = field(default_factory=list)
     embeddings: list[ResidualWriter] = field(default_factory=list)
+    gates: set[nn.Module] = field(default_factory=set)  # whose heads are multiplied by gates, which are held
+    embedded: WeakIdKeyDictionary = field(default_factory=WeakIdKeyDictionary)  # numbers made of embeddings alone
     latest_weights: Tensor | None = None  # that a softmax has returned, before they are found in a product
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.patches = PatchTracking(())  # nobody reads the names of the tokens
+        modules = reversed(self.names.modules)
+        self._owners = {parameter: module for module in modules for parameter in module.parameters(recurse=False)}
 
     @property
     def writer_count(self) -> int:
         return len(self.embeddings) + len(self.heads) + len(self.mlps)
+
+    def owner(self, args: Any) -> nn.Module:
+        """Returns the module that has the last parameter among the arguments of a function, or else that runs."""
+        parameters = [one for one in tree_leaves(args) if isinstance(one, nn.Parameter)]
+        running = self.running[-1][0]
+        return self._owners.get(parameters[-1], running) if parameters else running
 
     @contextmanager
     def recording_layer(self, module: nn.Module) -> Iterator[None]:
@@ -148,7 +158,10 @@ class LinearizedRun(Recording):
         value = value.detach()
         leaf = (torch.zeros_like(value) if self.scales.is_read else value.clone()).requires_grad_()
         writers.append(ResidualWriter(module, leaf, self._stack(), **facts))
-        return leaf.clone()
+        written = leaf.clone()
+        if writers is self.embeddings:
+            self.embedded[written] = True
+        return written
 
     def _write_heads(self, module: nn.Module, value: Tensor, call: Call | None = None) -> Tensor:
         return self.write(self.heads, module, value, is_heads=True, name=str(self.names.layer_id(module)), call=call)
@@ -227,6 +240,7 @@ class Linearization(TorchFunctionMode):
         self._hidden = WeakIdKeyDictionary()  # numbers that are not affine in what was written
         self._weights = WeakIdKeyDictionary()  # numbers made of attention weights
         self._made = WeakIdKeyDictionary()  # numbers that are made of what MLPs wrote alone: of which
+        self._convolved = WeakIdKeyDictionary()  # what convolutions give in front of all attention: its channels
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -243,16 +257,20 @@ class Linearization(TorchFunctionMode):
             args, kwargs = tree_map(lambda one: hidden if one is operands[0] else one, (args, kwargs))
             result = function(*args, **kwargs)
             return self._write_mlp(module, result, nonlinear=nonlinear, hidden=hidden)
+        gates = [one for one in operands if one in self._hidden]
+        if name in PRODUCTS and len(operands) == 2 and len(gates) == 1 and self._has_heads(module):
+            self.run.gates.add(module)
+            gate = self.run.scales.hold(self._key(), gates[0])
+            args, kwargs = tree_map(lambda one: gate if one is gates[0] else one, (args, kwargs))
+            operands, nonlinear = [one for one in operands if one is not gates[0]], frozenset()
         result = NORMS[function](self._scale, *args, **kwargs) if function in NORMS else function(*args, **kwargs)
         weights = self._followed_weights(args, kwargs, result)
         if weights is not None and name in PRODUCTS and result.requires_grad:
             return self.run.sum_of_values(module, weights, result)
         if name == "embedding" and result.is_floating_point():
-            return self.run.write(self.run.embeddings, module, result)
+            return self.run.write(self.run.embeddings, self.run.owner((args, kwargs)), result)
         if not isinstance(result, Tensor) or not result.requires_grad:
-            if name.startswith("conv") and not self.run.embeddings:  # of an image's patches
-                return self.run.write(self.run.embeddings, module, result, width_axis=1)
-            return result
+            return self._write_convolved(self.run.owner(args), result) if name.startswith("conv") else result
         if name in SCALES or (name == "pow" and _exponent(args, kwargs) < 0):
             return self._scale(result)
         if name in NONLINEAR and module in self.run.gated:
@@ -261,6 +279,14 @@ class Linearization(TorchFunctionMode):
             return operand * self.run.scales.hold(self._key(), factor)
         if name in NONLINEAR or (name in PRODUCTS and len(operands) > 1):
             nonlinear |= {module}
+            if operands and all(one in self._convolved for one in operands):
+                return self._write_convolved(module, result, self._convolved[operands[0]])
+        if operands and all(one in self.run.embedded for one in operands):
+            self.run.embedded[result] = True
+            if name.startswith("conv"):
+                self._convolved[result] = result.shape[1]
+            elif name not in LINEAR and all(one in self._convolved for one in operands):
+                self._convolved[result] = self._convolved[operands[0]]
         if nonlinear:
             self._hidden[result] = nonlinear
             node: Any = result.grad_fn
@@ -280,12 +306,26 @@ class Linearization(TorchFunctionMode):
             self._weights[result] = latest
         return latest
 
+    def _has_heads(self, module: nn.Module) -> bool:
+        return any(writer.module is module for writer in self.run.heads)
+
     def _check_is_mlp(self, module: nn.Module, nonlinear: frozenset[nn.Module]) -> None:
-        """Raises ValueError for a module of attention: with such a part, what its heads do is not a term of a sum."""
-        if ATTENTION.search(f"{self.run.names.modules[module].rpartition('.')[2]} {type(module).__name__}"):
+        """Raises ValueError for a module of attention: with such a part, what its heads do is not a term of a sum. But
+        a linear attention, all of whose nonlinearities are inside, is a writer as an MLP is."""
+        is_linear = nonlinear <= {*module.modules()} and not self._has_heads(module)
+        names = f"{self.run.names.modules[module].rpartition('.')[2]} {type(module).__name__}"
+        if ATTENTION.search(names) and not is_linear:
             modules = self.run.described(nonlinear)
             reason = f"what it reads, or what its heads give, goes through a nonlinearity in {modules}"
             raise ValueError(self.run.refusal(module, reason))
+
+    def _write_convolved(self, module: nn.Module, result: Tensor, channels: int | None = None) -> Tensor:
+        """Returns what convolutions give, of an image's patches or of sound, as what an embedding writes."""
+        channels = result.shape[1] if channels is None else channels
+        axis = 1 if result.shape[1] == channels else -1
+        written = self.run.write(self.run.embeddings, module, result, width_axis=axis)
+        self._convolved[written] = channels
+        return written
 
     def _key(self) -> tuple[nn.Module, int]:
         module = self.run.running[-1][0]

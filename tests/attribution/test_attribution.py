@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -31,16 +32,12 @@ from attnviz.attribution import (
 from attnviz.models.smollm2 import smollm2
 from attnviz.tracing import capture
 from attnviz.tracing.forward_arguments import forward_arguments
-from tests.support.architectures import GROUPED, SMALL, T5, WORDS, ZOO
+from tests.support.architectures import GROUPED, READS, SMALL, T5, WORDS, ZOO
 from tests.support.seeded_models import IDS as SEEDED_IDS
 from tests.support.seeded_models import OTHER, SEEDED, TOKEN, seeded_model
 
 IDS = torch.randint(3, WORDS, (1, 9), generator=torch.Generator().manual_seed(0))
-REFUSED = {
-    "Swin": "has 16 sequences", "Swin v2": "has 16 sequences",
-    "Qwen3-Next": "a nonlinearity in “layers.0.linear_attn”", "Whisper": "a nonlinearity in “encoder” ",
-    "wav2vec 2.0": "a nonlinearity in .*pos_conv_embed", "HuBERT": "a nonlinearity in .*pos_conv_embed",
-}  # fmt: skip
+REFUSED = {"Swin": "has 16 sequences", "Swin v2": "has 16 sequences"}
 
 
 def linearized(model: nn.Module, **batch: torch.Tensor | bool) -> LinearizedPass:
@@ -221,6 +218,73 @@ def test_an_activation_that_hides_from_torch_is_part_of_its_mlp() -> None:
     assert found.mlps.shape == (2, 9)
     assert found.neurons(1, 8).sum() == pytest.approx(float(found.mlps[1, 8]), abs=0.3)  # and its bias
     assert found.gates == ()
+
+
+def test_gates_of_heads_are_held_and_linear_attention_is_a_writer() -> None:
+    found = attribute(zoo_model("Qwen3-Next", "AutoModelForCausalLM"), {"input_ids": IDS}, Logit(5))
+    assert adds_up(found)
+    assert found.gates == ("model.layers.1.self_attn",)
+    assert found.heads.shape[0] == 1
+    assert found.mlps.shape[0] == 3  # linear attention, and the MLPs of two layers
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("BERT", ["embeddings.word_embeddings", "embeddings.token_type_embeddings", "embeddings.position_embeddings"]),
+        ("GPT-2", ["wte", "wpe"]),
+        ("ViT", ["embeddings.patch_embeddings.projection"]),
+        ("wav2vec 2.0", ["feature_extractor.conv_layers.1.activation", "encoder.pos_conv_embed.activation"]),
+        ("Whisper", ["encoder", "encoder.embed_positions", "decoder.embed_tokens"]),
+    ],
+)
+def test_embeddings_and_convolutions_are_told_apart(name: str, parts: list[str]) -> None:
+    architecture = next(each for each in ZOO if each.name == name)
+    batch = {name: value[:1] for name, value in architecture.given().items()}
+    score = attribute(architecture.model(), batch, Score(1, 1, 5, 2, over=3))
+    assert list(score.embedding_parts) == parts
+    assert adds_up(score)
+
+
+def test_patches_of_a_picture_in_a_text_are_terms() -> None:
+    architecture = next(each for each in ZOO if each.name == "LLaVA")
+    batch = {name: value[:1] for name, value in architecture.given().items()}
+    score = attribute(replace(architecture, auto=READS).model(), batch, Score(1, 1, 5, 2, over=3))
+    assert adds_up(score)
+    patches = next(shares for name, shares in score.embedding_parts.items() if name.endswith("patch_embedding"))
+    assert patches.nonzero().flatten().tolist() == [1, 2]  # after the token of the class
+
+
+def test_a_gate_of_what_is_written_before_is_refused() -> None:
+    class GatedStream(nn.Module):
+        """Multiplies what attention reads by a gate."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate, self.layer = Gate(), nn.TransformerEncoderLayer(16, 4, 24, batch_first=True)
+            self.attention = Attention()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.attention(self.gate(self.layer(x)))
+
+    with pytest.raises(ValueError, match=r"goes through a nonlinearity in “gate” \(Gate\)"):
+        attribute(GatedStream().eval(), torch.randn(1, 5, 16), Logit(3))
+
+
+class Gate(nn.Module):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return states * states.sigmoid()
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_heads, self.query, self.key = 2, nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        query, key = (map(states).unflatten(-1, (2, 8)).transpose(1, 2) for map in (self.query, self.key))
+        values = states.unflatten(-1, (2, 8)).transpose(1, 2)
+        return scaled_dot_product_attention(query, key, values).transpose(1, 2).flatten(2)
 
 
 class Mixing(nn.Module):
