@@ -375,8 +375,8 @@ def run_linearized(
 ) -> tuple[Any, LinearizedRun]:
     """Returns what a model returns, as a function of the leaves of the run; with scales that are read, of zeros.
 
-    The model runs within a context that is made of the run. Raises ValueError if no attention is seen, or if its output
-    cannot be a leaf.
+    The model runs within a context that is made of the run. Raises ValueError if no attention is seen, if its output
+    cannot be a leaf, and if the model has no gradients.
     """
     transformers = transformers_models()
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
@@ -397,7 +397,10 @@ def run_linearized(
         within(run),
         torch.enable_grad(),
     ):
-        output = model(*args, **kwargs)
+        try:
+            output = model(*args, **kwargs)
+        except NotImplementedError as error:  # of FlexAttention on a CPU
+            raise value_error("A sum takes gradients, which this model does not have. {error}", error=error) from error
     if not run.heads:
         raise ValueError(no_attention(model, run))
     _drop_unread(run, output)

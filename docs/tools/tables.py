@@ -1,6 +1,6 @@
 """The tables of the documentation that come from the code.
 
-`python -m docs.tools.tables` writes that of the architectures, which takes too long to be made in every build.
+`python -m docs.tools.tables` writes those of the architectures, which take too long to be made in every build.
 """
 
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from attnviz.layer import Fidelity
 from attnviz.masks import GROUPS
 
 ARCHITECTURES = Path(__file__).parents[1] / "tables" / "architectures.md"
+ATTRIBUTIONS = ARCHITECTURES.with_name("attributions.md")
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -51,8 +52,19 @@ def architectures() -> str:
     return f"{len(every)} architectures: {summary}.\n\n{table(header, rows)}"
 
 
+def attributions(rows: Iterable[Iterable[object]]) -> str:
+    """Returns the sums of the architectures, of these rows."""
+    header = ("architecture", "layers with heads", "MLPs", "error of an output", "error of a score", "held as factors")
+    return table(header, rows)
+
+
 def main() -> None:
+    from tests.support.architectures import ZOO
+    from tests.support.attributions import sums
+    from tests.support.torch_architectures import TORCH_ZOO
+
     ARCHITECTURES.write_text(architectures(), "utf-8")
+    ATTRIBUTIONS.write_text(attributions(sums(one).row for one in (*ZOO, *TORCH_ZOO)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ from tests.support.seeded_models import IDS as SEEDED_IDS
 from tests.support.seeded_models import OTHER, SEEDED, TOKEN, seeded_model
 
 IDS = torch.randint(3, WORDS, (1, 9), generator=torch.Generator().manual_seed(0))
-REFUSED = {"Swin": "has 16 sequences", "Swin v2": "has 16 sequences"}
 
 
 def linearized(model: nn.Module, **batch: torch.Tensor | bool) -> LinearizedPass:
@@ -53,34 +52,6 @@ def adds_up(found: Attribution) -> bool:
 def llama() -> LlamaForCausalLM:
     torch.manual_seed(0)
     return LlamaForCausalLM(LlamaConfig(**GROUPED, initializer_range=0.3)).eval()
-
-
-@pytest.mark.parametrize("architecture", ZOO, ids=lambda architecture: architecture.name)
-def test_a_direction_of_the_output_adds_up(architecture) -> None:
-    model, given = architecture.model(), {name: value[:1] for name, value in architecture.given().items()}
-    generator = torch.Generator().manual_seed(0)
-    for name, parameter in model.named_parameters():
-        if name.endswith("bias"):
-            nn.init.normal_(parameter, std=0.1, generator=generator)
-    run = linearized(model, **given, output_hidden_states=True)
-
-    def last_state() -> Attribution:
-        output = run.ran[0]
-        states = getattr(output, "hidden_states", None) or getattr(output, "decoder_hidden_states", None)
-        if states is None:  # two models in one
-            return attribution_of(run, Score(3, 1, 5, 2, over=3))
-        direction = torch.randn(states[-1].shape[-1], generator=torch.Generator().manual_seed(0))
-        return attribution_of(run, Activation(len(states) - 1, states[-1].shape[1] - 1, direction))
-
-    if architecture.name in REFUSED:
-        with pytest.raises(ValueError, match=REFUSED[architecture.name]):
-            last_state()
-    else:
-        found = last_state()
-        assert adds_up(found)
-        assert found.heads.abs().sum() > 0
-        assert "" not in found.constant_parts
-        assert sum(found.constant_parts.values()) == pytest.approx(found.constant, abs=1e-5)
 
 
 def test_the_constant_of_layers_of_torch_is_of_their_biases() -> None:
