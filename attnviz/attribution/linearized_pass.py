@@ -126,8 +126,8 @@ def values_of_head(writer: ResidualWriter, head: int) -> Tensor:
 
 
 def of_head(tensor: Tensor, writer: ResidualWriter, head: int) -> Tensor:
-    """Returns the queries, keys or values of a head, which may share them with others."""
-    return tensor[0, head // (writer.value.shape[2] // tensor.shape[1])]
+    """Returns the queries, keys or values of a head, which may share them with others: (tokens, width)."""
+    return tensor[:, head // (writer.value.shape[2] // tensor.shape[1])].flatten(0, 1)
 
 
 def call_of(writer: ResidualWriter) -> Call:
@@ -141,10 +141,18 @@ def call_of(writer: ResidualWriter) -> Call:
     return writer.call
 
 
+def key_count(writer: ResidualWriter) -> int:
+    """Returns the number of keys of a layer, of all windows."""
+    call = call_of(writer)
+    return len(call.key) * call.lengths[1]
+
+
 def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
-    """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions."""
+    """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions. It is
+    minus infinity outside of the query's window."""
     call = call_of(writer)
     queries, keys = call.lengths
+    window, query = divmod(query, queries)
     row = torch.zeros(keys, dtype=torch.float32)
     for added in (call.mask, call.options.get("position_bias")):
         if added is None:
@@ -154,13 +162,19 @@ def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
         part = part.reshape((1,) * (4 - part.ndim) + tuple(part.shape))
         if part.shape[2] > 1:
             part = part[:, :, query : query + 1]
-        row = row + part[0, head if part.shape[1] > 1 else 0, 0]
-    b, h, q, k = torch.tensor(0), torch.tensor(head), torch.tensor(query), torch.arange(keys)
+        row = row + part[window if len(part) > 1 else 0, head if part.shape[1] > 1 else 0, 0]
+    b, h, q, k = torch.tensor(window), torch.tensor(head), torch.tensor(query), torch.arange(keys)
     if call.rule is not None:
         row = row.masked_fill(~call.rule.bind(queries, keys, call.query.shape[1])(b, h, q, k), -torch.inf)
     for bias in call.biases:
         row = bias.bind(queries, keys, call.query.shape[1])(row, b, h, q, k)
-    return row
+    return _among_windows(row, window, call, -torch.inf)
+
+
+def _among_windows(row: Tensor, window: int, call: Call, elsewhere: float) -> Tensor:
+    whole = torch.full((len(call.key), len(row)), elsewhere)
+    whole[window] = row
+    return whole.flatten()
 
 
 def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
@@ -168,7 +182,9 @@ def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
     call = call_of(writer)
     with torch.no_grad():
         if call.own_function():
-            weights = call.rows(query, query + 1)[1][0, head, 0]
+            window, row = divmod(query, call.lengths[0])
+            weights = call.rows(row, row + 1, slice(window, window + 1))[1][0, head, 0]
+            weights = _among_windows(weights, window, call, 0.0)
         else:
             scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * score_factor(writer)
             weights = (scores + added_row(writer, head, query)).softmax(-1)

@@ -12,6 +12,7 @@ from attnviz.attribution.linearized_pass import (
     call_of,
     check_place,
     check_scores,
+    key_count,
     of_head,
     query_weights,
     score_factor,
@@ -37,11 +38,11 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
             heads = linearized.heads_of(layer, head, query)
             for index in (key, over):
                 if isinstance(index, int):
-                    check_place(NO_POSITION, index, call_of(heads).lengths[1])
+                    check_place(NO_POSITION, index, key_count(heads))
             return _score(metric, heads, run.heads[layer])
         case CarriedValue(layer, head, position, source, direction):
             heads = linearized.heads_of(layer, head, position)
-            check_place(NO_POSITION, source, call_of(heads).lengths[1])
+            check_place(NO_POSITION, source, key_count(heads))
             weight = query_weights(heads, head, position)[source]
             return weight * (values_of_head(run.heads[layer], head)[source] @ direction), 0.0
         case Activation(layer, position, direction):

@@ -50,7 +50,7 @@ ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that beco
 @dataclass(eq=False)
 class ResidualWriter:
     """What one module writes to the residual stream, as a leaf of the graph: (…, tokens, width), of heads (1, tokens,
-    heads, width)."""
+    heads, width). Windows, which are sequences of their own, follow each other."""
 
     module: nn.Module
     value: Tensor
@@ -164,17 +164,25 @@ class LinearizedRun(Recording):
         return written
 
     def _write_heads(self, module: nn.Module, value: Tensor, call: Call | None = None) -> Tensor:
-        return self.write(self.heads, module, value, is_heads=True, name=str(self.names.layer_id(module)), call=call)
+        """Adds an output (sequences, queries, heads, width) as a leaf, in which the windows of an example follow each
+        other, and returns a function of it."""
+        self._check_is_example(module, len(value))
+        name, whole = str(self.names.layer_id(module)), value.flatten(0, 1)[None]
+        return self.write(self.heads, module, whole, is_heads=True, name=name, call=call).reshape(value.shape)
+
+    def _check_is_example(self, module: nn.Module, sequences: int) -> None:
+        if sequences > 1 and self.example_counts[:1] != (1,):
+            raise ValueError(self.refusal(module, f"it has {sequences} sequences, and one example is expected"))
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface with its output as a leaf."""
-        return self._attention(call, result[0]), *result[1:]
+        return self._write_heads(call.module, result[0], call), *result[1:]
 
     def capture_computed(
         self, call: Call, output: Tensor, own_weights: Callable[[], Tensor] | None = None
     ) -> Tensor | None:
         """Returns the output (sequences, queries, heads, width) of a function of torch as a leaf."""
-        return self._attention(call, output)
+        return self._write_heads(call.module, output, call)
 
     def capture_flex_attention(
         self, module: nn.Module, call: CallOfSequence, output: Tensor, own_weights: Callable[[], Tensor]
@@ -183,20 +191,19 @@ class LinearizedRun(Recording):
         known = call(0)
         if known is None:
             raise ValueError(self.refusal(module, "its score_mod is a function that is not known"))
-        return self._attention(known, output)
+        return self._write_heads(module, output, known)
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
         """Returns weights (sequences, heads, queries, keys) without a gradient; their product with values will be
         found."""
-        if len(weights) != 1:
-            raise ValueError(self.refusal(module, f"it has {len(weights)} sequences, and one is expected"))
+        self._check_is_example(module, len(weights))
         self.latest_weights = weights.detach()
         return self.latest_weights
 
     def sum_of_values(self, module: nn.Module, weights: Tensor, output: Tensor) -> Tensor:
         """Returns the product of weights and values as a leaf."""
-        heads, queries = weights.shape[-3:-1]
-        axes = next((axes for axes in ORDERS if _ordered(output.shape, axes)[:3] == (1, queries, heads)), None)
+        sequences, heads, queries, _ = weights.shape
+        axes = next((axes for axes in ORDERS if _ordered(output.shape, axes)[:3] == (sequences, queries, heads)), None)
         if axes is None:
             raise ValueError(self.refusal(module, f"its output has the shape {tuple(output.shape)}"))
         whole = (output if output.ndim == 4 else output[None]).permute(axes)
@@ -209,18 +216,13 @@ class LinearizedRun(Recording):
             call = own.call()
             with torch.no_grad():
                 output, weights = own.rows(0, 0, len(own.query))
-            projected = own.projected(self._attention(call, output))
+            projected = own.projected(self._write_heads(module, output, call))
         return (projected if arguments["query"].ndim == 3 else projected[:, 0]), weights
 
     def _stack(self) -> str:
         """Returns the innermost stack of layers that runs: an encoder and a decoder may share their embedding."""
         paths = (self.names.modules.get(module, "") for module, *_ in reversed(self.running))
         return next(filter(None, map(stack, paths)), "")
-
-    def _attention(self, call: Call, output: Tensor) -> Tensor:
-        if len(output) != 1:
-            raise ValueError(self.refusal(call.module, f"it has {len(output)} sequences, and one is expected"))
-        return self._write_heads(call.module, output, call)
 
     def described(self, modules: frozenset[nn.Module]) -> str:
         """Returns the names of modules in the order of the model."""

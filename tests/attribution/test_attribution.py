@@ -146,6 +146,32 @@ def test_a_score_is_a_difference_of_log_weights(kind, side, llama) -> None:
     assert adds_up(mean)
 
 
+def test_windows_of_a_picture_follow_each_other() -> None:
+    architecture = next(each for each in ZOO if each.name == "Swin")
+    model, batch = architecture.model(), {name: value[:1] for name, value in architecture.given().items()}
+    weights = capture(model, batch)[1].maps([1], [37])[0, 0].nan_to_num(0)  # in the third window of 16 patches
+    assert weights.nonzero().flatten().tolist() == [*range(32, 48)]
+    found = attribute(model, batch, Score(1, 1, 37, 40, over=33))
+    assert found.total == pytest.approx(float((weights[40] / weights[33]).log()), abs=1e-4)
+    assert found.bias != 0
+    assert adds_up(found)
+    mean = found.attribute(Score(1, 1, 37, 40, over="mean", side="query"))
+    assert mean.total == pytest.approx(float(weights[40].log() - weights[32:48].log().mean()), abs=1e-4)
+    with pytest.raises(ValueError, match="The mask forbids this key"):
+        found.attribute(Score(1, 1, 37, 5))
+    sources = mean.sources(0, 1, 37)
+    assert len(sources) == 256
+    assert float(sources.sum()) == pytest.approx(float(mean.heads[0, 1, 37]), abs=1e-5)
+    assert mean.opened(0, 1, 37, 40).total == pytest.approx(float(sources[40]), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "GPT-J", "Swin"])
+def test_two_examples_are_refused(name: str) -> None:
+    architecture = next(each for each in ZOO if each.name == name)
+    with pytest.raises(ValueError, match=r"cannot be written as a sum: it has .* and one example is expected"):
+        attribute(architecture.model(), architecture.given(), Logit(5))
+
+
 def test_a_head_is_the_sum_over_what_it_read_and_each_opens(llama) -> None:
     found = attribute(llama, {"input_ids": IDS}, Logit(5))
     sources = found.sources(1, 2, 8)
