@@ -24,7 +24,8 @@ from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.linearized_run import ResidualWriter, nonlinear_modules
+from attnviz.tracing.gradient_graph import nonlinear_modules
+from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
 TOLERANCE = 1e-5  # of the error, as a share of the absolute values of all terms, or of 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from attnviz.tracing.linearized_run import ResidualWriter
+from attnviz.tracing.residual_writer import ResidualWriter
 
 
 def expert_shares(

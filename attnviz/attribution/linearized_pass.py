@@ -15,7 +15,8 @@ from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
-from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, ResidualWriter, run_linearized
+from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, run_linearized
+from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
 NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")

@@ -21,7 +21,8 @@ from attnviz.attribution.linearized_pass import (
 from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
 from attnviz.language import N_, value_error
 from attnviz.tracing.call import MASKED
-from attnviz.tracing.linearized_run import LinearizedRun, ResidualWriter
+from attnviz.tracing.linearized_run import LinearizedRun
+from attnviz.tracing.residual_writer import ResidualWriter
 
 
 def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, LinearizedRun]) -> tuple[Tensor, float]:

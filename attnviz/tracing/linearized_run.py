@@ -7,7 +7,7 @@ and nothing else, is the MLP.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
-from torch.nn.functional import layer_norm, normalize, rms_norm
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
@@ -24,7 +23,9 @@ from torch.utils.weak import WeakIdKeyDictionary
 from attnviz.language import value_error
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
+from attnviz.tracing.gradient_graph import graph_nodes, mark_nonlinear
 from attnviz.tracing.head_axes import head_counts
+from attnviz.tracing.held_norms import NORMS
 from attnviz.tracing.layer_naming import LayerNames, named_modules, stack
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
@@ -32,6 +33,7 @@ from attnviz.tracing.optional_transformers import is_encoder_decoder, transforme
 from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
 from attnviz.tracing.refusal import described_first, no_attention
+from attnviz.tracing.residual_writer import ResidualWriter
 from attnviz.tracing.single_capture import prepared
 from attnviz.tracing.torch_interception import ATTENTION, recorded
 
@@ -43,51 +45,7 @@ NONLINEAR = {
 }
 PRODUCTS = {"mul", "multiply", "matmul", "bmm", "einsum", "div", "divide", "true_divide"}
 LINEAR = {"linear", "addmm", "conv1d", "conv2d", "conv3d", "matmul", "bmm", "mm", "baddbmm", "einsum", "grouped_mm"}
-NOT_AFFINE = "attnviz.not_affine"  # in the metadata of a node of the graph: modules that computed the nonlinearities
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that become (sequences, queries, heads, width)
-
-
-@dataclass(eq=False)
-class ResidualWriter:
-    """What one module writes to the residual stream, as a leaf of the graph: (…, tokens, width), of heads (1, tokens,
-    heads, width). Windows, which are sequences of their own, follow each other."""
-
-    module: nn.Module
-    value: Tensor
-    stack: str  # of layers, such as "decoder"; empty where the model has one
-    is_heads: bool = False
-    name: str = ""  # of the layer, of heads
-    call: Call | None = None  # of attention, where queries, keys and values are known
-    width_axis: int = -1
-    nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
-    output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
-    hidden: Tensor | None = None  # the units that its last linear map reads,
-    parts: tuple["ResidualWriter", ...] = ()  # or what modules inside wrote
-    routed: tuple[Tensor, Tensor, Tensor] | None = None  # tokens, chosen experts and their weights, of experts
-
-    @property
-    def positions(self) -> int:
-        """The number of positions at which it writes."""
-        return self.value.shape[1] if self.is_heads else self.value.numel() // self.value.shape[self.width_axis]
-
-    def shares(self, gradient: Tensor) -> Tensor:
-        """Returns the product with a gradient: (tokens,), of heads (tokens, heads)."""
-        products = (gradient * self.value.detach()).double().sum(self.width_axis)
-        return products[0] if self.is_heads else products.flatten()
-
-    def unit_shares(self, gradient: Tensor) -> Tensor:
-        """Returns the shares of an MLP's hidden units, (tokens, units), by the gradient of its output. They add up to
-        its share without that of biases.
-
-        Raises ValueError if there are several such maps, as in a mixture of experts.
-        """
-        leaf = self.hidden if not self.parts else self.parts[0].value
-        if leaf is None or self.output is None or len(self.parts) > 1 or self.routed is not None:
-            raise value_error("This MLP has several maps of hidden units, as a mixture of experts does.")
-        [gradient] = torch.autograd.grad(self.output, leaf, gradient, retain_graph=True)
-        if self.parts:
-            return self.parts[0].unit_shares(gradient)
-        return (gradient * leaf.detach()).double().flatten(0, -2)
 
 
 @dataclass
@@ -256,14 +214,12 @@ class Linearization(TorchFunctionMode):
         if nonlinear and name in LINEAR and len(operands) == 1:
             self._check_is_mlp(module, nonlinear)
             hidden = operands[0].detach().requires_grad_()
-            args, kwargs = tree_map(lambda one: hidden if one is operands[0] else one, (args, kwargs))
-            result = function(*args, **kwargs)
-            return self._write_mlp(module, result, nonlinear=nonlinear, hidden=hidden)
+            args, kwargs = _replaced((args, kwargs), operands[0], hidden)
+            return self._write_mlp(module, function(*args, **kwargs), nonlinear=nonlinear, hidden=hidden)
         gates = [one for one in operands if one in self._hidden]
         if name in PRODUCTS and len(operands) == 2 and len(gates) == 1 and self._has_heads(module):
             self.run.gates.add(module)
-            gate = self.run.scales.hold(self._key(), gates[0])
-            args, kwargs = tree_map(lambda one: gate if one is gates[0] else one, (args, kwargs))
+            args, kwargs = _replaced((args, kwargs), gates[0], self._scale(gates[0]))
             operands, nonlinear = [one for one in operands if one is not gates[0]], frozenset()
         result = NORMS[function](self._scale, *args, **kwargs) if function in NORMS else function(*args, **kwargs)
         weights = self._followed_weights(args, kwargs, result)
@@ -277,26 +233,32 @@ class Linearization(TorchFunctionMode):
             return self._scale(result)
         if name in NONLINEAR and module in self.run.gated:
             [operand] = operands
-            factor = torch.where(operand == 0, 0, result / operand).detach()
-            return operand * self.run.scales.hold(self._key(), factor)
+            return operand * self._scale(torch.where(operand == 0, 0, result / operand))
         if name in NONLINEAR or (name in PRODUCTS and len(operands) > 1):
             nonlinear |= {module}
-            if operands and all(one in self._convolved for one in operands):
-                return self._write_convolved(module, result, self._convolved[operands[0]])
+            if self._channels(operands):
+                return self._write_convolved(module, result, self._channels(operands))
+        self._mark(result, operands, name, nonlinear)
+        return result
+
+    def _mark(self, result: Tensor, operands: list[Tensor], name: str, nonlinear: frozenset[nn.Module]) -> None:
+        """Notes what a result is made of."""
         if operands and all(one in self.run.embedded for one in operands):
             self.run.embedded[result] = True
             if name.startswith("conv"):
                 self._convolved[result] = result.shape[1]
-            elif name not in LINEAR and all(one in self._convolved for one in operands):
-                self._convolved[result] = self._convolved[operands[0]]
+            elif name not in LINEAR and (channels := self._channels(operands)):
+                self._convolved[result] = channels
         if nonlinear:
             self._hidden[result] = nonlinear
-            node: Any = result.grad_fn
-            node.metadata[NOT_AFFINE] = nonlinear
+            mark_nonlinear(result, nonlinear)
         made = [self._made.get(one) for one in operands]
         if any(made) and all(parts or one in self._hidden for one, parts in zip(operands, made, strict=True)):
             self._made[result] = list(dict.fromkeys(part for parts in made for part in parts or ()))
-        return result
+
+    def _channels(self, operands: list[Tensor]) -> int:
+        """Returns the number of channels of what convolutions give, or 0 if an operand is something else."""
+        return min((self._convolved.get(one, 0) for one in operands), default=0)
 
     def _followed_weights(self, args: Any, kwargs: Any, result: Any) -> Tensor | None:
         """Marks a result that is made of attention weights, and returns these."""
@@ -419,22 +381,6 @@ def _routed(args: tuple[Any, ...]) -> tuple[Tensor, Tensor, Tensor] | None:
     return (states, chosen, weights) if are_experts and len(states) == len(chosen) else None
 
 
-def graph_nodes(numbers: Iterable[Tensor]) -> set[Any]:
-    """Returns the nodes of the graph of gradients that numbers are made of."""
-    waiting: list[Any] = [number.grad_fn for number in numbers if number.grad_fn is not None]
-    nodes = {*waiting}
-    while waiting:
-        before = {node for node, _ in waiting.pop().next_functions if node is not None} - nodes
-        nodes |= before
-        waiting += before
-    return nodes
-
-
-def nonlinear_modules(number: Tensor) -> frozenset[nn.Module]:
-    """Returns the modules whose nonlinearities are between the leaves of a run and a number."""
-    return frozenset().union(*(node.metadata.get(NOT_AFFINE, ()) for node in graph_nodes([number])))
-
-
 def _drop_unread(run: LinearizedRun, output: Any) -> None:
     """Drops embeddings and MLPs of which nothing is made: what is inside of another writer."""
     calls = [writer.call for writer in run.heads if writer.call is not None]
@@ -445,46 +391,13 @@ def _drop_unread(run: LinearizedRun, output: Any) -> None:
         writers[:] = [writer for writer in writers if id(writer.value) in read]
 
 
+def _replaced(arguments: Any, tensor: Tensor, other: Tensor) -> Any:
+    return tree_map(lambda one: other if one is tensor else one, arguments)
+
+
 def _ordered(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     whole = (1,) * (4 - len(shape)) + tuple(shape)
     return tuple(whole[axis] for axis in axes)
-
-
-def _layer_norm(
-    hold: Callable[[Tensor], Tensor],
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    axes = tuple(range(-len(normalized_shape), 0))
-    centered = input - input.mean(axes, keepdim=True)
-    result = centered * hold((centered.square().mean(axes, keepdim=True) + eps).rsqrt())
-    result = result if weight is None else result * weight
-    return result if bias is None else result + bias
-
-
-def _rms_norm(
-    hold: Callable[[Tensor], Tensor],
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    axes = tuple(range(-len(normalized_shape), 0))
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
-    result = input * hold((input.square().mean(axes, keepdim=True) + eps).rsqrt())
-    return result if weight is None else result * weight
-
-
-def _normalize(
-    hold: Callable[[Tensor], Tensor], input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
-) -> Tensor:
-    return input / hold(input.norm(p, dim, keepdim=True).clamp_min(eps))
-
-
-NORMS: dict[Any, Callable[..., Tensor]] = {layer_norm: _layer_norm, rms_norm: _rms_norm, normalize: _normalize}
 
 
 @lru_cache(1024)
