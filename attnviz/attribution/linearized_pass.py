@@ -161,9 +161,8 @@ def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
         part = added.rows(query, query + 1) if isinstance(added, LazyMask) else added
         part = as_added(part, torch.float32).detach()
         part = part.reshape((1,) * (4 - part.ndim) + tuple(part.shape))
-        if part.shape[2] > 1:
-            part = part[:, :, query : query + 1]
-        row = row + part[window if len(part) > 1 else 0, head if part.shape[1] > 1 else 0, 0]
+        rows = queries if part.shape[2] > 1 else 1
+        row = row + part.expand(*call.query.shape[:2], rows, keys)[window, head, query if rows > 1 else 0]
     b, h, q, k = torch.tensor(window), torch.tensor(head), torch.tensor(query), torch.arange(keys)
     if call.rule is not None:
         row = row.masked_fill(~call.rule.bind(queries, keys, call.query.shape[1])(b, h, q, k), -torch.inf)

@@ -59,15 +59,18 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
 
 def _logits(output: Any, position: int) -> Tensor:
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if logits is None:
+    if logits is None or logits.ndim > 3:
         raise value_error(
             "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
             "score."
         )
-    if logits.ndim < 3:
-        return logits[0]
-    check_place(NO_POSITION, position % logits.shape[1] if position < 0 else position, logits.shape[1])
-    return logits[0, position]
+    if logits.ndim == 3:  # of one example, which may be along either axis
+        logits = logits[:, 0] if logits.shape[1] == 1 else logits[0]
+    elif logits.ndim < 2 or len(logits) == 1:  # of labels
+        return logits.flatten()
+    if not -len(logits) <= position < len(logits):
+        raise value_error(NO_POSITION, index=position, count=len(logits))
+    return logits[position]
 
 
 def _of_token(logits: Tensor, token: int) -> Tensor:

@@ -183,6 +183,42 @@ def test_a_head_is_the_sum_over_what_it_read_and_each_opens(llama) -> None:
     assert float(opened.mlps[1].abs().sum()) == 0  # what runs later has written nothing of it
 
 
+@pytest.mark.parametrize("shape", [(1, 5, 16), (5, 1, 16), (5, 16)])
+def test_the_axis_of_the_example_may_be_first_second_or_none(shape) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(16, 4, 24, batch_first=shape[0] == 1)
+    model, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(shape)
+    found = attribute(model, x, Logit(3, position=-2))
+    assert found.total == pytest.approx(float(model(x).reshape(5, 16)[-2, 3]), abs=1e-5)
+    assert adds_up(found)
+    assert found.heads.shape == (2, 4, 5)
+    assert found.sources(1, 2, 3).sum() == pytest.approx(float(found.heads[1, 2, 3]), abs=1e-5)
+    assert found.attribute(Logit(3, position=-5)).total == pytest.approx(float(model(x).reshape(5, 16)[0, 3]), abs=1e-5)
+    with pytest.raises(ValueError, match="no position 5: there are 5"):
+        found.attribute(Logit(3, position=5))
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 1, 3)])
+def test_a_number_of_labels_has_no_position(shape) -> None:
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.head = nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), nn.Linear(16, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.layer(x).mean(1)).reshape(shape)
+
+    torch.manual_seed(0)
+    model, x = Classifier().eval(), torch.randn(1, 5, 16)
+    if len(shape) > 3:
+        with pytest.raises(ValueError, match="This model has no logits"):
+            attribute(model, x, Logit(2))
+        return
+    found = attribute(model, x, Logit(2))
+    assert found.total == pytest.approx(float(model(x).flatten()[2]), abs=1e-5)
+    assert adds_up(found)
+
+
 def test_an_mlp_is_the_sum_of_its_units(llama) -> None:
     found = attribute(llama, {"input_ids": IDS}, Logit(5))
     units = found.neurons(1, 8)
@@ -322,6 +358,7 @@ def test_a_model_is_left_as_it_was(llama) -> None:
     [
         (Logit(WORDS), "no token 97: there are 97"),
         (Logit(5, position=9), "no position 9: there are 9"),
+        (Logit(5, position=-10), "no position -10: there are 9"),
         (Score(2, 0, 4, 1), "no layer 2: there are 2"),
         (Score(0, 4, 4, 1), "no head 4: there are 4"),
         (Score(0, 0, 9, 1), "no position 9"),
