@@ -107,6 +107,12 @@ class Attribution:
         run = self._pass.ran[1]
         return tuple(run.names.layer_id(writer.module) for writer in run.heads)
 
+    @property
+    def mlp_layers(self) -> tuple[LayerId, ...]:
+        """The names of the layers of `mlps`, by their modules."""
+        run = self._pass.ran[1]
+        return tuple(run.names.layer_id(writer.module) for writer in run.mlps)
+
     def knows_weights(self, layer: int) -> bool:
         """Returns whether the sources of a layer's heads are known: queries, keys and values of attention."""
         return self._pass.ran[1].heads[layer].call is not None

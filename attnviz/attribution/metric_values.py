@@ -31,9 +31,9 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
     output, run = ran
     match metric:
         case Logit(token, position):
-            return _of_token(_logits(output, position), token), 0.0
+            return _of_token(logits_at(output, position), token), 0.0
         case LogitDifference(token, other, position):
-            logits = _logits(output, position)
+            logits = logits_at(output, position)
             return _of_token(logits, token) - (_mean(logits) if other == "mean" else _of_token(logits, other)), 0.0
         case Score(layer, head, query, key, over):
             heads = linearized.heads_of(layer, head, query)
@@ -57,7 +57,8 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
             return states[layer][0, position] @ direction, 0.0
 
 
-def _logits(output: Any, position: int) -> Tensor:
+def logits_at(output: Any, position: int) -> Tensor:
+    """Returns the logits at a position, or of the whole example. Raises ValueError if there are none."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if logits is None or logits.ndim > 3:
         raise value_error(

@@ -132,8 +132,7 @@ class WhyState(State):
     @property
     def opening_position(self) -> int:
         """The last position; of what a decoder has written by itself one before its end."""
-        count = len(self.run.predicting)
-        return count // 2 if self.run.inputs.target is not None and not self.written else count - 1
+        return self.run.opening_position % len(self.run.predicting)
 
     @property
     def opening_head(self) -> tuple[int, int]:

@@ -1,17 +1,17 @@
 """The shares of heads and MLPs, each summed over its positions, as a grid that can be clicked."""
 
-from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
-from attnviz.attribution.attribution import Attribution
+from attnviz.attribution.attribution import Attribution, WriterShare
+from attnviz.attribution.named_pass import NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed
 from attnviz.language import N_, _, option_name
 from attnviz.layer import head_name
-from attnviz.models.text_attribution import TextAttribution
 
 INPUT = N_("input")  # the row of the grid that is no layer
 
@@ -20,13 +20,14 @@ class ShareGrid:
     """A row for each layer, with its heads and then its MLP; before them the constant and the embeddings. The cells add
     up to the number."""
 
-    def __init__(self, run: TextAttribution, attribution: Attribution) -> None:
+    def __init__(self, run: NamedPass, attribution: Attribution) -> None:
         layers, self.heads = attribution.heads.shape[:2]
         self.run, self.attribution = run, attribution
+        self.mlp_layers = run.layers_of_mlps(attribution)
         self.values = np.full((layers + 1, self.heads + 1), np.nan)
         for layer, count in enumerate(run.heads):
             self.values[layer + 1, :count] = attribution.heads[layer, :count].sum(-1)
-        for layer in {*run.mlp_layers}:
+        for layer in {*self.mlp_layers}:
             self.values[layer + 1, self.heads] = float(attribution.mlps[self._mlps(layer)].sum())
         self.values[0, 0] = attribution.constant + attribution.bias
         self.values[0, self.heads] = float(attribution.embeddings.sum())
@@ -54,24 +55,22 @@ class ShareGrid:
 
     def term_at(self, row: int, column: int) -> SumTerm | None:
         """Returns the largest term of a cell; None where it has none."""
-        if row == 0:
-            writers: Sequence[tuple[int | None, int | None]] = [(None, None)] if column == self.heads else []
-        elif column == self.heads:
-            writers = [(mlp, None) for mlp in self._mlps(row - 1)]
-        else:
-            writers = [(row - 1, column)]
-        terms = [share for share in self.attribution.terms if (share.layer, share.head) in writers]
-        return SumTerm.from_share(max(terms, key=lambda share: abs(share.share))) if terms else None
+        return self._largest.get((row, column))
 
-    def _cell(self, term: SumTerm) -> tuple[int, int]:
+    @cached_property
+    def _largest(self) -> dict[tuple[int, int], SumTerm]:
+        ordered = sorted(self.attribution.terms, key=lambda share: abs(share.share))
+        return {self._cell(share): SumTerm.from_share(share) for share in ordered}
+
+    def _cell(self, term: SumTerm | WriterShare) -> tuple[int, int]:
         if term.layer is None:
             return 0, self.heads
         if term.head is None:
-            return self.run.mlp_layers[term.layer] + 1, self.heads
+            return self.mlp_layers[term.layer] + 1, self.heads
         return term.layer + 1, term.head
 
     def _mlps(self, layer: int) -> list[int]:
-        return [mlp for mlp, own in enumerate(self.run.mlp_layers) if own == layer]
+        return [mlp for mlp, own in enumerate(self.mlp_layers) if own == layer]
 
     def _name(self, row: int, column: int) -> str:
         if row == 0:

@@ -9,6 +9,8 @@ from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit
+from attnviz.attribution.metrics import Metric, Score
+from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import StepQuestion, TrailStep
 from attnviz.figures import Chart
@@ -18,8 +20,7 @@ from attnviz.figures.shares import signed, word_shares
 from attnviz.formatting import visible
 from attnviz.language import _
 from attnviz.layer import head_name
-from attnviz.models.text_attribution import DECODER, TextAttribution
-from attnviz.state.why import LOGIT_QUESTION, WhyState
+from attnviz.state.why import WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
 
 UNITS = 24  # of an MLP that are drawn
@@ -55,11 +56,17 @@ class HeadReading:
 
 @dataclass(frozen=True, eq=False)
 class WhyAnswer:
-    """The sums from the question of a state to the end of its trail."""
+    """The sums from a question to the end of a trail, and the term that was chosen of the last."""
 
-    state: WhyState
-    run: TextAttribution
+    run: NamedPass
+    trail: tuple[TrailStep, ...]
+    chosen: SumTerm | None
     sums: tuple[Attribution, ...]
+
+    @property
+    def metric(self) -> Metric:
+        """The number that was asked for."""
+        return self.sums[0].metric
 
     @property
     def attribution(self) -> Attribution:
@@ -72,13 +79,16 @@ class WhyAnswer:
         return ShareGrid(self.run, self.attribution)
 
     @cached_property
+    def mlp_layers(self) -> tuple[int, ...]:
+        """The layer with whose attention each MLP is."""
+        return self.run.layers_of_mlps(self.sums[0])
+
+    @cached_property
     def term(self) -> WriterShare | None:
         """The term that is shown: the chosen one, or None if there is none such; without a choice the head with the
         largest share, if that is LEAST_SHARE of the absolute values of all terms, or else the largest term."""
-        if self.state.term is not None:
-            return next(
-                (share for share in self.attribution.terms if SumTerm.from_share(share) == self.state.term), None
-            )
+        if self.chosen is not None:
+            return next((share for share in self.attribution.terms if SumTerm.from_share(share) == self.chosen), None)
         terms = self.attribution.terms
         least = LEAST_SHARE * sum(abs(term.share) for term in terms)
         heads = [term for term in terms if term.head is not None and abs(term.share) >= least]
@@ -94,7 +104,10 @@ class WhyAnswer:
         layer, head = term.layer, term.head
         if layer is None or head is None or not self.attribution.knows_weights(layer):
             return None
-        weights = self.run.weights(layer, head, term.position).double().numpy()
+        try:
+            weights = self.run.weights(layer, head, term.position).double().numpy()
+        except ValueError:  # they do not give what the head wrote
+            return None
         sources = self.attribution.sources(layer, head, term.position).numpy()
         keys = tuple(map(plain_word, self.run.keys(layer)))
         return HeadReading(term, layer, head, keys, weights, sources)
@@ -121,7 +134,7 @@ class WhyAnswer:
         if term.layer is None:
             return _("embedding")
         if term.head is None:
-            return mlp_name(self.run.layers[self.run.mlp_layers[term.layer]])
+            return mlp_name(self.run.layers[self.mlp_layers[term.layer]])
         return head_name(self.run.layers[term.layer], term.head)
 
     @cached_property
@@ -140,16 +153,15 @@ class WhyAnswer:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The tokens of all texts as sentences have them, the encoder's before the decoder's."""
-        target = self.run.inputs.target
-        return tuple(map(plain_word, self.run.inputs.source.tokens + (target.tokens if target else ())))
+        return tuple(map(plain_word, self.run.columns))
 
     def column(self, term: WriterShare) -> int:
         """Returns the place of a term's token among `columns`."""
-        return term.position + self._first(term.stack)
+        return term.position + self.run.first_column(term.stack)
 
     def source_column(self, layer: int, source: int) -> int:
         """Returns the place among `columns` of a token that the heads of a layer read."""
-        return source + (0 if self.run.ids[layer].cross else self._first(self.run.ids[layer].stack))
+        return source + (0 if self.run.ids[layer].cross else self.run.first_column(self.run.ids[layer].stack))
 
     @cached_property
     def by_word(self) -> Float[np.ndarray, " columns"]:
@@ -179,7 +191,7 @@ class WhyAnswer:
 
     def trail_drawing(self) -> Chart[PointsSpec]:
         """Returns the drawing of the terms that have been opened, and of the largest terms of the last sum."""
-        steps, nodes = self.state.trail, []
+        steps, nodes = self.trail, []
         for i, (step, opened) in enumerate(zip(steps, self.sums[1:], strict=True)):
             term = WriterShare(opened.total, step.position, step.layer, step.head, self.run.ids[step.layer].stack)
             nodes.append(CircuitNode(term, step.source, i - 1 if i else None))
@@ -191,13 +203,18 @@ class WhyAnswer:
         return self._drawing(circuit(self.sums[0]))
 
     def _drawing(self, nodes: Sequence[CircuitNode], questions: Sequence[StepQuestion] = ()) -> Chart[PointsSpec]:
-        column = self.state.position + self._first(DECODER)
-        if self.state.question != LOGIT_QUESTION:
-            column = self.state.query + self._first(self.run.ids[self.state.layer].stack)
         rest = len(nodes) - len(questions)  # the terms behind the trail
-        each: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
-        drawn = [self._drawn(node, question) for node, question in zip(nodes, each, strict=True)]
-        return circuit_drawing(drawn, self.columns, column, signed(self.sums[0].total))
+        of: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
+        drawn = [self._drawn(node, question) for node, question in zip(nodes, of, strict=True)]
+        return circuit_drawing(drawn, self.columns, self._asked_column, signed(self.sums[0].total))
+
+    @property
+    def _asked_column(self) -> int:
+        """The place among `columns` of the token at which the number is."""
+        if isinstance(self.metric, Score):
+            return self.metric.query + self.run.first_column(self.run.ids[self.metric.layer].stack)
+        position = self.metric.position % len(self.run.predicting)
+        return position + self.run.first_column(DECODER)
 
     def _drawn(self, node: CircuitNode, question: StepQuestion) -> DrawnNode:
         term, share = node.term, signed(node.term.share)
@@ -205,7 +222,7 @@ class WhyAnswer:
         sentence, source = _("{writer} at {word}: {share}", **facts), None
         name, level = "", -1
         if term.layer is not None:
-            name, level = f"MLP {term.layer}", self.run.mlp_layers[term.layer] if term.head is None else term.layer
+            name, level = f"MLP {term.layer}", self.mlp_layers[term.layer] if term.head is None else term.layer
         if term.layer is not None and node.source is not None:
             source = self.source_column(term.layer, node.source)
             sentence = _("{writer}, from {source} to {word}: {share}", source=self.columns[source], **facts)
@@ -216,16 +233,18 @@ class WhyAnswer:
             name, sentence, term.share, *place, term.head is not None, source, node.parent, question
         )  # fmt: skip
 
-    def _first(self, stack: str) -> int:
-        """Returns the place among `columns` of the first token of a stack."""
-        return len(self.run.inputs.source.tokens) if stack == DECODER and self.run.inputs.target else 0
+
+@dataclass(frozen=True, eq=False)
+class StateAnswer(WhyAnswer):
+    """The answer to a state of the page."""
+
+    state: WhyState
 
 
-def why_answer(state: WhyState) -> WhyAnswer:
+def why_answer(state: WhyState) -> StateAnswer:
     """Returns the sums of a state. Raises ValueError if one of them is not a sum."""
-    run, metric = state.run, state.metric
-    sums = [run.attribution(metric, state.trail[:count]) for count in range(len(state.trail) + 1)]
-    return WhyAnswer(state, run, tuple(sums))
+    run, trail = state.run, state.trail
+    return StateAnswer(run, trail, state.term, run.sums(state.metric, trail), state)
 
 
 def plain_word(token: str) -> str:

@@ -3,13 +3,12 @@
 from math import exp
 
 from attnviz.attribution.attribution import WriterShare
-from attnviz.attribution.metrics import LogitDifference, Score
+from attnviz.attribution.metrics import Logit, LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
 from attnviz.formatting import fixed, grouped, number, percent, significant
 from attnviz.language import _, plural
 from attnviz.layer import head_name
-from attnviz.state.why import LOGIT_QUESTION
 from attnviz.views.why_answer import HeadReading, WhyAnswer, plain_word
 
 MOST_FACTOR = 1e6
@@ -17,22 +16,35 @@ MOST_FACTOR = 1e6
 
 def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
     """Returns the question at the end of the trail, or after some of its steps."""
-    state, run = shown.state, shown.run
-    steps = len(state.trail) if steps is None else steps
+    run, metric = shown.run, shown.metric
+    steps = len(shown.trail) if steps is None else steps
     if steps:
-        return step_question(shown, state.trail[steps - 1])
-    if state.question == LOGIT_QUESTION:
-        token, other = _two_names(shown)
-        if run.names_labels:
-            return _("Why does it say “{token}” rather than {other}?", token=token, other=other)
-        word = plain_word(run.predicting[state.position])
-        return _("Why does it say “{token}” rather than {other} after “{word}”?", token=token, other=other, word=word)
-    over = _("the average key") if state.over == "mean" else f"“{plain_word(run.keys(state.layer)[int(state.over)])}”"
-    return _(
-        "Why does {head} look from “{query}” at “{key}” rather than at {other}?",
-        head=head_name(run.layers[state.layer], state.head), other=over,
-        query=plain_word(run.queries(state.layer)[state.query]), key=plain_word(run.keys(state.layer)[state.key]),
-    )  # fmt: skip
+        return step_question(shown, shown.trail[steps - 1])
+    if isinstance(metric, Score):
+        keys = run.keys(metric.layer)
+        names = {
+            "head": head_name(run.layers[metric.layer], metric.head), "key": plain_word(keys[metric.key]),
+            "query": plain_word(run.queries(metric.layer)[metric.query]),
+        }  # fmt: skip
+        if metric.over is None:
+            return _("Why does {head} look from “{query}” at “{key}”?", **names)
+        over = _("the average key") if metric.over == "mean" else f"“{plain_word(keys[metric.over])}”"
+        return _("Why does {head} look from “{query}” at “{key}” rather than at {other}?", other=over, **names)
+    if not isinstance(metric, Logit | LogitDifference):
+        word = plain_word(run.predicting[metric.position])
+        return _("What is this direction of the residual stream at “{word}” made of?", word=word)
+    token, other = _two_names(shown)
+    if run.names_labels:
+        return (
+            _("Why does it say “{token}” rather than {other}?", token=token, other=other) if other
+            else _("Why does it say “{token}”?", token=token)
+        )  # fmt: skip
+    names = {"token": token, "other": other, "word": plain_word(run.predicting[metric.position])}
+    if not other:
+        return _("Why is the logit of “{token}” at “{word}” what it is?", **names)
+    if not run.predicts_next:
+        return _("Why does it say “{token}” rather than {other} at “{word}”?", **names)
+    return _("Why does it say “{token}” rather than {other} after “{word}”?", **names)
 
 
 def step_question(shown: WhyAnswer, step: TrailStep) -> str:
@@ -52,16 +64,18 @@ def step_question(shown: WhyAnswer, step: TrailStep) -> str:
 
 def answer_sentence(shown: WhyAnswer) -> str:
     """Returns the number in a sentence."""
-    state, total = shown.state, shown.attribution.total
-    if state.trail and state.trail[-1].question == "value":
+    total = shown.attribution.total
+    if shown.trail and shown.trail[-1].question == "value":
         carried = _("It carries {total} from there", total=signed(total))
         whole = shown.sums[0].total
-        if any(step.question != "value" for step in state.trail) or total * whole <= 0:
+        if any(step.question != "value" for step in shown.trail) or total * whole <= 0:
             return f"{carried}."
         return carried + _(", {share} of the {whole} that was asked for.", share=percent(total / whole, 2),
                            whole=signed(whole))  # fmt: skip
-    if state.trail or state.question != LOGIT_QUESTION:
+    if isinstance(shown.attribution.metric, Score):
         return _score_sentence(shown)
+    if not isinstance(shown.metric, Logit | LogitDifference):
+        return _("The product of the residual stream and the direction is {total}.", total=fixed(total))
     token, other = _two_names(shown)
     if isinstance(shown.attribution.metric, LogitDifference):
         relation = _("above") if total >= 0 else _("below")
@@ -100,7 +114,20 @@ def sum_sentence(shown: WhyAnswer) -> str:
     )  # fmt: skip
 
 
-def term_sentence(shown: WhyAnswer, term: WriterShare) -> str:
+def term_text(shown: WhyAnswer) -> str:
+    """Returns what is known of the shown term: what a head has read, or that another one is not opened further."""
+    term = shown.term
+    if term is None:
+        return _("There is no such term in this sum. Choose one of the table.")
+    if (reading := shown.reading) is not None:
+        return " ".join(reading_sentences(shown, reading))
+    more = _("An embedding is an end: it is the word itself.") if term.layer is None else ""
+    if term.layer is not None and term.head is None:
+        more = _("What an MLP has written is taken as given; these are its hidden units with the largest shares.")
+    return f"{_term_sentence(shown, term)} {more}".strip()
+
+
+def _term_sentence(shown: WhyAnswer, term: WriterShare) -> str:
     """Returns a term in a sentence."""
     sentence = _("{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term),
                  share=signed(term.share))  # fmt: skip
@@ -111,7 +138,7 @@ def reading_sentences(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     """Returns what the shown head has read, and what it does to the two tokens of the question."""
     key, source = reading.strongest_key, reading.strongest_source
     sentences = [
-        term_sentence(shown, reading.term),
+        _term_sentence(shown, reading.term),
         _("It gives {weight} of its attention to “{key}”, and takes {share} from there.",
           weight=number(reading.weights[key]), key=reading.keys[key],
           share=signed(reading.sources[key])),
@@ -152,11 +179,13 @@ def _score_sentence(shown: WhyAnswer) -> str:
     metric = shown.attribution.metric
     assert isinstance(metric, Score)
     keys, total = shown.run.keys(metric.layer), shown.attribution.total
+    if metric.over is None:
+        return _("The score of “{key}” is {total}.", key=plain_word(keys[metric.key]), total=fixed(total))
     relation = _("above") if total >= 0 else _("below")
     other = (
         _("that of the average key")
         if metric.over == "mean"
-        else _("that of “{key}”", key=plain_word(keys[int(metric.over or 0)]))
+        else _("that of “{key}”", key=plain_word(keys[metric.over]))
     )
     sentence = _("The score of “{key}” is {total} {relation} {other}", key=plain_word(keys[metric.key]),
                  total=fixed(abs(total)), relation=relation, other=other)  # fmt: skip
@@ -166,10 +195,13 @@ def _score_sentence(shown: WhyAnswer) -> str:
 
 
 def _two_names(shown: WhyAnswer) -> tuple[str, str]:
-    """Returns the token that is said, and the other one as a part of a sentence."""
-    token, other = shown.state.tokens
-    run = shown.run
-    return run.token_text(token), _("the average token") if other == "mean" else f"“{run.token_text(other)}”"
+    """Returns the token that is said, and the other one as a part of a sentence; empty if there is none."""
+    metric, run = shown.metric, shown.run
+    assert isinstance(metric, Logit | LogitDifference)
+    token = run.token_text(metric.token)
+    if isinstance(metric, Logit):
+        return token, ""
+    return token, _("the average token") if metric.other == "mean" else f"“{run.token_text(metric.other)}”"
 
 
 def _factor(factor: float) -> str:

@@ -14,12 +14,12 @@ from attnviz.ui import cache, presentation
 from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
-from attnviz.views.why_answer import WhyAnswer, why_answer
+from attnviz.views.why_answer import StateAnswer, why_answer
 
 OFFERED = 12  # of the likeliest tokens in a menu
 
 
-def choose_answer(notes: DeltaGenerator) -> WhyAnswer:
+def choose_answer(notes: DeltaGenerator) -> StateAnswer:
     """Draws the controls and returns the answer; problems are shown in `notes`. If there is none, the page ends."""
     values: dict[str, Any] = {}
     with st.sidebar:

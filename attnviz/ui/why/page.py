@@ -1,7 +1,6 @@
 """The answer: the number as a sum, its largest terms, and the term that is opened."""
 
 from functools import partial
-from itertools import accumulate
 
 import streamlit as st
 
@@ -9,7 +8,6 @@ from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
-from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.why import WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
@@ -19,23 +17,21 @@ from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.why.links import anchor, question_address, term_address, trail_address
 from attnviz.views.why import shares_csv, why_quantities
-from attnviz.views.why_answer import HeadReading, WhyAnswer
+from attnviz.views.why_answer import HeadReading, StateAnswer, WhyAnswer
 from attnviz.views.why_sentences import (
     answer_sentence,
     largest_sentence,
     question_sentence,
-    reading_sentences,
     sum_sentence,
-    term_sentence,
+    term_text,
 )
+from attnviz.views.why_tables import source_rows, term_rows
 
-ROWS = 10  # of the table of the largest terms
-SOURCES = 4  # words that a head has read, in the table
 GRID_ROW = 21  # pixels
 DRAWING = 420
 
 
-def show(shown: WhyAnswer) -> None:
+def show(shown: StateAnswer) -> None:
     """Draws an answer."""
     quantities.publish(partial(why_quantities, shown))
     st.html(
@@ -58,7 +54,7 @@ def show(shown: WhyAnswer) -> None:
     _show_drawing(shown)
 
 
-def _examples(shown: WhyAnswer) -> html.Markup:
+def _examples(shown: StateAnswer) -> html.Markup:
     """Returns links to the questions to begin with, and of the one that is shown its steps."""
     opened, parts, steps = shown.state.link(), [], html.Markup("")
     for example in WHY_EXAMPLES:
@@ -91,7 +87,7 @@ def _show_grid(shown: WhyAnswer) -> None:
 
 def _trail(shown: WhyAnswer) -> html.Markup:
     """Returns the questions from the first to the last, with their numbers; a link leads back to each."""
-    steps = shown.state.trail
+    steps = shown.trail
     if not steps:
         return html.Markup("")
     items = []
@@ -104,62 +100,47 @@ def _trail(shown: WhyAnswer) -> html.Markup:
 
 def _table(shown: WhyAnswer) -> html.Markup:
     """Returns the largest terms as links, with their running sum."""
-    rows = shown.attribution.largest(ROWS)
-    sums = accumulate((row.share for row in rows), initial=shown.attribution.constant + shown.attribution.bias)
-    next(sums)
+    rows = term_rows(shown)
     cells = [
         (
-            anchor(shown.writer(row), term_address(SumTerm.from_share(row))), html.token(shown.word(row)),
-            signed(row.share), signed(running),
+            anchor(row.writer, term_address(SumTerm.from_share(row.term))), html.token(row.word), row.share,
+            row.sum_so_far,
         )
-        for row, running in zip(rows, sums, strict=True)
+        for row in rows
     ]  # fmt: skip
-    marked = rows.index(shown.term) if shown.term in rows else None
+    terms = [row.term for row in rows]
+    marked = terms.index(shown.term) if shown.term in terms else None
     headings = (_("What wrote it"), _("at"), _("share"), _("sum so far"))
     return html.table(headings, cells, marked=marked, class_="attnviz-table attnviz-shares")
 
 
 def _show_term(shown: WhyAnswer) -> None:
     """Draws the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
-    term = shown.term
-    if term is None:
-        st.caption(_("There is no such term in this sum. Choose one of the table."))
-        return
-    if (reading := shown.reading) is not None:
-        st.html(html.paragraphs([" ".join(reading_sentences(shown, reading))]))
-    else:
-        more = _("An embedding is an end: it is the word itself.") if term.layer is None else ""
-        if term.layer is not None and term.head is None:
-            more = _("What an MLP has written is taken as given; these are its hidden units with the largest shares.")
-        st.html(html.paragraphs([f"{term_sentence(shown, term)} {more}".strip()]))
+    st.html(html.paragraphs([term_text(shown)]))
     try:
         picture = shown.term_chart()
     except ValueError as problem:
         st.caption(str(problem))
         return
     if picture is not None:
-        chart(picture, "why-term", height=300 if reading else 220)
-    if reading is not None:
+        chart(picture, "why-term", height=300 if shown.reading else 220)
+    if (reading := shown.reading) is not None:
         st.html(_sources(shown, reading))
 
 
 def _sources(shown: WhyAnswer, reading: HeadReading) -> html.Markup:
     """Returns the words that a head has read as a table, with the two ways on from each."""
-    order = sorted(range(len(reading.keys)), key=lambda i: -abs(reading.sources[i]))[:SOURCES]
-    if reading.strongest_key not in order:
-        order.append(reading.strongest_key)
 
     def way(text: str, step: TrailStep) -> html.Markup:
-        return anchor(text, trail_address((*shown.state.trail, step)))
+        return anchor(text, trail_address((*shown.trail, step)))
 
     cells = [
         (
-            html.token(reading.keys[i]), number(reading.weights[i]), signed(reading.sources[i]),
-            way(_("its sum"), reading.step("value", i)),
-            html.join([way(_("by the key"), reading.step("key", i)), way(_("by the query"), reading.step("query", i))],
-                      " · "),
+            html.token(row.word), row.weight, row.share, way(_("its sum"), reading.step("value", row.source)),
+            html.join([way(_("by the key"), reading.step("key", row.source)),
+                       way(_("by the query"), reading.step("query", row.source))], " · "),
         )
-        for i in order
+        for row in source_rows(reading)
     ]  # fmt: skip
     ways = _("What did it find there?"), _("Why does it look there?")
     return html.table((_("from"), _("weight"), _("share"), *ways), cells, class_="attnviz-table attnviz-shares")
@@ -169,13 +150,13 @@ def _show_drawing(shown: WhyAnswer) -> None:
     """Draws what has been opened, or all that is large enough."""
     with st.container(horizontal=True, vertical_alignment="center", key="why-drawing"):
         step = shown.next_step()
-        if step is not None and len(shown.state.trail) < MOST_STEPS:
-            st.html(anchor(_("Follow the largest"), trail_address((*shown.state.trail, step)), class_="attnviz-main"),
+        if step is not None and len(shown.trail) < MOST_STEPS:
+            st.html(anchor(_("Follow the largest"), trail_address((*shown.trail, step)), class_="attnviz-main"),
                     width="content")  # fmt: skip
-        is_tree = draw(WhyState.tree, shown.state)
+        is_tree = draw(WhyState.tree)
     if is_tree:
         chart(shown.tree_drawing(), "why-circuit", height=DRAWING)
-    elif shown.state.trail:
+    elif shown.trail:
         chart(shown.trail_drawing(), "why-circuit", height=DRAWING)
 
 
