@@ -28,31 +28,37 @@ _PAGE = """<!doctype html>
 """
 
 
-def fragment(pictures: Pictures, chosen: dict[str, int | None], limit: int, *, wait: int = 0) -> Markup:
-    """Returns the HTML of one viewer, without the library.
+def fragment(key: str, data: dict[str, Any], *, text: str = UNTRUSTED, wait: int = 0) -> Markup:
+    """Returns the HTML of one viewer, without the library; `text` is there where no script runs.
+
+    A notebook with a kernel shows the widget instead, for which `wait` milliseconds are left.
+    """
+    element = Markup('<div data-attnviz="{}" data-wait="{}">{}</div>\n').format(key, wait, text)
+    start = Markup("<script>\n{}</script>\n").format(Markup(bundle.text("notebook/boot.js")))  # noqa: S704 our own file
+    return element + _json_script("data", key, data | {"template": bundle.text("chart/chart.html")}) + start
+
+
+def head_data(pictures: Pictures, chosen: dict[str, int | None], limit: int) -> dict[str, Any]:
+    """Returns the charts of heads.
 
     Maps are rounded to half precision, three digits. Those of the chosen layer come first, and only as many as fit in
-    `limit` bytes. A notebook with a kernel shows the widget instead, for which `wait` milliseconds are left.
+    `limit` bytes.
     """
     streams: list[dict[str, Any]] = []
-    data: dict[str, Any] = {
-        "layers": pictures.overview,
-        "template": bundle.text("chart/chart.html"),
-        "mosaics": [_encoded(pictures.mosaic(group)) for group in range(len(pictures.groups))],
-        "streams": streams,
-        "chosen": chosen,
-    }
     size = 0
     for heads in _streams(pictures, chosen["layer"] or 0, chosen["head"] or 0):
         charts = {f"{i} {j}": [one | {"views": False} for one in pictures.maps(i, j, cells=CELLS)] for i, j in heads}
-        text = _encoded(charts)
+        text = encoded(charts)
         size += len(text)
         if size > limit and streams:
             break
         streams.append({"heads": [*charts], "charts": text})
-    element = Markup('<div data-attnviz="{}" data-wait="{}">{}</div>\n').format(pictures.key, wait, UNTRUSTED)
-    start = Markup("<script>\n{}</script>\n").format(Markup(bundle.text("notebook/boot.js")))  # noqa: S704 our own file
-    return element + _json_script("data", pictures.key, data) + start
+    return {
+        "layers": pictures.overview,
+        "mosaics": [encoded(pictures.mosaic(group)) for group in range(len(pictures.groups))],
+        "streams": streams,
+        "chosen": chosen,
+    }
 
 
 def library() -> Markup:
@@ -75,7 +81,8 @@ def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[i
         yield from (heads[start : start + count] for start in range(0, len(heads), count))
 
 
-def _encoded(charts: dict[str, Any]) -> str:
+def encoded(charts: dict[str, Any]) -> str:
+    """Returns charts as compressed text."""
     return b64encode(gzip.compress(pack(charts, half=True), 9)).decode()
 
 

@@ -19,7 +19,30 @@ _numbers = count()
 _library_cell: tuple[object, int] | None = None  # the cell whose output has the library, and its execution
 
 
-class Viewer:
+class HtmlOutput:
+    """What a notebook shows as HTML that needs no kernel."""
+
+    def to_html(self, path: str | Path | None = None, *, title: str = "Attention") -> str:
+        """Returns the viewer as a page that needs neither Python nor a network, and writes it to `path` if it is given.
+
+        Numbers are rounded to half precision, three digits. Of more than 64 MB of compressed charts those that are
+        nearest to what is shown are in the page; a longer text has maps of 160 × 160 cells.
+        """
+        return to_html([self], path, title=title)
+
+    def _html(self, limit: int, wait: int = 0) -> Markup:
+        """Returns the HTML with at most `limit` bytes of charts, which leaves a widget some milliseconds."""
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return self._output()
+
+    def _output(self, wait: int = 0) -> Markup:
+        """Returns the HTML of a cell's output; the first of a notebook has the library for all others."""
+        return self._html(OUTPUT_BYTES, wait) + (html_page.library() if _needs_library() else Markup())
+
+
+class Viewer(HtmlOutput):
     """Charts of the heads of some layers, with a layer, a head and, if it is not None, a query that are chosen.
 
     A notebook shows it as HTML that needs no kernel. `AttentionWidget` is the same with a kernel.
@@ -40,27 +63,12 @@ class Viewer:
         names = f"{len(layers)} layer{'s' * (len(layers) > 1)}"
         return f"{type(self).__name__}({names} of heads × queries × keys: {', '.join(sorted(sizes))})"
 
-    def to_html(self, path: str | Path | None = None, *, title: str = "Attention") -> str:
-        """Returns the viewer as a page that needs neither Python nor a network, and writes it to `path` if it is given.
-
-        Weights are rounded to half precision, three digits. Of more than 64 MB of compressed maps those of the chosen
-        head and its layer are in the page, and others as far as they fit; a longer text has maps of 160 × 160 cells.
-        """
-        return to_html([self], path, title=title)
-
     def _html(self, limit: int, wait: int = 0) -> Markup:
         chosen = {"layer": self.layer, "head": self.head, "query": self.query}
-        return html_page.fragment(self.pictures, chosen, limit, wait=wait)
-
-    def _repr_html_(self) -> str:
-        return self._output()
-
-    def _output(self, wait: int = 0) -> Markup:
-        """Returns the HTML of a cell's output; the first of a notebook has the library for all others."""
-        return self._html(OUTPUT_BYTES, wait) + (html_page.library() if _needs_library() else Markup())
+        return html_page.fragment(self.pictures.key, html_page.head_data(self.pictures, chosen, limit), wait=wait)
 
 
-def to_html(viewers: Sequence[Viewer], path: str | Path | None = None, *, title: str = "Attention") -> str:
+def to_html(viewers: Sequence[HtmlOutput], path: str | Path | None = None, *, title: str = "Attention") -> str:
     """Returns several viewers as one page with one copy of the scripts, and writes it to `path` if it is given."""
     page = html_page.whole_page([viewer._html(FILE_BYTES) for viewer in viewers], title)
     if path is not None:

@@ -56,7 +56,7 @@ def test_the_browser_gets_the_maps_it_asks_for(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_mistake_is_answered_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     content, buffers = answers(attnviz.show(WEIGHTS), monkeypatch, {"maps": [7, 0, None]})
-    assert content["error"].startswith("The map cannot be shown.")
+    assert content["error"].startswith("This cannot be shown.")
     assert buffers == []
 
 
