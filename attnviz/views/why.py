@@ -5,7 +5,7 @@ import io
 
 from attnviz.formatting import spreadsheet_cell
 from attnviz.language import _
-from attnviz.lessons.checks import Quantities
+from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.state.why import WhyState
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.why_answer import WhyAnswer, why_answer
@@ -26,15 +26,18 @@ def why(state: WhyState) -> PageView:
 
 
 def why_quantities(shown: WhyAnswer) -> Quantities:
-    """Returns the numbers that lessons check: the sum, the share of each head, and what the shown head has read."""
+    """Returns the numbers that lessons check: the sum, the shares of heads and MLPs over all positions, that of the
+    shown term at its own, and what the shown head has read."""
     numbers = {"total": shown.attribution.total}
+    if shown.term is not None:
+        numbers["share of the term"] = shown.term.share
+    if (reading := shown.reading) is not None:
+        numbers |= named_quantities(WEIGHT, reading.keys, reading.weights)
+        numbers |= named_quantities("share from ", reading.keys, reading.sources)
     for layer, heads in enumerate(shown.attribution.heads.sum(-1).tolist()):
         numbers |= {f"share of {layer}.{head}": share for head, share in enumerate(heads)}
-    if (reading := shown.reading) is not None:
-        for position, key in enumerate(reading.keys):
-            numbers[f"weight of {key} {position}"] = float(reading.weights[position])
-            numbers[f"share from {key} {position}"] = float(reading.sources[position])
-    return numbers
+    mlps = shown.attribution.mlps.sum(-1).tolist()
+    return numbers | {f"share of MLP {layer}": share for layer, share in enumerate(mlps)}
 
 
 def shares_csv(shown: WhyAnswer) -> bytes:
