@@ -179,15 +179,28 @@ class WhyAnswer:
         return shares
 
     def term_chart(self) -> Chart[PointsSpec] | None:
-        """Returns the picture of the shown term: what a head has read, or the hidden units of an MLP; None if it cannot
-        be opened. Raises ValueError if the units are not known."""
+        """Returns the picture of the shown term: what a head has read, or the parts of an MLP; None if it cannot be
+        opened. Raises ValueError if the parts are not known."""
         if self.reading is not None:
             return word_shares(self.reading.sources, self.reading.keys, self.reading.weights)
         if self.term is None or self.term.layer is None or self.term.head is not None:
             return None
-        units = self.attribution.neurons(self.term.layer, self.term.position).numpy()
-        largest = np.argsort(-np.abs(units), kind="stable")[:UNITS]
-        return word_shares(units[largest], [_("unit {number}", number=unit) for unit in largest])
+        shares = self._mlp_shares(self.term.layer, self.term.position)
+        largest = sorted(shares, key=lambda name: -abs(shares[name]))[:UNITS]
+        return word_shares(np.array([shares[name] for name in largest]), largest)
+
+    def _mlp_shares(self, mlp: int, position: int) -> dict[str, float]:
+        """Returns the shares of the hidden units of an MLP, or of a mixture those of its experts. Raises ValueError if
+        neither are known."""
+        try:
+            units = self.attribution.neurons(mlp, position).tolist()
+        except ValueError:
+            experts = self.attribution.experts(mlp, position)
+            return {
+                _("expert {number}", number=name) if isinstance(name, int) else name: share
+                for name, share in experts.items()
+            }
+        return {_("unit {number}", number=unit): share for unit, share in enumerate(units)}
 
     def trail_drawing(self) -> Chart[PointsSpec]:
         """Returns the drawing of the terms that have been opened, and of the largest terms of the last sum."""

@@ -6,12 +6,13 @@ from attnviz.attribution.attribution import WriterShare
 from attnviz.attribution.metrics import Logit, LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
-from attnviz.formatting import fixed, grouped, number, percent, significant
+from attnviz.formatting import enumeration, fixed, grouped, number, percent, significant
 from attnviz.language import _, plural
 from attnviz.layer import head_name
 from attnviz.views.why_answer import HeadReading, WhyAnswer, plain_word
 
 MOST_FACTOR = 1e6
+MOST_GATES = 4  # modules that are named
 
 
 def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
@@ -106,12 +107,16 @@ def sum_sentence(shown: WhyAnswer) -> str:
     """Returns how the sum adds up."""
     attribution = shown.attribution
     writers = attribution.heads.shape[0] * attribution.heads.shape[1] + len(attribution.mlps) + 1
-    return _(
+    sentence = _(
         "The shares of {writers} at {positions} add up to {total}; {error} is missing.",
         writers=plural("{count} writer", "{count} writers", writers, count=writers),
         positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
         total=fixed(attribution.total, 3), error=f"{abs(attribution.error):.0e}",
     )  # fmt: skip
+    if attribution.gates:
+        gates = enumeration(attribution.gates[:MOST_GATES])
+        sentence += " " + _("The nonlinearities of {modules} are held as factors.", modules=gates)
+    return sentence
 
 
 def term_text(shown: WhyAnswer) -> str:
@@ -123,7 +128,7 @@ def term_text(shown: WhyAnswer) -> str:
         return " ".join(reading_sentences(shown, reading))
     more = _("An embedding is an end: it is the word itself.") if term.layer is None else ""
     if term.layer is not None and term.head is None:
-        more = _("What an MLP has written is taken as given; these are its hidden units with the largest shares.")
+        more = _("What an MLP has written is taken as given; these are its parts with the largest shares.")
     return f"{_term_sentence(shown, term)} {more}".strip()
 
 

@@ -68,7 +68,7 @@ def test_a_cell_of_the_grid_is_opened(why: Why) -> None:
         why.page.keyboard.press("ArrowDown")
     why.page.keyboard.press("Enter")
     why.expect_in_link("term", "mlp.28.13")
-    expect(why.page.get_by_text("these are its hidden units")).to_be_visible()
+    expect(why.page.get_by_text("these are its parts with")).to_be_visible()
 
 
 def test_the_largest_is_followed_and_the_trail_leads_back(why: Why) -> None:
