@@ -29,7 +29,7 @@ def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
         }  # fmt: skip
         if metric.over is None:
             return _("Why does {head} look from “{query}” at “{key}”?", **names)
-        over = _("the average key") if metric.over == "mean" else f"“{plain_word(keys[metric.over])}”"
+        over = _("the average key") if metric.over == "mean" else _("“{word}”", word=plain_word(keys[metric.over]))
         return _("Why does {head} look from “{query}” at “{key}” rather than at {other}?", other=over, **names)
     if not isinstance(metric, Logit | LogitDifference):
         word = plain_word(run.predicting[metric.position])
@@ -206,7 +206,7 @@ def _two_names(shown: WhyAnswer) -> tuple[str, str]:
     token = run.token_text(metric.token)
     if isinstance(metric, Logit):
         return token, ""
-    return token, _("the average token") if metric.other == "mean" else f"“{run.token_text(metric.other)}”"
+    return token, _("the average token") if metric.other == "mean" else _("“{word}”", word=run.token_text(metric.other))
 
 
 def _factor(factor: float) -> str:
