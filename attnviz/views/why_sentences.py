@@ -67,28 +67,28 @@ def answer_sentence(shown: WhyAnswer) -> str:
     """Returns the number in a sentence."""
     total = shown.attribution.total
     if shown.trail and shown.trail[-1].question == "value":
-        carried = _("It carries {total} from there", total=signed(total))
         whole = shown.sums[0].total
         if any(step.question != "value" for step in shown.trail) or total * whole <= 0:
-            return f"{carried}."
-        return carried + _(", {share} of the {whole} that was asked for.", share=percent(total / whole, 2),
-                           whole=signed(whole))  # fmt: skip
+            return _("It carries {total} from there.", total=signed(total))
+        return _("It carries {total} from there, {share} of the {whole} that was asked for.", total=signed(total),
+                 share=percent(total / whole, 2), whole=signed(whole))  # fmt: skip
     if isinstance(shown.attribution.metric, Score):
         return _score_sentence(shown)
     if not isinstance(shown.metric, Logit | LogitDifference):
         return _("The product of the residual stream and the direction is {total}.", total=fixed(total))
     token, other = _two_names(shown)
     if isinstance(shown.attribution.metric, LogitDifference):
-        relation = _("above") if total >= 0 else _("below")
-        sentence = _("The logit of “{token}” is {total} {relation} that of {other}", token=token, other=other,
-                     total=fixed(abs(total)), relation=relation)  # fmt: skip
+        names = {"token": token, "other": other, "total": fixed(abs(total))}
         if shown.attribution.metric.other == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
-            return f"{sentence}."
-        likely = _factor(exp(abs(total)))
-        return sentence + (
-            _(": it is {factor} times as likely.", factor=likely) if total >= 0
-            else _(": the other one is {factor} times as likely.", factor=likely)
-        )  # fmt: skip
+            if total < 0:
+                return _("The logit of “{token}” is {total} below that of {other}.", **names)
+            return _("The logit of “{token}” is {total} above that of {other}.", **names)
+        factor = _factor(exp(abs(total)))
+        if total < 0:
+            return _("The logit of “{token}” is {total} below that of {other}, which is {factor} times as likely.",
+                     factor=factor, **names)  # fmt: skip
+        return _("The logit of “{token}” is {total} above that of {other}: it is {factor} times as likely.",
+                 factor=factor, **names)  # fmt: skip
     return _("The logit of “{token}” is {total}.", token=token, total=fixed(total))
 
 
@@ -186,17 +186,15 @@ def _score_sentence(shown: WhyAnswer) -> str:
     keys, total = shown.run.keys(metric.layer), shown.attribution.total
     if metric.over is None:
         return _("The score of “{key}” is {total}.", key=plain_word(keys[metric.key]), total=fixed(total))
-    relation = _("above") if total >= 0 else _("below")
-    other = (
-        _("that of the average key")
-        if metric.over == "mean"
-        else _("that of “{key}”", key=plain_word(keys[metric.over]))
-    )
-    sentence = _("The score of “{key}” is {total} {relation} {other}", key=plain_word(keys[metric.key]),
-                 total=fixed(abs(total)), relation=relation, other=other)  # fmt: skip
-    if metric.over == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
-        return f"{sentence}."
-    return sentence + _(": it gets {factor} times its weight.", factor=_factor(exp(total)))
+    names = {"key": plain_word(keys[metric.key]), "total": fixed(abs(total))}
+    if metric.over == "mean":
+        if total < 0:
+            return _("The score of “{key}” is {total} below the mean of those of all keys.", **names)
+        return _("The score of “{key}” is {total} above the mean of those of all keys.", **names)
+    names |= {"other": plain_word(keys[metric.over]), "factor": _factor(exp(min(total, 50)))}
+    if total < 0:
+        return _("The score of “{key}” is {total} below that of “{other}”: it gets {factor} times its weight.", **names)
+    return _("The score of “{key}” is {total} above that of “{other}”: it gets {factor} times its weight.", **names)
 
 
 def _two_names(shown: WhyAnswer) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     why.menu("Question").click()
     why.page.get_by_role("option", name="Where a head looks").click()
     why.expect_in_link("question", "Where+a+head+looks")
-    expect(why.answer).to_contain_text("The score of “Mary” is 6.06 above that of the average key")
+    expect(why.answer).to_contain_text("The score of “Mary” is 6.06 above the mean")
     why.menu("Rather than at").click()
     why.page.get_by_role("option", name="0 · When").click()
     expect(why.answer).to_contain_text("6.9 times its weight")
