@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import flex_attention
 from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention, softmax
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
@@ -27,6 +28,7 @@ from attnviz.tracing.weighted_sums import RunningModule
 SOFTMAXES = (softmax, torch.softmax, Tensor.softmax)
 ATTENTION = re.compile("att", re.IGNORECASE)
 MULTI_HEAD = inspect.signature(multi_head_attention_forward)
+UNCOMPILED_FLEX = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # without it, FlexAttention loads torch._dynamo
 SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
@@ -203,8 +205,15 @@ def _is_layer_of_torch(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch.nn.modules.") and next(module.children(), None) is None
 
 
-def _uncompiled() -> AbstractContextManager:
-    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    before = getattr(flex_attention, UNCOMPILED_FLEX, False)  # where torch is as new
+    setattr(flex_attention, UNCOMPILED_FLEX, True)
+    try:
+        with torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext():
+            yield
+    finally:
+        setattr(flex_attention, UNCOMPILED_FLEX, before)
 
 
 # Compiled modules and FlexAttention, which compiles itself, run as they are written: what is compiled cannot be seen.

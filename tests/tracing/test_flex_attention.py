@@ -1,5 +1,9 @@
 """FlexAttention: masks and biases of attnviz come back as they are, others by what they compute."""
 
+import subprocess
+import sys
+from textwrap import dedent
+
 import pytest
 import torch
 from torch import nn
@@ -122,3 +126,21 @@ def test_a_block_mask_made_of_blocks():
     one = torch.ones(1, 1, 1, dtype=torch.int32)
     blocks = BlockMask.from_kv_blocks(one, one[..., None] - 1, mask_mod=Causal(), BLOCK_SIZE=16, seq_lengths=(L, L))
     assert captured(block_mask=blocks).mechanism.mask == Causal()
+
+
+def test_flex_attention_is_seen_in_a_process_that_has_compiled_nothing():
+    program = """
+        import sys, torch
+        from torch import nn
+        from torch.nn.attention.flex_attention import flex_attention
+        from attnviz.tracing import capture
+
+        class Flexible(nn.Module):
+            def forward(self, x):
+                return flex_attention(*(x.unflatten(-1, (2, 8)).transpose(1, 2),) * 3)
+
+        assert "torch._dynamo" not in sys.modules
+        print(*capture(Flexible(), torch.randn(1, 5, 16)))
+    """
+    result = subprocess.run([sys.executable, "-c", dedent(program)], capture_output=True, text=True, timeout=120)
+    assert "2 heads, 5 queries × 5 keys, verified" in result.stdout, result.stderr
