@@ -151,10 +151,18 @@ def key_count(writer: ResidualWriter) -> int:
 def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
     """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions. It is
     minus infinity outside of the query's window."""
+    return changed_scores(writer, head, query, torch.zeros(key_count(writer)))
+
+
+def changed_scores(writer: ResidualWriter, head: int, query: int, scores: Tensor) -> Tensor:
+    """Returns scores of one query of a head, (keys,), after biases and masks."""
     call = call_of(writer)
     queries, keys = call.lengths
     window, query = divmod(query, queries)
-    row = torch.zeros(keys, dtype=torch.float32)
+    row = scores.reshape(-1, keys)[window].float()
+    b, h, q, k = torch.tensor(window), torch.tensor(head), torch.tensor(query), torch.arange(keys)
+    for bias in call.biases:
+        row = bias.bind(queries, keys, call.query.shape[1])(row, b, h, q, k)
     for added in (call.mask, call.options.get("position_bias")):
         if added is None:
             continue
@@ -163,11 +171,8 @@ def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
         part = part.reshape((1,) * (4 - part.ndim) + tuple(part.shape))
         rows = queries if part.shape[2] > 1 else 1
         row = row + part.expand(*call.query.shape[:2], rows, keys)[window, head, query if rows > 1 else 0]
-    b, h, q, k = torch.tensor(window), torch.tensor(head), torch.tensor(query), torch.arange(keys)
     if call.rule is not None:
         row = row.masked_fill(~call.rule.bind(queries, keys, call.query.shape[1])(b, h, q, k), -torch.inf)
-    for bias in call.biases:
-        row = bias.bind(queries, keys, call.query.shape[1])(row, b, h, q, k)
     return _among_windows(row, window, call, -torch.inf)
 
 
@@ -187,7 +192,7 @@ def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
             weights = _among_windows(weights, window, call, 0.0)
         else:
             scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * score_factor(writer)
-            weights = (scores + added_row(writer, head, query)).softmax(-1)
+            weights = changed_scores(writer, head, query, scores).softmax(-1)
         value, output = values_of_head(writer, head), writer.value[0, query, head]
         if not torch.allclose(weights @ value, output, rtol=1e-3, atol=1e-4 * float(value.abs().max())):
             raise value_error(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention import flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import (
     BertConfig,
@@ -29,6 +30,8 @@ from attnviz.attribution import (
     attribution_of,
     most_tokens,
 )
+from attnviz.biases import ALiBi, SoftCap
+from attnviz.masks import SlidingWindow
 from attnviz.models.smollm2 import smollm2
 from attnviz.tracing import capture
 from attnviz.tracing.forward_arguments import forward_arguments
@@ -219,6 +222,23 @@ def test_a_number_of_labels_has_no_position(shape) -> None:
     assert adds_up(found)
 
 
+def test_terms_are_all_shares_and_the_largest_are_first(llama) -> None:
+    found = attribute(llama, {"input_ids": IDS}, LogitDifference(5, 7))
+    assert len(found.terms) == 9 * (1 + 2 + 2 * 4)
+    assert sum(term.share for term in found.terms) == pytest.approx(found.total - found.constant, abs=1e-4)
+    shares = [abs(term.share) for term in found.largest(99)]
+    assert shares == sorted(shares, reverse=True)
+    for term in found.terms:
+        of_layer = found.embeddings if term.layer is None else found.mlps[term.layer]
+        of_layer = of_layer if term.head is None else found.heads[term.layer, term.head]
+        assert term.share == float(of_layer[term.position])
+    assert [str(term).split(" ", 1)[1] for term in found.terms[::9]] == [
+        *("embedding at 0", "MLP 0 at 0", "MLP 1 at 0"),
+        *(f"head {layer}.{head} at 0" for layer in range(2) for head in range(4)),
+    ]
+    assert repr(found).endswith(f", {found.largest(5)[4]}, …")
+
+
 def test_an_mlp_is_the_sum_of_its_units(llama) -> None:
     found = attribute(llama, {"input_ids": IDS}, Logit(5))
     units = found.neurons(1, 8)
@@ -375,6 +395,55 @@ def test_what_is_not_there_is_refused(metric, reason, llama) -> None:
 def test_scores_with_a_cap_are_refused() -> None:
     with pytest.raises(ValueError, match=r"The scores of layer 1, head 1 are not .* as a cap does"):
         attribute(zoo_model("Gemma 2"), {"input_ids": IDS}, Score(1, 1, 8, 4, over=5))
+
+
+class Flexible(nn.Module):
+    """A layer of FlexAttention."""
+
+    def __init__(self, **options: object) -> None:
+        super().__init__()
+        self.query, self.both, self.options = nn.Linear(16, 32), nn.Linear(16, 32), options
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        parts = (self.query(x), *self.both(x).chunk(2, -1))
+        heads = (part.unflatten(-1, (-1, 8)).transpose(1, 2) for part in parts)
+        return flex_attention.flex_attention(*heads, enable_gqa=True, **self.options).transpose(1, 2).flatten(2)
+
+
+@pytest.fixture
+def flexible(monkeypatch: pytest.MonkeyPatch) -> type[Flexible]:
+    """Layers of FlexAttention that may run with gradients, as on a GPU."""
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
+    torch.manual_seed(0)
+    return Flexible
+
+
+def test_scores_of_flex_attention_are_log_weights(flexible) -> None:
+    mask = flex_attention.create_block_mask(SlidingWindow(5), None, None, 9, 9, device="cpu")
+    model, x = flexible(score_mod=ALiBi().bind(9, 9, 4), block_mask=mask, scale=0.5), torch.randn(1, 9, 16)
+    weights = capture(model, x)[0].maps([1], [6])[0, 0]
+    score = attribute(model, x, Score(0, 1, 6, 4, over=3))
+    assert score.total == pytest.approx(float((weights[4] / weights[3]).log()), abs=1e-4)
+    assert score.bias == pytest.approx(2**-4, abs=1e-6)  # the slope of the second of four heads
+    assert adds_up(score)
+
+
+def test_a_cap_of_flex_attention_is_seen_in_its_weights(flexible) -> None:
+    model, x = flexible(score_mod=SoftCap(0.5)), torch.randn(1, 9, 16)
+    found = attribute(model, x, Logit(9))
+    assert float(found.sources(0, 1, 8).sum()) == pytest.approx(float(found.heads[0, 1, 8]), abs=1e-5)
+    with pytest.raises(ValueError, match="as a cap does"):
+        found.attribute(Score(0, 1, 6, 4, over=3))
+
+
+def test_a_function_of_scores_that_is_not_known_is_refused(flexible) -> None:
+    with pytest.raises(ValueError, match="its score_mod is a function that is not known"):
+        attribute(flexible(score_mod=lambda score, b, h, q, k: score + k), torch.randn(1, 9, 16), Logit(9))
+
+
+def test_flex_attention_without_gradients_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"A sum takes gradients, which this model does not have\. FlexAttention does"):
+        attribute(Flexible(), torch.randn(1, 9, 16), Logit(9))
 
 
 def test_scores_that_a_model_computes_by_itself_are_refused() -> None:
