@@ -222,6 +222,14 @@ def test_a_number_of_labels_has_no_position(shape) -> None:
     assert adds_up(found)
 
 
+def test_what_runs_after_a_number_has_no_part_in_it(llama) -> None:
+    score = attribute(llama, {"input_ids": IDS}, Score(1, 0, 6, 4, over=2))
+    assert score.sources(1, 2, 4).tolist() == [0] * 9
+    assert score.opened(1, 2, 4, 3).total == 0
+    assert score.neurons(1, 4).tolist() == [0] * 48
+    assert float(score.neurons(0, 4).sum()) == pytest.approx(float(score.mlps[0, 4]), abs=1e-5)
+
+
 def test_terms_are_all_shares_and_the_largest_are_first(llama) -> None:
     found = attribute(llama, {"input_ids": IDS}, LogitDifference(5, 7))
     assert len(found.terms) == 9 * (1 + 2 + 2 * 4)
