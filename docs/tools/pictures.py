@@ -65,6 +65,8 @@ PICTURES = (
     picture("steps-scale", "steps", 740, part="Why scale", d=512),
     picture("path", "path", 800, **CAR),
     picture("path-layer", "path", 800, open="decoder 1", **CAR),
+    picture("why", "why", 830),
+    picture("why-circuit", "why", 2200, element=".st-key-why-circuit", tree="true"),
     picture("scores", "scores", 860, look="Similarities", **IT),
     picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
     picture("masks", "masks", 740, **WINDOW),
