@@ -20,6 +20,7 @@ NUMBERED = 30  # cells of this size and more have their numbers
 CHARACTER = 0.62  # the width of a letter, in its height
 BAR, GAP = 14, 3
 BAR_WIDTH, BAR_HEIGHT = 22, 90
+LOWEST_BAR = 0.2  # pixels of a bar that has its number
 Pixels = float | int
 
 
@@ -124,9 +125,10 @@ def _bar(weight: float, x: Pixels, foot: Pixels, wide: Pixels, size: Pixels, lar
     if np.isnan(weight):
         return _rect(x, foot - 6, wide, 6, MASKED["light"])
     height = round(abs(weight) / largest * (size - LETTER), 2)
+    is_seen = abs(weight) >= 0.005 and height >= LOWEST_BAR
     end = foot - height if weight >= 0 else foot + height
     text = _text(number(weight), x + wide / 2, end + (6 if weight < 0 else -6), SMALL - (wide < 30), "middle")
-    return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if abs(weight) >= 0.005 else Markup())
+    return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if is_seen else Markup())
 
 
 def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, least: float, largest: float) -> Markup:

@@ -173,7 +173,7 @@ def _caption(panel: Panel, hides: bool) -> str:
 
 def _alternative(panel: Panel, hides: bool) -> str:
     """Returns what the picture says, in words."""
-    if hides or panel.row is None or panel.is_difference:
+    if hides or panel.row is None or panel.is_signed:
         return _caption(panel, hides)
     row = panel.weights[panel.row]
     shown = [i for i in (-row).argsort() if row[i] == row[i]][:3]

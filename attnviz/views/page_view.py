@@ -33,7 +33,7 @@ class Panel:
     query_tokens: Sequence[str]
     key_tokens: Sequence[str]
     row: int | None = None  # of the pinned query
-    is_difference: bool = False  # of the two maps before it, with colors of its own
+    is_signed: bool = False  # a difference of two maps, or shares of a sum, with a scale of its own
 
     @property
     def is_row(self) -> bool:
@@ -71,12 +71,12 @@ class PageView:
 
     @property
     def maps(self) -> tuple[Panel, ...]:
-        """The panels of weights, without differences."""
-        return tuple(panel for panel in self.panels if not panel.is_difference)
+        """The panels of weights, without differences and shares."""
+        return tuple(panel for panel in self.panels if not panel.is_signed)
 
     def end(self, panel: Panel) -> float:
         """Returns the upper end of the color scale of a panel."""
-        return largest_weight([panel.weights]) if panel.is_difference else self.largest
+        return largest_weight([panel.weights]) if panel.is_signed else self.largest
 
     def to_svg(self) -> str:
         """Returns the panels as one SVG element. Raises ValueError if one is too large for that."""
@@ -110,17 +110,17 @@ class PageView:
         return self.to_svg()
 
     def _npz(self) -> bytes:
-        first = self.maps[0]
-        if any(panel.weights.shape != first.weights.shape for panel in self.maps):
+        first, *others = self.maps or self.panels
+        if any(panel.weights.shape != first.weights.shape for panel in others):
             raise value_error("These panels have different sizes. Save them as .svg or .html.")
-        return as_npz(np.stack([panel.weights for panel in self.maps]), first.query_tokens, first.key_tokens)
+        return as_npz(np.stack([panel.weights for panel in (first, *others)]), first.query_tokens, first.key_tokens)
 
     def _csv(self) -> bytes:
         if len(self.maps) > 1:
             raise value_error(
                 "A CSV file has one map, and this view has {count}. Save them as .npz.", count=len(self.maps)
             )
-        panel = self.maps[0]
+        panel = (self.maps or self.panels)[0]
         return as_csv(panel.weights, panel.query_tokens, panel.key_tokens)
 
 
@@ -132,7 +132,7 @@ def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
 def difference_panel(before: Panel, after: Panel, title: str) -> Panel:
     """Returns the second panel minus the first, of equal size."""
     change = difference(before.weights, after.weights).numpy()
-    return replace(before, title=title, weights=change, is_difference=True)
+    return replace(before, title=title, weights=change, is_signed=True)
 
 
 def quantities_by_panel(panels: Sequence[Panel], row: int | None) -> Quantities:

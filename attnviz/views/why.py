@@ -15,12 +15,12 @@ def why(state: WhyState) -> PageView:
     """Returns the shares of the words, and of the words that the shown head has read beside its weights. Raises
     ValueError if the number is not a sum."""
     shown = why_answer(state)
-    panels = [Panel(_("Shares of words"), shown.by_word[None], [""], shown.columns)]
+    panels = [Panel(_("Shares of words"), shown.by_word[None], [""], shown.columns, is_signed=True)]
     if (reading := shown.reading) is not None:
         name, word = shown.writer(reading.term), [shown.word(reading.term)]
         panels += [
             Panel(_("{head}: weights", head=name), reading.weights[None], word, reading.keys),
-            Panel(_("{head}: shares", head=name), reading.sources[None], word, reading.keys),
+            Panel(_("{head}: shares", head=name), reading.sources[None], word, reading.keys, is_signed=True),
         ]
     return PageView(tuple(panels), why_quantities(shown))
 
