@@ -32,9 +32,7 @@ class TextAttribution(NamedPass):
         """Returns the text that `token_id` knows a token, or a label, by: a word, or the number of the token."""
         if self.names_labels:
             return self.labels[token]
-        text = str(self.model.tokenizer.decode([token]))
-        word = text.strip(" ")
-        return word if word and self._typed(word) == [token] else f"{NUMBER}{token}"
+        return self.model.text_inputs.token_name(token)
 
     def token_id(self, name: str) -> int:
         """Returns the token, or the label, of a name; the first token of a word that has several. Raises ValueError if

@@ -1,13 +1,14 @@
 """Texts and pairs of texts as inputs of models, and the names of their tokens."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnviz.attribution.named_pass import NUMBER
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error
@@ -35,6 +36,7 @@ class TextInputs:
     model: Any
     tokenizer: Any
     most: int = MOST_TOKENS  # tokens, whatever the model allows
+    _names: dict[int, str] = field(default_factory=dict)
 
     @cached_property
     def limit(self) -> int:
@@ -128,6 +130,17 @@ class TextInputs:
         text = word if not word[:1].isalnum() else f" {word}"
         encoded, tokens = self.encode(text, as_target=bool(self.model.config.is_encoder_decoder))
         return [id for i, id in enumerate(encoded["input_ids"][0].tolist()) if i not in tokens.special]
+
+    def token_name(self, token: int) -> str:
+        """Returns the word that is this token alone, or else the number of the token after `NUMBER`."""
+        if token not in self._names:
+            word = str(self.tokenizer.decode([token])).strip(" ")
+            try:
+                is_typed = not word.startswith(NUMBER) and self.word_ids(word) == [token]
+            except ValueError:  # of an empty word, or of a tokenizer that has no token for it
+                is_typed = False
+            self._names[token] = word if is_typed else f"{NUMBER}{token}"
+        return self._names[token]
 
     @torch.no_grad()
     def decoder_inputs(
