@@ -66,6 +66,7 @@ export class Chart {
     this.overlay = part("overlay");
     this.stage = part("stage");
     this.sentence = part("sentence");
+    this.link = /** @type {HTMLAnchorElement} */ (part("page-link"));
     this.tools = part("tools");
     this.description = part("description");
     this.live = part("live");
@@ -332,8 +333,9 @@ export class Chart {
    * @param {string} template
    * @param {boolean} [isHint]
    * @param {Record<string, string>} [words]
+   * @param {string} [address] of a page about it
    */
-  say(template, isHint = false, words = {}) {
+  say(template, isHint = false, words = {}, address = "") {
     this.sentence.classList.toggle("attnviz-hint", isHint);
     this.sentence.replaceChildren(
       ...template.split(/(\{\w+\})/).map((part) => {
@@ -342,6 +344,8 @@ export class Chart {
       }),
     );
     this.sentence.title = this.sentence.textContent ?? "";
+    if (address) this.link.href = address;
+    else this.link.removeAttribute("href"); // its place stays
   }
 
   /** Has a screen reader read the sentence. */

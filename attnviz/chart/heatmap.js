@@ -5,6 +5,7 @@
 import { bottomMargin, keyTicks, LEAST, leftMargin, MOST_LABELS, shorten, ticks, widths } from "./axes.js";
 import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
+import { cellAddress } from "./cell_links.js";
 import { drawFan } from "./fan.js";
 import { number } from "./number.js";
 
@@ -38,6 +39,8 @@ export class HeatmapController extends ReadingController {
   labels = [];
   /** @type {Map<string, string>} */
   cellSentences = new Map();
+  /** @type {Cell | null} the cell that was clicked, in a figure with links of cells */
+  clicked = null;
 
   /**
    * @param {import("./chart.js").Chart} chart
@@ -54,13 +57,18 @@ export class HeatmapController extends ReadingController {
     super.close();
     open.delete(this);
     this.chart.root.classList.remove("attnviz-cells");
+    this.chart.link.hidden = true;
     clearTimeout(this.waiting);
     clearTimeout(this.wheeling);
   }
 
   /** @param {HeatmapHeader} header */
   update(header) {
+    if (header.stamp !== this.header.stamp) this.clicked = null;
     super.update(header);
+    const { link } = this.chart, { cellLinks } = this.spec;
+    link.hidden = !cellLinks;
+    link.textContent = cellLinks?.text ?? "";
     this.cellSentences = new Map(this.spec.cellSentences.map(([row, column, text]) => [`${row} ${column}`, text]));
     const { row = 0, column = 0 } = this.cursor ?? {};
     if (row >= this.weights.length || (column ?? 0) >= this.weights[0].length) this.cursor = null;
@@ -296,6 +304,19 @@ export class HeatmapController extends ReadingController {
     return column < 0 || column >= this.weights[0].length ? null : { row, column };
   }
 
+  /** @type {ReadingController<any>["click"]} */
+  click({ row, column = null }) {
+    if (this.spec.cellLinks) this.clicked = { row, column };
+    super.click({ row, column });
+  }
+
+  /** @returns {Cell | null} what is told while no other cell is read: the clicked cell of the pinned row, or that row */
+  get rest() {
+    const { pinned } = this.header;
+    if (pinned === null) return null;
+    return this.clicked?.row === pinned ? this.clicked : { row: pinned, column: null };
+  }
+
   /** @type {ReadingController<any>["release"]} */
   release(cell, up) {
     clearTimeout(this.waiting);
@@ -352,15 +373,35 @@ export class HeatmapController extends ReadingController {
     this.cursor = cell;
     const { chart, spec } = this;
     if (!chart.drawn) return;
-    const row = cell ? cell.row : this.header.pinned;
-    if (row === null) chart.say(chart.hint, true);
+    const told = cell ?? this.rest;
+    if (told === null) chart.say(chart.hint, true);
     else {
-      const weights = this.weights[row];
-      const column = cell?.column ?? strongest(spec.difference ? weights.map(Math.abs) : weights);
+      const { row } = told, column = this.#columnOf(told);
       if (column === null) chart.say(spec.sentences.emptyRow, false, { query: spec.queryTokens[row] });
       else this.#tell(row, column);
     }
     chart.redraw();
+  }
+
+  /**
+   * @param {Cell} cell
+   * @returns {number | null} its column, or of a row that with the largest weight, if it has any
+   */
+  #columnOf({ row, column }) {
+    const weights = this.weights[row];
+    return column ?? strongest(this.spec.difference ? weights.map(Math.abs) : weights);
+  }
+
+  /**
+   * The address of a page about a cell. A link is reached after the pointer has left the map: only what is told then
+   * has one.
+   * @param {number} row
+   * @param {number} column
+   */
+  #addressOf(row, column) {
+    const { rest, spec: { cellLinks } } = this;
+    if (!cellLinks || rest?.row !== row || this.#columnOf(rest) !== column || Number.isNaN(this.weights[row][column])) return "";
+    return cellAddress(cellLinks, row, column);
   }
 
   /**
@@ -376,7 +417,8 @@ export class HeatmapController extends ReadingController {
     const words = { query, key, weight: spec.wholeNumbers ? String(weight) : number(weight) };
     if (!difference) {
       const template = this.cellSentences.get(`${row} ${column}`);
-      return chart.say(template ?? (Number.isNaN(weight) ? sentences.masked : sentences.allowed), false, words);
+      const sentence = template ?? (Number.isNaN(weight) ? sentences.masked : sentences.allowed);
+      return chart.say(sentence, false, words, this.#addressOf(row, column));
     }
     const peers = this.#peers();
     const [before, after] = difference.charts.map((name) => peers.find((peer) => peer.header.key === name)?.weights[row][column]);
@@ -408,13 +450,14 @@ export class HeatmapController extends ReadingController {
   // Over the map ---------------------------------------------------------------------------------------------------
 
   draw() {
-    const { chart, cursor } = this;
+    const { chart } = this;
     const { pinned } = this.header;
     const stroke = chart.accent;
+    const told = this.cursor ?? this.rest;
     if (pinned !== null) this.frame(pinned, null, { fill: "none", stroke, "stroke-width": 3 });
-    if (cursor && cursor.row !== pinned) this.frame(cursor.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
-    if (cursor && cursor.column !== null) this.frame(cursor.row, cursor.column, { fill: "none", stroke, "stroke-width": 3 });
-    if (this.spec.fan) drawFan(this, cursor?.row ?? pinned, cursor?.column ?? null);
+    if (told && told.row !== pinned) this.frame(told.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
+    if (told && told.column !== null) this.frame(told.row, told.column, { fill: "none", stroke, "stroke-width": 3 });
+    if (this.spec.fan) drawFan(this, told?.row ?? null, told?.column ?? null);
   }
 
   /**

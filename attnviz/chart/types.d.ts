@@ -29,6 +29,13 @@ export interface MosaicSpec {
   least: number;
 }
 export type Change = "neither" | "kept" | "reweighted" | "removed" | "added";
+export interface CellLinks {
+  text: string;
+  address: string;
+  parameters: [string, string];
+  queries: string[];
+  keys: string[];
+}
 export interface HeatmapSpec {
   mode: "heatmap";
   queryTokens: string[];
@@ -55,6 +62,7 @@ export interface HeatmapSpec {
     several: string;
     viewport: boolean;
   } | null;
+  cellLinks: CellLinks | null;
 }
 export interface PlaneSpec {
   mode: "plane";

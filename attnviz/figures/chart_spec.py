@@ -119,6 +119,21 @@ class DownsampledSpec:
 
 
 @dataclass(frozen=True)
+class CellLinks:
+    """Links to a page about a cell, beside the sentence of a cell of the pinned row. A cell that is clicked stays the
+    one that is told.
+
+    The address of a cell is `address` with two parameters more, the names of its query and its key.
+    """
+
+    text: str
+    address: str
+    parameters: tuple[str, str]
+    queries: tuple[str, ...]  # by row
+    keys: tuple[str, ...]  # by column
+
+
+@dataclass(frozen=True)
 class HeatmapSpec:
     """A map with queries as rows and keys as columns; the first trace has its weights.
 
@@ -141,6 +156,7 @@ class HeatmapSpec:
     fan: bool = True
     difference: DifferenceSpec | None = None
     downsampled: DownsampledSpec | None = None
+    cell_links: CellLinks | None = None
 
 
 @dataclass(frozen=True)

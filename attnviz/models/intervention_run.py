@@ -133,6 +133,7 @@ class Candidate:
     """A token that may come next, or a label, with its probability before and after an intervention."""
 
     text: str
+    index: int  # among the tokens, or the labels
     before: float
     after: float
 
@@ -142,7 +143,7 @@ def likeliest_tokens(model: LoadedModel, before: Tensor, after: Tensor, count: i
     p, q = before.double().softmax(-1), after.double().softmax(-1)
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     tokens = vocabulary_tokens(model.tokenizer, first)
-    return [Candidate(token.text, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
+    return [Candidate(token.text, i, float(p[i]), float(q[i])) for token, i in zip(tokens, first, strict=True)]
 
 
 def token_probabilities(
@@ -164,7 +165,7 @@ def likeliest_labels(model: LoadedModel, before: Tensor, after: Tensor, count: i
     )
     first = torch.maximum(p, q).argsort(descending=True, stable=True)[:count].tolist()
     labels = model.labels
-    return [Candidate(labels[i], float(p[i]), float(q[i])) for i in first]
+    return [Candidate(labels[i], i, float(p[i]), float(q[i])) for i in first]
 
 
 def has_many_labels(model: LoadedModel) -> bool:

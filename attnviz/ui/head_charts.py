@@ -27,6 +27,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_questions import offer_head_questions
 from attnviz.ui.minimap import minimap
+from attnviz.ui.why_links import cell_links, why_link, with_cell_links
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_view import HeadView
 from attnviz.views.selected_maps import HeadMap, row_weights, thumbnail_sample
@@ -71,6 +72,8 @@ def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], Non
             on_click(selection.queries.index(place[0]), selection.keys.index(place[1]))
 
     picture = head_map.chart(largest=view.map_end, fan=is_whole)
+    if is_whole:
+        picture = with_cell_links(picture, cell_links(view.score_links, head_map.queries, head_map.keys))
     reading = _reading(head_map, row) if is_whole and row is not None else ""
     chart(
         picture.with_about(
@@ -165,7 +168,7 @@ def pin(view: HeadView) -> tuple[int | None, int | None]:
             query, weights = head_map.query_tokens[row], head_map.weights[row]
             if not prediction_form.predict("head", query, head_map.key_tokens, weights):
                 row, hidden = None, row
-        text = html.Markup() if row is None else _strongest_keys(selection, head_map, row)
+        text = html.Markup() if row is None else _strongest_keys(view, row)
         if predict and row is None and hidden is None:
             text = html.element("p", _("Pin a query to predict where it looks."))
         if is_whole:
@@ -189,17 +192,18 @@ def _reading(head_map: HeadMap, row: int) -> str:
     return cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)
 
 
-def _strongest_keys(selection: Selection, head_map: HeadMap, row: int) -> html.Markup:
+def _strongest_keys(view: HeadView, row: int) -> html.Markup:
     """Returns the pinned query's strongest keys: the first as a sentence, all as a list."""
+    selection, head_map = view.selection, view.head_map
     inputs, query = head_map.inputs, selection.queries[row]
     best = strongest_keys(row_weights(selection, head_map, row))
     query_name = numbered_token(inputs, inputs.query_tokens, query)
     if not best:
         return html.summary(_("{query_name} may look at nothing.", query_name=visible(query_name)))
     keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
-    return html.summary(cell_sentence(query_name, *keys[0], head_map.sentences.allowed)) + html.strongest(
-        (key, number(weight)) for key, weight in keys
-    )
+    sentence, links = cell_sentence(query_name, *keys[0], head_map.sentences.allowed), view.score_links
+    why = [" ", why_link(links.link(query, selection.keys[best[0][0]]))] if links else []
+    return html.summary(sentence, *why) + html.strongest((key, number(weight)) for key, weight in keys)
 
 
 def _notes(selection: Selection, head_map: HeadMap) -> list[str]:

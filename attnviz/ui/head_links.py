@@ -1,7 +1,5 @@
 """Addresses of pages that show the heads of the translator."""
 
-from attnviz.link import page_address
-from attnviz.state.state import State
 from attnviz.state.steps import TRANSLATOR, StepsState
 from attnviz.state.transformer import HEAD_FIELDS, SEVERAL, SYMBOLS, TransformerState
 from attnviz.translator.encoder_decoder import HEADS, Use
@@ -14,21 +12,17 @@ def steps_address(english: str, variant: str, use: Use, layer: int, head: int) -
         attention=TRANSLATOR, english=english, similarity=variant, translator_use=use, translator_layer=layer,
         translator_head=head,
     )  # fmt: skip
-    return _address("steps", state)
+    return presentation.page_link("steps", state.link())
 
 
 def notation_address(english: str, use: Use, layer: int, head: int) -> str:
     """Returns the address of the formulas of an attention layer on the Transformer page, with a head selected."""
     chosen = {HEAD_FIELDS[use].name: layer * HEADS + head}
-    return _address("transformer", TransformerState(tab=SYMBOLS, symbols_of=use, english=english, **chosen))
+    state = TransformerState(tab=SYMBOLS, symbols_of=use, english=english, **chosen)
+    return presentation.page_link("transformer", state.link())
 
 
 def several_heads_address(english: str, variant: str, use: Use) -> str:
     """Returns the address of the table of all heads of one use on the Transformer page."""
     state = TransformerState(tab=SEVERAL, heads_of=use, english=english, similarity=variant)
-    return _address("transformer", state)
-
-
-def _address(page: str, state: State) -> str:
-    presented = [presentation.PRESENTING] if presentation.presenting() else []
-    return f"./{page_address(page, [*state.link(), *presented])}"
+    return presentation.page_link("transformer", state.link())

@@ -1,13 +1,14 @@
 """Presentation mode for projectors: larger letters, and of the controls those that a lesson needs. `present=1` in the
 link; its style is in present.css, and its keys are in navigation/presentation_keys.js."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
+from attnviz.link import page_address
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.html import Markup
@@ -47,6 +48,12 @@ def switch(menu: Menu, current: st.Page, class_button: Callable[[], Markup]) -> 
 def presenting() -> bool:
     """Returns whether the mode is on; call it after `switch`."""
     return bool(field_value(PRESENTED))
+
+
+def page_link(page: str, link: Iterable[tuple[str, str]]) -> str:
+    """Returns the address of another page, which presents if this one does; call it after `switch`."""
+    presented = [PRESENTING] if presenting() else []
+    return f"./{page_address(page, [*link, *presented])}"
 
 
 def control(name: str, **layout: Any) -> DeltaGenerator:

@@ -1,6 +1,7 @@
 """The selected head among the heads of its mosaic, as Explore and Models draw it."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from attnviz.figures.sentences import CellSentences
 from attnviz.language import N_
 from attnviz.state.selection import Selection
+from attnviz.state.why_links import ScoreLinks, selection_links
 from attnviz.views.selected_maps import HeadMap, selected_map, selected_thumbnails
 
 HIDDEN = N_("{query} may not look at {key}, or it is still to be predicted.")
@@ -26,6 +28,11 @@ class HeadView:
     def is_whole(self) -> bool:
         """Whether a cell of the map is one query and one key."""
         return self.head_map.downsampled is None
+
+    @cached_property
+    def score_links(self) -> ScoreLinks | None:
+        """Links to why the head looks somewhere, where Why can be asked."""
+        return selection_links(self.selection)
 
     @property
     def mosaic_end(self) -> float:

@@ -388,11 +388,11 @@ def test_another_model_with_a_head_off_that_it_has_not(folder):
 
 
 def test_the_sentence_about_tokens():
-    stays = [Candidate("cat", 0.5, 0.25), Candidate("dog", 0.25, 0.125)]
+    stays = [Candidate("cat", 0, 0.5, 0.25), Candidate("dog", 1, 0.25, 0.125)]
     assert outcome.candidate_sentence(stays, 0.5, "The likeliest next token").startswith(
         "The likeliest next token stays “cat”: 0.50 before, 0.25 with the"
     )
-    turns = [Candidate("cat", 0.5, 0.25), Candidate("\n", 0.25, 0.625)]
+    turns = [Candidate("cat", 0, 0.5, 0.25), Candidate("\n", 1, 0.25, 0.625)]
     assert "was “cat” (0.50, and 0.25 with the change); now it is “␊” (0.63)." in outcome.candidate_sentence(
         turns, 0.5, "The token"
     )

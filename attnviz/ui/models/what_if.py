@@ -33,6 +33,7 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import STREAMING_LLM, describe_parts
 from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import Outcome, mass_shift_of_heads, outcome
+from attnviz.ui.why_links import candidate_link
 from attnviz.views.intervened_example import IntervenedExample
 from attnviz.views.selected_maps import selected_map
 from attnviz.views.text_probabilities import text_probabilities
@@ -243,6 +244,7 @@ def _show_candidates(selection: ModelSelection, result: Outcome) -> None:
     picture.figure.update_yaxes(title_text=_("probability"))
     st.markdown(_("**The likeliest {kind}**", kind=kind))
     chart(picture.with_about(label=_("The likeliest {kind}", kind=kind)), "if-next", height=260)
+    st.html(candidate_link(selection.source, candidates))
     st.caption(" ".join([plain(result.written), "" if has_many_labels(selection.model) else _(BITS)]).strip())
 
 

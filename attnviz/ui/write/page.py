@@ -16,6 +16,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import is_long
+from attnviz.state.why_links import WhyText, score_links, text_of_writer
 from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layers, opening_row
 from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
@@ -24,6 +25,7 @@ from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.why_links import cell_links, with_cell_links, word_links
 from attnviz.ui.write import controls, writing_job, written_text
 from attnviz.ui.write.branch_tree import branch_links
 from attnviz.views.explore import pinned_quantities
@@ -55,9 +57,10 @@ def show(state: WriteState, notes: DeltaGenerator) -> None:
         selection = viewport_sliders.choose(selection)
     place = st.container()
     if text.ending:
+        read = text_of_writer(source, text)
         with place.container():  # as that of a fragment, so that the browser keeps the element, and what is typed there
-            _draw_text(source, selection, text, pinned, state.branches)
-        _draw_map(source, selection, text, pinned)
+            _draw_text(source, selection, text, pinned, state.branches, read)
+        _draw_map(source, selection, text, pinned, read)
     else:
         _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
         _draw_growing_map(selection, text, source.tokens - len(text.steps))
@@ -90,8 +93,9 @@ def _follow(source: Written, opened: Selection, job: jobs.Job[WrittenText], bran
 
 
 def _draw_text(
-    source: Written, selection: Selection, text: WrittenText, pinned: int | None, branches: tuple[Branch, ...]
-) -> None:
+    source: Written, selection: Selection, text: WrittenText, pinned: int | None, branches: tuple[Branch, ...],
+    read: WhyText | None = None,
+) -> None:  # fmt: skip
     name = f"{source!r} {selection.index} {selection.head}"
     sent_name, sent = _sent.get()
     start = sent if sent_name == name and not text.ending else 0
@@ -136,13 +140,16 @@ def _draw_text(
         WrittenRows(text, selection), name, start=start, pinned=pinned, source=source, branches=branches,
         longer=longer(source.tokens) if text.ending == Ending.COUNT and source.tokens < WriteState.length.most else 0,
         tree=branch_links(source, branches),
+        why=word_links(read, text), looks=cell_links(score_links(read, selection.layer, selection.head)),
         on_length=change_length,
         on_pin=pin, on_word=write_word,
         on_reply=reply, on_restart=lambda: write_after((), (*source.earlier, source.prompt)[0]),
     )  # fmt: skip
 
 
-def _draw_map(source: Written, selection: Selection, text: WrittenText, pinned: int | None) -> None:
+def _draw_map(
+    source: Written, selection: Selection, text: WrittenText, pinned: int | None, read: WhyText | None
+) -> None:
     """Draws the map of the selected head, and small maps of all heads of its layer."""
     view = head_view(selection)
     head_map, queries = view.head_map, _queries(source, selection, text)
@@ -161,6 +168,8 @@ def _draw_map(source: Written, selection: Selection, text: WrittenText, pinned: 
     )
     if view.is_whole:
         picture = with_roles(picture, WrittenRows(text, view.selection))
+        links = score_links(read, selection.layer, selection.head)
+        picture = with_cell_links(picture, cell_links(links, head_map.queries, head_map.keys))
     left, right = head_charts.places(selection)
     with right, st.container(key="write-map"):
         chart(

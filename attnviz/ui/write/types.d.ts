@@ -17,6 +17,14 @@ export interface Branch {
   current: boolean;
 }
 
+/** What the addresses are made of that ask why a word was written. */
+export interface WordLinks {
+  address: string;
+  parameters: [string, string, string]; // after which token, the word, and rather than which one
+  after: string[]; // the names of the tokens before the written ones
+  names: Record<number, string>; // of tokens, by their ids
+}
+
 export interface Written {
   stamp: number; // of the text and the head
   tokens: string[];
@@ -37,6 +45,8 @@ export interface Written {
   chat: boolean;
   earlier: number; // messages of the chat before the last one
   tree: Branch[];
+  why: WordLinks | null;
+  looks: import("../../chart/types").CellLinks | null; // of all rows and columns of the map
   ending: string;
   pinned: number | null; // a row of the map
   heads: boolean; // whether the rows are of several heads as one

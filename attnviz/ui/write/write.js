@@ -2,6 +2,7 @@
 // words were as likely; a word of the prompt shows when it was looked at.
 
 import { isDark, themeOf } from "../../chart/colors.js";
+import { cellAddress } from "../../chart/cell_links.js";
 import { button, element } from "../../chart/elements.js";
 import { isPlain, STEPS } from "../../chart/keys.js";
 import { number } from "../../chart/number.js";
@@ -198,7 +199,7 @@ export class WrittenText {
       this.#reveal();
     } else return;
     event.preventDefault();
-    this.status.textContent = this.sentence.textContent;
+    this.status.textContent = this.sentence.firstChild?.textContent ?? "";
   }
 
   /** Scrolls a long text, and not the page, to the current token. */
@@ -263,17 +264,22 @@ export class WrittenText {
     const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
     const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
     const values = { word: name(this.current), list };
-    const { heads } = /** @type {Written} */ (this.data);
+    const { heads, looks, queryOffset, keyOffset } = /** @type {Written} */ (this.data);
+    let sentence = "";
     if (written >= 0) {
       const row = heads
         ? _("When {word} was written, these heads looked most at {list}.", values)
         : _("When {word} was written, this head looked most at {list}.", values);
-      this.sentence.textContent = list && row;
+      sentence = list && row;
     } else if (list) {
-      this.sentence.textContent = heads
+      sentence = heads
         ? _("These heads looked most at {word} when they wrote {list}.", values)
         : _("This head looked most at {word} when it wrote {list}.", values);
-    } else this.sentence.textContent = _("Nothing that was written looked at {word}.", values);
+    } else sentence = _("Nothing that was written looked at {word}.", values);
+    this.sentence.replaceChildren(sentence);
+    if (!looks || !list || this.pointed !== null) return; // a link is reached after the pointer has left the text
+    const [query, key] = written >= 0 ? [this.current, most[0].i] : [most[0].i, this.current];
+    this.sentence.append(" ", whyLink(looks.text, cellAddress(looks, query - 1 - queryOffset, key - keyOffset)));
   }
 
   /** @param {number} written the number of the token whose alternatives are shown */
@@ -297,7 +303,9 @@ export class WrittenText {
         link.title = _("Write this instead, and go on");
       }
       if (isOwn) link.setAttribute("aria-current", "true");
-      return element("li", "", link);
+      const other = isOwn ? step.alternatives.find(([other]) => other !== id)?.[0] : id;
+      const why = data.why && other !== undefined && whyLink(isOwn ? _("Why?") : _("Why not?"), wordAddress(data.why, written, step.id, other));
+      return element("li", "", link, why);
     });
     const title = element("p", "write-title", _("Likeliest tokens here"));
     this.alternatives.replaceChildren(title, element("ol", "", ...items));
@@ -319,6 +327,25 @@ export class WrittenText {
     if (known.size) url.searchParams.set("branches", [...known].slice(-mostBranches).join("~"));
     return url.href;
   }
+}
+
+/**
+ * @param {string} text
+ * @param {string} href
+ */
+function whyLink(text, href) {
+  return Object.assign(element("a", "attnviz-page-link", text), { href });
+}
+
+/**
+ * The address of the page that says why a token was written, and not another one.
+ * @param {import("./types").WordLinks} links
+ * @param {number} written its number
+ * @param {number} token
+ * @param {number} other
+ */
+export function wordAddress({ address, parameters: [position, says, rather], after, names }, written, token, other) {
+  return `${address}&${new URLSearchParams([[position, after[written]], [says, names[token]], [rather, names[other]]])}`;
 }
 
 /** @param {number} probability */

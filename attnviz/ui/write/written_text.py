@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from attnviz.chart import pack
+from attnviz.figures.chart_spec import CellLinks
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import WEIGHTS
 from attnviz.formatting import visible
@@ -38,6 +39,8 @@ def show(
     branches: tuple[Branch, ...],
     longer: int,
     tree: list[dict[str, Any]],
+    why: dict[str, Any] | None,
+    looks: CellLinks | None,
     on_length: Callable[[bool], None],
     on_pin: Callable[[int | None], None],
     on_word: Callable[[int, str], None],
@@ -47,7 +50,8 @@ def show(
     """Draws the text, which has this name while it is written, with the steps and the rows from the written token of
     number `start` on; the browser has those before.
 
-    `longer` is the number of tokens if the model goes on, 0 if it cannot, and `tree` has the branches. A button calls
+    `longer` is the number of tokens if the model goes on, 0 if it cannot, `tree` has the branches, and `why` and
+    `looks` have links to Why about words and weights. A button calls
     `on_length` with whether the model is to stop or to go on; a click on a written token calls `on_pin` with its row of
     the map, or None; and `on_word` is called with the position and the text of a word that is typed in its place. In a
     chat `on_reply` is called with the user's next message, and `on_restart` if the chat is to begin again. The root
@@ -100,6 +104,8 @@ def show(
                 "chat": source.is_chat,
                 "earlier": len(source.earlier),
                 "tree": tree,
+                "why": why,
+                "looks": looks,
                 "ending": _(ENDINGS[text.ending]),
                 "pinned": pinned,
                 "heads": not isinstance(rows.selection.head, int),

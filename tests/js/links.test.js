@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { cellAddress } from "../../attnviz/chart/cell_links.js";
+import { wordAddress } from "../../attnviz/ui/write/write.js";
+
+/** @param {string} address */
+const parameters = (address) => [...new URL(address, "http://host/app/explore").searchParams];
+
+test("the address of a cell names its query and its key, whatever is in their names", () => {
+  const links = {
+    text: "Why?",
+    address: "./why?why-head=4",
+    parameters: /** @type {[string, string]} */ (["from", "at"]),
+    queries: ["0 · a&b", "1 · ␣=?#"],
+    keys: ["0 · +", "1 · %41", "2 · שלום"],
+  };
+  const head = ["why-head", "4"];
+  assert.deepEqual(parameters(cellAddress(links, 0, 1)), [head, ["from", "0 · a&b"], ["at", "1 · %41"]]);
+  assert.deepEqual(parameters(cellAddress(links, 1, 2)), [head, ["from", "1 · ␣=?#"], ["at", "2 · שלום"]]);
+  assert.equal(new URL(cellAddress(links, 1, 0), "http://host/app/explore").pathname, "/app/why");
+});
+
+test("the address of a word names the token before it, itself and another one", () => {
+  const links = {
+    address: "./why?text=a+b",
+    parameters: /** @type {[string, string, string]} */ (["after", "says", "rather-than"]),
+    after: ["1 · b", "2 · c"],
+    names: { 7: "Rome", 9: "#9" },
+  };
+  const text = ["text", "a b"];
+  assert.deepEqual(parameters(wordAddress(links, 1, 7, 9)), [text, ["after", "2 · c"], ["says", "Rome"], ["rather-than", "#9"]]);
+});
