@@ -150,3 +150,16 @@ def test_on_a_phone_the_strip_folds(browser: Browser, address: str) -> None:
         strip.root.locator("summary").click()
         expect(strip.ask).to_be_hidden()
         app.until("() => document.querySelector('.st-key-lesson-strip').getBoundingClientRect().height < 90")
+
+
+def test_a_sum_is_opened_by_the_reader(browser: Browser, address: str) -> None:
+    [lesson] = [each for each in LESSONS if each.name == "18-how-the-copy-is-found"]
+    with shared(browser, address, kind=AppPage) as app:
+        strip = Strip(app)
+        for number, way in ((3, "by the query"), (5, "by the key")):
+            app.go(lesson.link(number))
+            expect(strip.verdict).to_have_text("Not there yet.")
+            app.settled()
+            row = app.page.locator(".attnviz-shares tr").filter(has=app.page.get_by_role("link", name=way))
+            row.filter(has_text="Baker").get_by_role("link", name=way).click()
+            expect(strip.verdict).to_have_text("Right: you are there.")
