@@ -3,19 +3,27 @@
 import csv
 import io
 
+import numpy as np
+
 from attnviz.formatting import spreadsheet_cell
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.state.why import WhyState
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.why_answer import WhyAnswer, why_answer
+from attnviz.views.why_tables import TERMS
 
 
 def why(state: WhyState) -> PageView:
-    """Returns the shares of the words, and of the words that the shown head has read beside its weights. Raises
-    ValueError if the number is not a sum."""
+    """Returns the shares of the largest terms and of the words, and of the words that the shown head has read beside
+    its weights. Raises ValueError if the number is not a sum."""
     shown = why_answer(state)
-    panels = [Panel(_("Shares of words"), shown.by_word[None], [""], shown.columns, is_signed=True)]
+    terms = shown.attribution.largest(TERMS)
+    names = [f"{shown.short_name(term)} {shown.word(term)}".strip() for term in terms]
+    panels = [
+        Panel(_("Largest terms"), np.array([[term.share for term in terms]]), [""], names, is_signed=True),
+        Panel(_("Shares of words"), shown.by_word[None], [""], shown.columns, is_signed=True),
+    ]
     if (reading := shown.reading) is not None:
         name, word = shown.writer(reading.term), [shown.word(reading.term)]
         panels += [

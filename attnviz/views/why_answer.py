@@ -137,6 +137,13 @@ class WhyAnswer:
             return mlp_name(self.run.layers[self.mlp_layers[term.layer]])
         return head_name(self.run.layers[term.layer], term.head)
 
+    @staticmethod
+    def short_name(term: WriterShare) -> str:
+        """Returns the name of what has written a term in drawings: 23.3 for a head, MLP 28; empty for an embedding."""
+        if term.layer is None:
+            return ""
+        return f"MLP {term.layer}" if term.head is None else f"{term.layer}.{term.head}"
+
     @cached_property
     def parts(self) -> dict[str, float]:
         """The sum by kinds of writers; those that are 0 are left out."""
@@ -233,17 +240,15 @@ class WhyAnswer:
         term, share = node.term, signed(node.term.share)
         facts = {"writer": self.writer(term), "word": self.word(term), "share": share}
         sentence, source = _("{writer} at {word}: {share}", **facts), None
-        name, level = "", -1
+        level = -1
         if term.layer is not None:
-            name, level = f"MLP {term.layer}", self.mlp_layers[term.layer] if term.head is None else term.layer
+            level = self.mlp_layers[term.layer] if term.head is None else term.layer
         if term.layer is not None and node.source is not None:
             source = self.source_column(term.layer, node.source)
             sentence = _("{writer}, from {source} to {word}: {share}", source=self.columns[source], **facts)
-        if term.head is not None:
-            name = f"{term.layer}.{term.head}"
         place = self.column(term), level
         return DrawnNode(
-            name, sentence, term.share, *place, term.head is not None, source, node.parent, question
+            self.short_name(term), sentence, term.share, *place, term.head is not None, source, node.parent, question
         )  # fmt: skip
 
 

@@ -217,19 +217,21 @@ def test_lessons_check_what_the_page_shows() -> None:
     assert numbers["share of 23.3"] == pytest.approx(2.95, abs=0.01)
     assert numbers["weight of Mary"] == pytest.approx(0.81, abs=0.01)
     assert numbers["share from Mary"] == pytest.approx(-1.16, abs=0.01)
-    assert [panel.is_row for panel in page.panels] == [True, True, True]
+    assert [panel.is_row for panel in page.panels] == [True] * 4
+    assert page.panels[0].key_tokens[:3] == ["23.3 to", "29.1 to", "MLP 28 to"]
     assert page.to_svg().startswith("<svg")
 
 
 def test_shares_have_a_scale_of_their_own_and_weights_are_the_file(tmp_path) -> None:
     page = why(WhyState())
-    words, weights, shares = page.panels
+    terms, _words, weights, shares = page.panels
     assert page.maps == (weights,)
-    assert page.end(weights) == weights.weights.max() < 1 < page.end(shares) < page.end(words)
+    assert page.end(weights) == weights.weights.max() < 1 < page.end(shares) <= page.end(terms)
     page.save(tmp_path / "weights.csv")
     assert (tmp_path / "weights.csv").read_text(encoding="utf-8-sig").splitlines()[0].startswith(",When,Mary,and,John")
     of_mlp = why(WhyState.read([("term", "mlp.28.13")]))
-    of_mlp.save(tmp_path / "words.npz")
     assert of_mlp.maps == ()
-    with np.load(tmp_path / "words.npz") as file:
-        assert file["weights"].sum() == pytest.approx(of_mlp.quantities["total"], abs=0.01)
+    of_mlp.save(tmp_path / "terms.csv")
+    assert "2.95" in (tmp_path / "terms.csv").read_text(encoding="utf-8-sig")
+    with pytest.raises(ValueError, match="These panels have different sizes"):
+        of_mlp.save(tmp_path / "terms.npz")
