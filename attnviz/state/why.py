@@ -8,7 +8,7 @@ from attnviz.attribution.metrics import Logit, LogitDifference, Metric, Score
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
 from attnviz.formatting import numbered_tokens
-from attnviz.language import N_, option_name, value_error
+from attnviz.language import N_, option_name, option_with_name, value_error
 from attnviz.models import SMOLLM2
 from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
@@ -108,7 +108,7 @@ class WhyState(State):
     )  # fmt: skip
     trail = ParsedField[tuple[TrailStep, ...]](N_("Opened terms"), parse_trail, (), text=format_trail)
     tree = FlagField(
-        N_("All terms of 5 %"), about=N_("Heads, MLPs and words with at least 5 % of the number, and what heads read."),
+        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
     )  # fmt: skip
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term)
 
@@ -167,8 +167,8 @@ class WhyState(State):
     def tokens(self) -> tuple[int, int | Literal["mean"]]:
         """The token, or the label, that is said, and the one that it is compared with. Raises ValueError if there is
         none of the name."""
-        other = self.other if self.other in (AVERAGE_TOKEN, "") else self.run.token_id(self.other)
-        return self.run.token_id(self.token), other if isinstance(other, int) else "mean"
+        is_mean = not self.other or option_with_name(self.other, [AVERAGE_TOKEN]) is not None
+        return self.run.token_id(self.token), "mean" if is_mean else self.run.token_id(self.other)
 
     @property
     def metric(self) -> Metric:

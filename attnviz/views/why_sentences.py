@@ -111,7 +111,7 @@ def sum_sentence(shown: WhyAnswer) -> str:
         "The shares of {writers} at {positions} add up to {total}; {error} is missing.",
         writers=plural("{count} writer", "{count} writers", writers, count=writers),
         positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
-        total=fixed(attribution.total, 3), error=f"{abs(attribution.error):.0e}",
+        total=fixed(attribution.total, 3), error=f"{abs(attribution.error):.0e}".replace("-", "−"),
     )  # fmt: skip
     if attribution.gates:
         gates = enumeration(attribution.gates[:MOST_GATES])

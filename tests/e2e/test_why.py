@@ -110,9 +110,21 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     expect(why.answer).to_contain_text("6.9 times its weight")
 
 
+def test_another_question_drops_the_opened_terms(why: Why) -> None:
+    why.open("?trail=value.23.3.13.9&term=mlp.0.9")
+    text = why.page.get_by_role("textbox", name="Text")
+    text.fill("The capital of France is")
+    text.press("Enter")
+    expect(why.answer).to_contain_text("The logit of “Paris”")
+    why.expect_in_link("trail", None)
+    why.expect_in_link("term", None)
+    expect(why.trail).to_have_count(0)
+    expect(why.alert).to_have_count(0)
+
+
 def test_all_large_terms_are_drawn(why: Why) -> None:
     why.open()
-    why.page.get_by_text("All terms of 5 %").click()
+    why.page.get_by_text("Five steps").click()
     why.expect_in_link("tree", "true")
     circuit = why.page.locator(".st-key-why-circuit .attnviz-chart")
     expect(circuit).to_have_attribute("data-ready", "true")

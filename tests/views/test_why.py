@@ -202,6 +202,10 @@ def test_the_average_token_is_the_mean_logit() -> None:
     assert shown.attribution.total == pytest.approx(float(logits[token] - logits.mean()), abs=1e-3)
 
 
+def test_the_average_token_has_its_name_in_each_language() -> None:
+    assert WhyState.read([("rather-than", "das durchschnittliche Token")]).tokens[1] == "mean"
+
+
 def test_tokens_are_known_by_their_names() -> None:
     run = answered().run
     for token, _probability in run.likeliest(13, 200):

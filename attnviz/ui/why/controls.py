@@ -8,15 +8,18 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.language import _, option_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.server.page_runs import PageEnd
-from attnviz.state.fields import Field, TextField
+from attnviz.state.fields import Field, LinkReader, TextField
 from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, WhyState
 from attnviz.ui import cache, presentation
-from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text
+from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text, field_value, set_field_value
+from attnviz.ui.link_state import link_parameters, opens_in_place
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.session_values import SessionValue
 from attnviz.views.why_answer import StateAnswer, why_answer
 
 OFFERED = 12  # of the likeliest tokens in a menu
+_question = SessionValue[tuple[tuple[str, Any], ...]]("question of Why", tuple)
 
 
 def choose_answer(notes: DeltaGenerator) -> StateAnswer:
@@ -45,10 +48,27 @@ def _choose_state(values: dict[str, Any], notes: DeltaGenerator) -> WhyState:
     keep_model(values["model"])
     with presentation.control("question"):
         _choose_question(values, run)
-    state = WhyState(**values, trail=draw_hidden_value(WhyState.trail), term=draw_hidden_value(WhyState.term))
+    _drop_terms_of_another_question(tuple(values.items()))
+    state = WhyState(
+        **values, trail=draw_hidden_value(WhyState.trail), term=draw_hidden_value(WhyState.term), tree=_is_tree()
+    )
     with notes, st.spinner(_("Computing …"), show_time=True):
         why_answer(state)
     return state
+
+
+def _drop_terms_of_another_question(question: tuple[tuple[str, Any], ...]) -> None:
+    """Drops the opened terms if somebody has changed the question, to whose sum they do not belong."""
+    if not opens_in_place() and _question.get() not in ((), question):
+        set_field_value(WhyState.trail, ())
+        set_field_value(WhyState.term, None)
+    _question.set(question)
+
+
+def _is_tree() -> bool:
+    """Returns the value of the switch, which is drawn below the answer."""
+    switched = field_value(WhyState.tree)
+    return bool(WhyState.tree.read(None, LinkReader(link_parameters())) if switched is None else switched)
 
 
 def _example(model: str) -> WhyState | None:

@@ -9,6 +9,7 @@ from attnviz.attribution.trail import MOST_STEPS, TrailStep
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
 from attnviz.language import _
+from attnviz.lessons.lesson_files import LESSON
 from attnviz.state.why import WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.ui import html, quantities
@@ -35,7 +36,7 @@ def show(shown: StateAnswer) -> None:
     """Draws an answer."""
     quantities.publish(partial(why_quantities, shown))
     st.html(
-        _examples(shown)
+        (html.Markup("") if st.query_params.get(LESSON) else _examples(shown))  # a lesson has steps of its own
         + _trail(shown)
         + html.summary(answer_sentence(shown), " ", largest_sentence(shown), role="status")
     )
@@ -146,15 +147,15 @@ def _sources(shown: WhyAnswer, reading: HeadReading) -> html.Markup:
     return html.table((_("from"), _("weight"), _("share"), *ways), cells, class_="attnviz-table attnviz-shares")
 
 
-def _show_drawing(shown: WhyAnswer) -> None:
+def _show_drawing(shown: StateAnswer) -> None:
     """Draws what has been opened, or all that is large enough."""
     with st.container(horizontal=True, vertical_alignment="center", key="why-drawing"):
         step = shown.next_step()
         if step is not None and len(shown.trail) < MOST_STEPS:
             st.html(anchor(_("Follow the largest"), trail_address((*shown.trail, step)), class_="attnviz-main"),
                     width="content")  # fmt: skip
-        is_tree = draw(WhyState.tree)
-    if is_tree:
+        draw(WhyState.tree)
+    if shown.state.tree:
         chart(shown.tree_drawing(), "why-circuit", height=DRAWING)
     elif shown.trail:
         chart(shown.trail_drawing(), "why-circuit", height=DRAWING)
