@@ -93,9 +93,11 @@ def connect(address: str = "auto") -> None:
     """
     check_installed("ray", "A Ray cluster")
     _check_reachable((os.environ.get("RAY_ADDRESS") or "auto") if address == "auto" else address)
-    os.environ.setdefault("RAY_ENABLE_ZERO_COPY_TORCH_TENSORS", "1")  # read on import: workers map what is shared
     import ray
+    from ray._private import ray_constants
 
+    # Workers map what is shared. The variable of this name is read on import, which another package may have done.
+    ray_constants.RAY_ENABLE_ZERO_COPY_TORCH_TENSORS = True
     warnings.filterwarnings("ignore", message="Zero-copy tensor serialization", category=UserWarning)
     warnings.filterwarnings("ignore", message="The given NumPy array is not writable", category=UserWarning)
     global _connection

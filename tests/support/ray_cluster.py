@@ -23,11 +23,10 @@ PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_po
 @contextmanager
 def ray_cluster(nodes: int, object_store_memory: int = 100 << 20) -> Iterator[Any]:
     """A head that computes nothing and nodes of one CPU; this process is connected to it."""
-    os.environ.update(SETTINGS | {"RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1"})  # of this process: read on import
+    os.environ.update(SETTINGS)
     import ray
     from ray.cluster_utils import Cluster
 
-    del os.environ["RAY_ENABLE_ZERO_COPY_TORCH_TENSORS"]
     sizes = {"object_store_memory": object_store_memory}
     with without_dashboard_agents():
         cluster = Cluster(
