@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from attnviz import Inputs, Mechanism, figures
 from attnviz.analysis import aggregation, difference, downsampling, head_maps, head_metrics, receptive_field
+from attnviz.attribution import LogitDifference, Score, attribute
 from attnviz.biases import BIASES, Distances
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Causal, Padding
@@ -200,3 +201,21 @@ def test_a_model_writes_on_another_device(temperature):
         assert not isinstance(found.inputs.key, OtherTensor)
         assert found.fidelity is Fidelity.VERIFIED
         torch.testing.assert_close(found.maps(), one.maps(), equal_nan=True)
+
+
+@pytest.mark.parametrize("metric", [LogitDifference(5, 9), Score(1, 1, 7, 5, over=6), Score(1, 1, 7, 5, "mean")])
+def test_a_sum_of_a_model_on_another_device(metric):
+    torch.manual_seed(0)
+    model = hf.MistralForCausalLM(hf.MistralConfig(**SLIDING, initializer_range=0.3)).eval()
+    ids = torch.arange(5, 14)[None]
+    expected = attribute(model, {"input_ids": ids}, metric)
+    with other_device() as device:
+        found = attribute(model.to(device), {"input_ids": ids.to(device)}, metric)
+        sources, opened = found.sources(0, 1, 7), found.opened(0, 1, 7, 5)
+        units = found.neurons(0, 7)
+    assert (found.total, found.constant) == pytest.approx((expected.total, expected.constant), abs=1e-4)
+    for one, other in ((sources, expected.sources(0, 1, 7)), (units, expected.neurons(0, 7))):
+        assert not isinstance(one, OtherTensor)
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+    assert opened.total == pytest.approx(expected.opened(0, 1, 7, 5).total, abs=1e-4)
+    torch.testing.assert_close(found.heads, expected.heads, atol=1e-4, rtol=1e-4)

@@ -144,7 +144,7 @@ class Attribution:
         """Returns the share of a head at a position by the position that it read it from: weight · value · gradient."""
         writer, gradient = self._at_head(layer, head, position)
         weights = query_weights(writer, head, position)
-        return (weights * (values_of_head(writer, head).detach() @ gradient)).double()
+        return (weights * (values_of_head(writer, head).detach() @ gradient)).double().cpu()
 
     def opened(self, layer: int, head: int, position: int, source: int) -> "Attribution":
         """Returns the share that a head carries from a source to a position as a sum over what wrote its value."""
@@ -154,7 +154,7 @@ class Attribution:
     def neurons(self, mlp: int, position: int) -> Float[Tensor, " units"]:
         """Returns the share of an MLP at a position by its hidden units; those of its biases are not among them."""
         writer, gradient = self._at_mlp(mlp, position)
-        return writer.unit_shares(gradient)[position]
+        return writer.unit_shares(gradient)[position].cpu()
 
     def experts(self, mlp: int, position: int) -> dict[int | str, float]:
         """Returns the share of a mixture of experts at a position by the experts that its router has chosen, by their

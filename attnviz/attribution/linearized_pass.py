@@ -151,7 +151,7 @@ def key_count(writer: ResidualWriter) -> int:
 def added_row(writer: ResidualWriter, head: int, query: int) -> Tensor:
     """Returns what is added to the scores of one query of a head, (keys,): by masks and by biases of positions. It is
     minus infinity outside of the query's window."""
-    return changed_scores(writer, head, query, torch.zeros(key_count(writer)))
+    return changed_scores(writer, head, query, torch.zeros(key_count(writer), device=writer.value.device))
 
 
 def changed_scores(writer: ResidualWriter, head: int, query: int, scores: Tensor) -> Tensor:
@@ -160,7 +160,8 @@ def changed_scores(writer: ResidualWriter, head: int, query: int, scores: Tensor
     queries, keys = call.lengths
     window, query = divmod(query, queries)
     row = scores.reshape(-1, keys)[window].float()
-    b, h, q, k = torch.tensor(window), torch.tensor(head), torch.tensor(query), torch.arange(keys)
+    b, h, q = (torch.tensor(index, device=row.device) for index in (window, head, query))
+    k = torch.arange(keys, device=row.device)
     for bias in call.biases:
         row = bias.bind(queries, keys, call.query.shape[1])(row, b, h, q, k)
     for added in (call.mask, call.options.get("position_bias")):
@@ -177,7 +178,7 @@ def changed_scores(writer: ResidualWriter, head: int, query: int, scores: Tensor
 
 
 def _among_windows(row: Tensor, window: int, call: Call, elsewhere: float) -> Tensor:
-    whole = torch.full((len(call.key), len(row)), elsewhere)
+    whole = row.new_full((len(call.key), len(row)), elsewhere)
     whole[window] = row
     return whole.flatten()
 
