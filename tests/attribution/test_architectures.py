@@ -28,6 +28,7 @@ def test_sums_of_an_architecture_add_up(architecture) -> None:
     assert bool(found.layers) == (architecture.name not in REFUSED)
     if found.of_output:
         check(found.of_output)
+        assert found.of_output.total == pytest.approx(found.own_output, abs=2e-4)
         assert found.of_output.heads.abs().sum() > 0
     if found.of_score:
         check(found.of_score)

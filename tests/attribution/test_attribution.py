@@ -258,6 +258,8 @@ def test_a_nonlinearity_after_the_stream_is_held_and_named() -> None:
     torch.manual_seed(0)
     model = BertForMaskedLM(BertConfig(**SMALL)).eval()
     found = attribute(model, {"input_ids": IDS}, LogitDifference(5, 7, position=3))
+    logits = model(input_ids=IDS).logits[0, 3]
+    assert found.total == pytest.approx(float(logits[5] - logits[7]), abs=1e-5)
     assert adds_up(found)
     assert float(found.heads.abs().sum()) > 0
     assert [name.split(".")[1] for name in found.gates] == ["predictions"]
@@ -268,7 +270,9 @@ def zoo_model(name: str, auto: str = "AutoModel") -> nn.Module:
 
 
 def test_a_cap_of_logits_is_held_and_named() -> None:
-    found = attribute(zoo_model("Gemma 2", "AutoModelForCausalLM"), {"input_ids": IDS}, Logit(5))
+    model = zoo_model("Gemma 2", "AutoModelForCausalLM")
+    found = attribute(model, {"input_ids": IDS}, Logit(5))
+    assert found.total == pytest.approx(float(model(input_ids=IDS).logits[0, -1, 5]), abs=1e-5)
     assert adds_up(found)
     assert found.gates == ("Gemma2ForCausalLM",)
 
@@ -282,7 +286,9 @@ def test_an_activation_that_hides_from_torch_is_part_of_its_mlp() -> None:
 
 
 def test_gates_of_heads_are_held_and_linear_attention_is_a_writer() -> None:
-    found = attribute(zoo_model("Qwen3-Next", "AutoModelForCausalLM"), {"input_ids": IDS}, Logit(5))
+    model = zoo_model("Qwen3-Next", "AutoModelForCausalLM")
+    found = attribute(model, {"input_ids": IDS}, Logit(5))
+    assert found.total == pytest.approx(float(model(input_ids=IDS).logits[0, -1, 5]), abs=1e-5)
     assert adds_up(found)
     assert found.gates == ("model.layers.1.self_attn",)
     assert found.heads.shape[0] == 1

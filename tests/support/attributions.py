@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.attribution import Activation, Attribution, LinearizedPass, Logit, Score, attribution_of
+from attnviz.attribution.metric_values import metric_value
 from attnviz.attribution.metrics import Metric
 from attnviz.tracing.forward_arguments import forward_arguments
 from tests.support.architectures import Architecture
@@ -53,6 +54,7 @@ class Sums:
     of_output: Attribution | None = None
     of_score: Attribution | None = None
     refusal: str = ""
+    own_output: float = 0.0  # the number of the model itself
 
     @property
     def row(self) -> tuple[object, ...]:
@@ -77,8 +79,13 @@ def sums(architecture: Architecture | TorchArchitecture) -> Sums:
         score = attribution_of(linearized, Score(len(run.heads) - 1, 1, 5, 2, over=3))
     except ValueError as error:
         refusal = str(error)
-    found = attribution_of(linearized, metric) if metric else None
-    return Sums(architecture.name, len(run.heads), len(run.mlps), found, score, refusal)
+    found, own = None, 0.0
+    if metric:
+        found = attribution_of(linearized, metric)
+        with torch.no_grad():
+            output = linearized.model(*linearized.arguments.args, **linearized.arguments.kwargs)
+            own = float(metric_value(metric, linearized, (output, run))[0])
+    return Sums(architecture.name, len(run.heads), len(run.mlps), found, score, refusal, own)
 
 
 def error(found: Attribution) -> float:
