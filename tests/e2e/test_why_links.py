@@ -132,7 +132,11 @@ def test_a_written_word_has_links_to_its_logit(write: Write) -> None:
 
 
 def test_what_a_head_looked_at_while_it_wrote_has_links(write: Write) -> None:
-    write.page.locator(".write-sentence").get_by_role("link", name="Why?").click()
+    link = write.page.locator(".write-sentence .attnviz-page-link")
+    write.page.locator(".write-token").nth(3).hover()
+    expect(link).to_be_hidden()  # the pointer could not reach it
+    write.page.mouse.move(1, 1)
+    link.click()
     assert look(asked(write)) == (SMOLLM2, SCORE_QUESTION, 17, 5, 11, 5)
     write.page.go_back()
     write.until("() => document.querySelector('.attnviz-write')?.dataset.ready === 'true'")

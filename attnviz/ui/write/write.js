@@ -277,9 +277,11 @@ export class WrittenText {
         : _("This head looked most at {word} when it wrote {list}.", values);
     } else sentence = _("Nothing that was written looked at {word}.", values);
     this.sentence.replaceChildren(sentence);
-    if (!looks || !list || this.pointed !== null) return; // a link is reached after the pointer has left the text
+    if (!looks || !list) return;
     const [query, key] = written >= 0 ? [this.current, most[0].i] : [most[0].i, this.current];
-    this.sentence.append(" ", whyLink(looks.text, cellAddress(looks, query - 1 - queryOffset, key - keyOffset)));
+    // A link is reached after the pointer has left the text: until then it has only its place.
+    const address = this.pointed === null ? cellAddress(looks, query - 1 - queryOffset, key - keyOffset) : "";
+    this.sentence.append(" ", whyLink(looks.text, address));
   }
 
   /** @param {number} written the number of the token whose alternatives are shown */
@@ -331,10 +333,12 @@ export class WrittenText {
 
 /**
  * @param {string} text
- * @param {string} href
+ * @param {string} address empty: the link is not seen
  */
-function whyLink(text, href) {
-  return Object.assign(element("a", "attnviz-page-link", text), { href });
+function whyLink(text, address) {
+  const link = element("a", "attnviz-page-link", text);
+  if (address) link.href = address;
+  return link;
 }
 
 /**
