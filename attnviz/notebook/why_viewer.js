@@ -56,7 +56,7 @@ export class WhyViewer {
     this.message.setAttribute("role", "status");
     this.terms = element("div", "attnviz-why-terms");
     this.sources = element("div", "attnviz-why-sources");
-    this.term = element("p", "attnviz-why-term");
+    this.term = element("p", "attnviz-why-about");
     this.next = element("div");
     /** @type {Record<string, HTMLElement>} */
     this.places = {};

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -16,7 +17,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
 import attnviz
+from attnviz.attribution import Attribution, WriterShare
+from attnviz.attribution.sum_term import SumTerm
+from attnviz.figures.shares import signed
 from attnviz.formatting import number
+from attnviz.notebook.why_viewer import WhyViewer
 from tests.support.browser import ROOT, Browser, place_of, running
 from tests.support.ports import free_port
 
@@ -39,6 +44,14 @@ def steps():
         yield step
 viewer = attnviz.show(steps())
 viewer"""
+SAT = ["the", "cat", "sat", "<b>down</b>"]
+MODEL = """import attnviz, torch, transformers
+torch.manual_seed(0)
+config = transformers.LlamaConfig(
+    vocab_size=50, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2)
+model, ids = transformers.LlamaForCausalLM(config).eval(), torch.tensor([[7, 8, 9, 5]])
+"""
+ASK = f"{MODEL}viewer = attnviz.why(model, ids, tokens={SAT!r})\nviewer"
 KERNEL_IS_IDLE = """async path => {
     const sessions = await (await fetch("/api/sessions")).json();
     return sessions.some(one => one.path === path && one.kernel.execution_state === "idle");
@@ -109,6 +122,52 @@ def test_two_sources_are_compared_without_a_network(offline: Page, tmp_path: Pat
     expect(charts.nth(2).locator(".attnviz-sentence")).to_have_text(
         f"the gives {after} of its attention to the, {before} before."
     )
+
+
+def asked() -> tuple[WhyViewer, Attribution]:
+    """The viewer of the same sum, and the sum without a viewer."""
+    names: dict[str, Any] = {}
+    exec(MODEL, names)
+    viewer = attnviz.why(names["model"], names["ids"], tokens=SAT)
+    return viewer, attnviz.attribute(names["model"], names["ids"], viewer.metric)
+
+
+def largest_head(found: Attribution) -> WriterShare:
+    return max((term for term in found.terms if term.head is not None), key=lambda term: abs(term.share))
+
+
+def opened(found: Attribution) -> tuple[str, str]:
+    """What the largest head carries from where it takes most, as a step of a trail, and the number."""
+    term = largest_head(found)
+    place = term.layer or 0, term.head or 0, term.position
+    source = int(found.sources(*place).abs().argmax())
+    step = "value." + ".".join(map(str, (*place, source)))
+    return step, signed(found.opened(*place, source).total)
+
+
+def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
+    viewer, found = asked()
+    viewer.to_html(tmp_path / "why.html")
+    offline.goto((tmp_path / "why.html").as_uri())
+    root = offline.locator(".attnviz-why")
+    expect(root.locator(".attnviz-why-questions li")).to_have_count(1)
+    expect(root.locator(".attnviz-why-questions")).to_contain_text("after “<b>down</b>”? " + signed(found.total))
+    expect(root.locator('.attnviz-chart[data-ready="true"]:visible')).to_have_count(4)
+    rows = root.locator(".attnviz-why-terms tbody tr")
+    expect(rows).to_have_count(10)
+    for row, term in zip(rows.all(), found.largest(10), strict=True):
+        expect(row.locator("td").nth(1)).to_have_text(signed(term.share))
+    last = found.largest(10)[-1]
+    rows.last.get_by_role("button").click()
+    expect(root.locator(".attnviz-why-about")).to_contain_text(f"adds {signed(last.share)}.")
+    root.get_by_role("button", name="Follow the largest").click()
+    expect(root.get_by_text("This file does not hold what is behind this term.")).to_be_visible()
+    stage = root.locator('.attnviz-why-grid .attnviz-chart[data-ready="true"] .attnviz-stage')
+    stage.focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):  # the first one goes to the first cell
+        stage.press(key)
+    expect(root.locator(".attnviz-why-about")).to_contain_text("Layer 0, head 1")
+    expect(root.get_by_text("This file does not hold what is behind this term.")).to_be_hidden()
 
 
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
@@ -209,6 +268,31 @@ def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], b
         expect_row(viewer, WEIGHTS[1, 1], 1)
         run_last_cell(page)
         expect(page.get_by_text("layer 1, head 1, query 1", exact=True)).to_be_visible()
+
+
+def test_a_sum_is_opened_by_python(jupyter: tuple[str, Path], browser: Browser) -> None:
+    found = asked()[1]
+    step, number = opened(found)
+    cells = [ASK, f"print('the term is', viewer.term)\nviewer.trail = {step!r}"]
+    with notebook(jupyter, browser, "notebooks", cells) as page:
+        viewer = page.locator(".attnviz-why")
+        questions = viewer.locator(".attnviz-why-questions li")
+        expect(questions).to_have_count(2)
+        expect(questions.last).to_contain_text(number)
+        expect(viewer).to_have_count(1)  # the HTML for when no kernel runs is gone
+        questions.first.get_by_role("button").click()
+        expect(questions).to_have_count(1)
+        viewer.locator(".attnviz-why-sources").get_by_role("button", name="its sum").first.click()
+        expect(questions).to_have_count(2)
+        expect(questions.last).to_contain_text(number)
+        questions.first.get_by_role("button").click()
+        expect(questions).to_have_count(1)
+        viewer.locator(".attnviz-why-terms").get_by_role("button", name="layer 0, head 1").first.click()
+        expect(viewer.locator(".attnviz-why-about")).to_contain_text("Layer 0, head 1")
+        run_last_cell(page)
+        term = next(term for term in found.largest(10) if (term.layer, term.head) == (0, 1))
+        expect(page.get_by_text(f"the term is {SumTerm.from_share(term)}", exact=True)).to_be_visible()
+        expect(questions).to_have_count(2)
 
 
 def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser: Browser) -> None:
