@@ -125,10 +125,10 @@ def _bar(weight: float, x: Pixels, foot: Pixels, wide: Pixels, size: Pixels, lar
     if np.isnan(weight):
         return _rect(x, foot - 6, wide, 6, MASKED["light"])
     height = round(abs(weight) / largest * (size - LETTER), 2)
-    is_seen = abs(weight) >= 0.005 and height >= LOWEST_BAR
+    has_number = abs(weight) >= 0.005 and height >= LOWEST_BAR
     end = foot - height if weight >= 0 else foot + height
     text = _text(number(weight), x + wide / 2, end + (6 if weight < 0 else -6), SMALL - (wide < 30), "middle")
-    return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if is_seen else Markup())
+    return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if has_number else Markup())
 
 
 def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, least: float, largest: float) -> Markup:
