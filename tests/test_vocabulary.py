@@ -35,7 +35,7 @@ REPLACED |= dict.fromkeys(
     ["asked", "beside", "found", "given", "held", "said", "say", "says", "seen", "wanted"], "what the value is"
 )
 NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
-PUBLIC_ARGUMENTS = {("attnviz/attribution/attribution.py", "of")}
+PUBLIC_ARGUMENTS = {("attnviz/attribution/attribution.py", "of"), ("attnviz/notebook/why_viewer.py", "of")}
 
 MOST_LETTERS = 70  # of the name of a test
 

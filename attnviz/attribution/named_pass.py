@@ -60,11 +60,11 @@ class NamedPass:
         """The number of heads of each layer."""
         return tuple(writer.value.shape[2] for writer in self.linearized.ran[1].heads)
 
-    def layers_of_mlps(self, of: Attribution) -> tuple[int, ...]:
+    def layers_of_mlps(self, attribution: Attribution) -> tuple[int, ...]:
         """Returns the layer with whose attention each MLP of a sum is."""
         places = [(layer.stack, layer.index) for layer in self.ids]
         layers = []
-        for number, mlp in enumerate(of.mlp_layers):
+        for number, mlp in enumerate(attribution.mlp_layers):
             own = [i for i, place in enumerate(places) if place == (mlp.stack, mlp.index)]
             layers.append(own[-1] if own else min(number, len(places) - 1))
         return tuple(layers)

@@ -42,7 +42,7 @@ WHY_EXAMPLES = (
             (
                 N_(
                     "This is what the head with the largest share found at “John”. Most of it was written there by the "
-                    "first MLP, which reads nothing but the word: it is the name itself, used against saying it."
+                    "first MLP, as soon as the word was read: it is the name, used against saying it."
                 ),
                 (("trail", "value.23.3.13.9"),),
             ),

@@ -32,7 +32,7 @@ from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
-from attnviz.views.why import why
+from attnviz.views.why import why_view
 from attnviz.views.write import write_view
 
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
@@ -40,7 +40,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
-    "why": (WhyState, why),
+    "why": (WhyState, why_view),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),

@@ -14,7 +14,7 @@ from attnviz.views.why_answer import WhyAnswer, why_answer
 from attnviz.views.why_tables import TERMS
 
 
-def why(state: WhyState) -> PageView:
+def why_view(state: WhyState) -> PageView:
     """Returns the shares of the largest terms and of the words, and of the words that the shown head has read beside
     its weights. Raises ValueError if the number is not a sum."""
     shown = why_answer(state)

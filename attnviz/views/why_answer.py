@@ -224,12 +224,12 @@ class WhyAnswer:
 
     def _drawing(self, nodes: Sequence[CircuitNode], questions: Sequence[StepQuestion] = ()) -> Chart[PointsSpec]:
         rest = len(nodes) - len(questions)  # the terms behind the trail
-        of: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
-        drawn = [self._drawn(node, question) for node, question in zip(nodes, of, strict=True)]
-        return circuit_drawing(drawn, self.columns, self._asked_column, signed(self.sums[0].total))
+        each: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
+        drawn = [self._drawn(node, question) for node, question in zip(nodes, each, strict=True)]
+        return circuit_drawing(drawn, self.columns, self._metric_column, signed(self.sums[0].total))
 
     @property
-    def _asked_column(self) -> int:
+    def _metric_column(self) -> int:
         """The place among `columns` of the token at which the number is."""
         if isinstance(self.metric, Score):
             return self.metric.query + self.run.first_column(self.run.ids[self.metric.layer].stack)

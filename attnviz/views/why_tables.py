@@ -33,8 +33,8 @@ class SourceRow(NamedTuple):
 
 def term_rows(shown: WhyAnswer) -> list[TermRow]:
     """Returns the largest terms; the sum begins with what the number is where nothing is written."""
-    of, terms = shown.attribution, shown.attribution.largest(TERMS)
-    sums = accumulate((term.share for term in terms), initial=of.constant + of.bias)
+    attribution, terms = shown.attribution, shown.attribution.largest(TERMS)
+    sums = accumulate((term.share for term in terms), initial=attribution.constant + attribution.bias)
     next(sums)
     return [
         TermRow(term, shown.writer(term), shown.word(term), signed(term.share), signed(sum_so_far))

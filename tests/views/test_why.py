@@ -13,7 +13,7 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.views.pages import view
-from attnviz.views.why import shares_csv, why, why_quantities
+from attnviz.views.why import shares_csv, why_quantities, why_view
 from attnviz.views.why_answer import why_answer
 from attnviz.views.why_sentences import answer_sentence, question_sentence, reading_sentences, sum_sentence
 from tests.support.tiny_models import TEXT
@@ -142,7 +142,7 @@ def test_tiny_models_of_five_kinds_answer(saved, name) -> None:
     assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
     shown.term_chart()
     shown.tree_drawing()
-    assert why(shown.state).panels
+    assert why_view(shown.state).panels
     looks = answered(
         ("why-model", model), ("text", text), ("question", SCORE_QUESTION), ("why-layer", shown.run.layers[0])
     )
