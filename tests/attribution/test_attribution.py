@@ -450,6 +450,21 @@ def test_a_cap_of_flex_attention_is_seen_in_its_weights(flexible) -> None:
         found.attribute(Score(0, 1, 6, 4, over=3))
 
 
+@pytest.mark.parametrize("cap", [2.0, 5.0])
+def test_a_cap_that_changes_weights_little_is_seen(flexible, cap) -> None:
+    model, x = flexible(score_mod=SoftCap(cap)), torch.randn(1, 9, 16)
+    with pytest.raises(ValueError, match="as a cap does"):
+        attribute(model, x, Score(0, 1, 6, 4, over=3))
+
+
+def test_weights_that_do_not_give_the_output_are_refused(llama) -> None:
+    found = attribute(llama, {"input_ids": IDS}, Logit(5))
+    writer = found._pass.ran[1].heads[1]
+    writer.value.data += 3e-3 * writer.call.value.abs().max()
+    with pytest.raises(ValueError, match="The weights of layer 1, head 2 are not known: they do not give its output"):
+        found.sources(1, 2, 8)
+
+
 def test_a_function_of_scores_that_is_not_known_is_refused(flexible) -> None:
     with pytest.raises(ValueError, match="its score_mod is a function that is not known"):
         attribute(flexible(score_mod=lambda score, b, h, q, k: score + k), torch.randn(1, 9, 16), Logit(9))
