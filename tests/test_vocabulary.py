@@ -46,6 +46,7 @@ INTERFACES = {
     *("Activation", "Score"),  # metrics of attributions, and what is attributed: a step of Path, a score of a mechanism
     "main",  # of programs: `python -m module`
     "show",  # of the parts of a page: draws the part
+    "why",  # what the page shows, and the viewer of it in a notebook
 }
 
 

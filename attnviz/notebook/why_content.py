@@ -21,7 +21,6 @@ from attnviz.views.why_tables import source_rows, term_rows
 
 GRID_ROW, AROUND_GRID = 21, 120  # pixels
 BARS, UNITS, READING, DRAWING = 190, 220, 300, 420  # pixels
-StateTexts = dict[str, str]  # the trail and the term that a link opens, as texts
 
 
 def why_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
@@ -51,8 +50,8 @@ def why_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
     step = shown.next_step() if len(shown.trail) < MOST_STEPS else None
     return {
         "questions": [
-            [question_sentence(shown, count), signed(opened.total), _trail(shown.trail[:count])]
-            for count, opened in enumerate(shown.sums)
+            [question_sentence(shown, count), signed(each.total), _trail(shown.trail[:count])]
+            for count, each in enumerate(shown.sums)
         ],
         "answer": f"{answer_sentence(shown)} {largest_sentence(shown)}".strip(),
         "sum": sum_sentence(shown),
@@ -81,7 +80,7 @@ def _terms(shown: WhyAnswer) -> dict[str, Any]:
 def _sources(shown: WhyAnswer, reading: HeadReading) -> dict[str, Any]:
     """Returns the table of the words that a head has read, with the ways on."""
 
-    def way(text: str, question: StepQuestion, source: int) -> tuple[str, StateTexts]:
+    def way(text: str, question: StepQuestion, source: int) -> tuple[str, dict[str, str]]:
         return text, _trail((*shown.trail, reading.step(question, source)))
 
     return {
@@ -99,6 +98,6 @@ def _sources(shown: WhyAnswer, reading: HeadReading) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _trail(steps: tuple[TrailStep, ...], term: SumTerm | None = None) -> StateTexts:
+def _trail(steps: tuple[TrailStep, ...], term: SumTerm | None = None) -> dict[str, str]:
     """Returns the state at the end of a trail, with a term, by default that which is shown without a choice."""
     return {"trail": format_trail(steps), "term": format_term(term)}
