@@ -227,13 +227,13 @@ def test_lessons_check_what_the_page_shows() -> None:
 
 
 def test_shares_have_a_scale_of_their_own_and_weights_are_the_file(tmp_path) -> None:
-    page = why(WhyState())
+    page = why_view(WhyState())
     terms, _words, weights, shares = page.panels
     assert page.maps == (weights,)
     assert page.end(weights) == weights.weights.max() < 1 < page.end(shares) <= page.end(terms)
     page.save(tmp_path / "weights.csv")
     assert (tmp_path / "weights.csv").read_text(encoding="utf-8-sig").splitlines()[0].startswith(",When,Mary,and,John")
-    of_mlp = why(WhyState.read([("term", "mlp.28.13")]))
+    of_mlp = why_view(WhyState.read([("term", "mlp.28.13")]))
     assert of_mlp.maps == ()
     of_mlp.save(tmp_path / "terms.csv")
     assert "2.95" in (tmp_path / "terms.csv").read_text(encoding="utf-8-sig")
