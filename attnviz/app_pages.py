@@ -102,7 +102,7 @@ GROUPS = (
                 N_("Why"),
                 "account_tree",
                 N_("Why does a head look there, and why does the model say that?"),
-                N_("Any number as a sum. Click a term to open it."),
+                N_("Click a term of the sum to open it."),
             ),
             Page(
                 "transformer",
