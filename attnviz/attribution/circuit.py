@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.trail import TrailStep
 
-LEAST_SHARE = 0.05  # of the whole
+LEAST_SHARE = 0.05  # of the number, or of its largest term if that is larger
 DEPTH = 5  # sums, one below the other
 MOST_OPENED = 16  # sums
 
@@ -22,13 +22,13 @@ class CircuitNode:
 
 
 def circuit(attribution: Attribution, least: float = LEAST_SHARE, depth: int = DEPTH) -> list[CircuitNode]:
-    """Returns the terms of at least a share `least` of the total, and those of the values that heads carry, `depth`
-    sums deep; parents come first.
+    """Returns the terms of at least a share `least` of the size of a sum, and those of the values that heads carry,
+    `depth` sums deep; parents come first.
 
     At most MOST_OPENED values are opened, the earliest first. Heads whose weights are not known are not opened.
     """
     nodes: list[CircuitNode] = []
-    bound, opened = least * abs(attribution.total), 0
+    bound, opened = least * size(attribution), 0
     sums: deque[tuple[Attribution, int | None, int]] = deque([(attribution, None, 1)])
     while sums:
         current, parent, level = sums.popleft()
@@ -43,6 +43,11 @@ def circuit(attribution: Attribution, least: float = LEAST_SHARE, depth: int = D
                     opened += 1
                     sums.append((step_into(term, source).attribution(current), len(nodes) - 1, level + 1))
     return nodes
+
+
+def size(attribution: Attribution) -> float:
+    """Returns the absolute value of a number, or of its largest term if that is larger."""
+    return max(abs(attribution.total), *(abs(term.share) for term in attribution.largest(1)))
 
 
 def step_into(term: WriterShare, source: int) -> TrailStep:

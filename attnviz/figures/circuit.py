@@ -18,6 +18,7 @@ WIDEST = 14  # pixels of the arc of the largest share
 LETTERS = 13
 OF_SCORE = 3  # pixels of an arc about where a head looks, whose share is in other units
 APART = 1.4  # words: between two terms in a row
+MOST_WORDS = 24  # that fit side by side; of more, those with a term are shown
 WORDS = -1  # the layer of embeddings
 
 
@@ -50,7 +51,7 @@ class _Places:
     """Where terms are: only layers with a term have a row, and words with many terms in a row a wide column."""
 
     nodes: Sequence[DrawnNode]
-    words: int
+    words: Sequence[int]  # those that are shown, by their numbers
 
     @cached_property
     def rows(self) -> list[int]:
@@ -58,16 +59,22 @@ class _Places:
         return sorted({WORDS, *(node.layer for node in self.nodes)})
 
     @cached_property
-    def columns(self) -> list[float]:
+    def columns(self) -> dict[int, float]:
         """The middle of each word's column."""
         crowds: dict[tuple[int, int], set[str]] = {}
         for node in self.nodes:
             crowds.setdefault((node.column, node.layer), set()).add(node.name)
-        widths = [1.0] * self.words
+        widths = dict.fromkeys(self.words, 1.0)
         for (column, _layer), names in crowds.items():
             widths[column] = max(widths[column], APART * (len(names) + 0.5))
-        ends = np.cumsum(widths)
-        return list(ends - np.array(widths) / 2)
+        middles = np.cumsum([*widths.values()]) - np.array([*widths.values()]) / 2
+        return dict(zip(widths, middles.tolist(), strict=True))
+
+    @property
+    def end(self) -> float:
+        """Where the last column ends, which is as far from its middle as that of the last but one, or more."""
+        *before, last = self.columns.values()
+        return 2 * last - (before[-1] if before else 0.0)
 
     def place(self, node: DrawnNode) -> tuple[float, float]:
         """Returns the place of a term: heads in the middle of the column, and MLPs at their right."""
@@ -95,7 +102,9 @@ def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: in
         >>> circuit_drawing([node], ["a", "b"], column=1, title="logit").spec.sentences
         ('head 0.1 at b: +1.00',)
     """
-    places = _Places(nodes, len(words))
+    used = {column, *(place for node in nodes for place in (node.column, node.source) if place is not None)}
+    shown = sorted(used) if len(words) > MOST_WORDS else range(len(words))
+    places = _Places(nodes, shown)
     largest = max((abs(node.share) for node in nodes if node.question == "value"), default=0.0) or 1.0
     top = (places.columns[column], float(len(places.rows)))
     arcs = []
@@ -127,8 +136,8 @@ def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: in
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)", "margin": {"l": 8, "r": 30, "t": 8, "b": 8},
         "xaxis": {
-            "tickvals": places.columns, "ticktext": [label(word) for word in words], "automargin": True,
-            "range": [0, 2 * places.columns[-1] - (places.columns[-2] if len(words) > 1 else 0) + 0.3],
+            "tickvals": [*places.columns.values()], "ticktext": [label(words[i]) for i in shown], "automargin": True,
+            "range": [0, places.end + 0.3],
             "tickfont": {"size": LETTERS + 1}, "autotickangles": [0, 60, 90],
             "showgrid": True, "gridcolor": "rgba(128,128,128,0.15)",
         },

@@ -28,16 +28,16 @@ def split_bar(parts: Mapping[str, float], total: float) -> Chart[PlainSpec]:
     names, values = [*parts, _("together")], [*parts.values(), total]
     starts = [*np.cumsum([0.0, *parts.values()])[:-1], 0.0]
     bars = go.Bar(
-        y=names, x=values, base=starts, orientation="h", hoverinfo="skip", cliponaxis=False,
+        y=names, x=values, base=starts, orientation="h", hoverinfo="skip",
         marker={"color": [*(AFTER if value >= 0 else NEGATIVE for value in values[:-1]), BEFORE]},
-        text=[signed(value) for value in values], textposition="outside", textfont={"size": LETTERS},
     )  # fmt: skip
-    ends = [0.0, *starts, *(start + value for start, value in zip(starts, values, strict=True))]
-    padding = 0.3 * (max(ends) - min(ends) or 1)  # for the numbers
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.25, "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
-        "xaxis": {"visible": False, "range": [min(ends) - padding, max(ends) + padding]},
-        "yaxis": {"autorange": "reversed", "automargin": True, "tickfont": {"size": LETTERS}},
+        "xaxis": {"showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"},
+        "yaxis": {
+            "autorange": "reversed", "automargin": True, "tickfont": {"size": LETTERS}, "tickvals": names,
+            "ticktext": [f"{name} <b>{signed(value)}</b> " for name, value in zip(names, values, strict=True)],
+        },
     }  # fmt: skip
     words = ", ".join(f"{name} {signed(value)}" for name, value in zip(names, values, strict=True))
     about = About(label=_("The sum"), description=f"{words}.", name=_("sum"))

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution, WriterShare
-from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit
+from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit, size
 from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
@@ -117,7 +117,7 @@ class WhyAnswer:
         terms = self.attribution.terms
         heads = sorted((term for term in terms if term.head is not None), key=lambda term: -abs(term.share))
         for term in heads:
-            if abs(term.share) < LEAST_SHARE * abs(self.attribution.total):
+            if abs(term.share) < LEAST_SHARE * size(self.attribution):
                 break
             if reading := self.reading_of(term):
                 return reading.step("value", reading.strongest_source)

@@ -54,6 +54,14 @@ def test_a_tree_has_all_large_terms_and_what_heads_read(attribution) -> None:
             assert node.term.share == pytest.approx(float(own[node.term.position]), abs=1e-5)
 
 
+def test_a_small_number_of_large_terms_has_few_in_its_tree(attribution) -> None:
+    sums = [attribution.attribute(LogitDifference(5, other)) for other in range(20) if other != 5]
+    small = min(sums, key=lambda each: abs(each.total))
+    largest = abs(small.largest(1)[0].share)
+    assert abs(small.total) < largest
+    assert all(abs(node.term.share) >= 0.1 * largest for node in circuit(small, least=0.1))
+
+
 def test_a_tree_is_as_deep_as_it_is_told(attribution) -> None:
     assert all(node.parent is None for node in circuit(attribution, least=0.1, depth=1))
 
