@@ -8,6 +8,7 @@ from markupsafe import Markup
 from torch import nn
 
 from attnviz.attribution.attribution import Attribution
+from attnviz.attribution.linearized_pass import MOST_BYTES
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric
 from attnviz.attribution.named_pass import NamedPass, named_pass
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
@@ -58,7 +59,7 @@ def why(
     elif isinstance(batch, str):
         from attnviz.models.text_attribution import read_text
 
-        run = read_text(model, batch)
+        run = read_text(model, batch, most_bytes=MOST_BYTES)
     else:
         raise ValueError(f"A loaded model reads a text, and this is a {type(batch).__name__}. Give a text.")
     metric = likeliest_metric(run) if of is None else of

@@ -70,6 +70,7 @@ def test_a_tokenizer_reads_a_text_and_names_tokens(model: Any) -> None:
     same = attnviz.why(loaded.model, batch, asked.metric, tokens=loaded.tokenizer)
     assert same.run.columns[:4] == asked.run.columns[:4] == ("the", "cat", "sleeps", ".")
     assert same.attribution.total == pytest.approx(asked.attribution.total, abs=1e-4)
+    assert same.run.linearized.most_bytes == asked.run.linearized.most_bytes
 
 
 CLASSES = {"id2label": {0: "bad", 1: "fair", 2: "good"}}
