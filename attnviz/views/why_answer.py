@@ -23,7 +23,7 @@ from attnviz.layer import head_name
 from attnviz.state.why import WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
 
-UNITS = 24  # of an MLP that are drawn
+UNITS = 12  # of an MLP that are drawn
 LAST = 3  # terms of the last sum that are drawn behind a trail
 LEAST_READ = 2e-3  # of the absolute values of all terms
 
