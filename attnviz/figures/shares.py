@@ -100,7 +100,7 @@ def word_shares(
 def signed(value: float) -> str:
     """Formats a share with its sign, and as `number` does.
 
-    >>> signed(0.5), signed(-0.25), signed(0.00123), signed(0)
+    >>> signed(0.5), signed(-0.25), signed(0.00123), signed(0.0)
     ('+0.50', '−0.25', '+0.0012', '0.00')
     """
     text = number(float(value))

@@ -150,7 +150,7 @@ def test_a_presentation_has_no_controls_and_the_same_state(
         page.until(IN_BAR, expected[:-1])
         page.painted()
         expect(page.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
-        expected += ["Text"] if kind is Explore else []  # what a class works with
+        expected += ["Text", "Why"] if kind is Explore else []  # what a class works with, and what it asks next
         assert re.findall("[A-Z][a-z]+", " ".join(controls(page))) == expected
         assert len(many) > 10
         assert page.weights() == weights

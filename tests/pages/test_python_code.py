@@ -17,6 +17,7 @@ LINKS: dict[str, dict[str, str]] = {
     "transformer": {"english": "the king does not sleep .", "word": "5", "cross-head": "Schicht 1, Kopf 2"},
     "steps": {"sentence": "a b c", "heads": "2", "head-shown": "Head 1"},
     "write": {"prompt": "the cat sat", "length": "2", "layer": "Schicht 3", "head": "Kopf 5"},
+    "why": {"text": "The capital of France is", "rather-than": "das durchschnittliche Token", "term": "23.4.4"},
     "models": {"text": "the cat sat", "second": "a dog", "layer": "Encoder 2", "head": "Kopf 5", "pinned": "2 · cat"},
 }
 
