@@ -198,6 +198,11 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
     _, run = linearized.ran
     writers = [*run.embeddings, *run.heads, *run.mlps]
     value, bias = metric_value(metric, linearized, linearized.ran)
+    if not value.isfinite():
+        raise value_error(
+            "The model computes {number} here, which is not a sum. It rules the token out, or its weights are damaged.",
+            number=value.item(),
+        )
     gradients = torch.autograd.grad(value, [one.value for one in writers], retain_graph=True, allow_unused=True)
     known = {one: gradient for one, gradient in zip(writers, gradients, strict=True) if gradient is not None}
     if len(known) == 1 and (only := next(iter(known))).nonlinear and not only.nonlinear <= linearized.gated:

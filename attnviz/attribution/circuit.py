@@ -9,6 +9,7 @@ from attnviz.attribution.trail import TrailStep
 LEAST_SHARE = 0.05  # of the number, or of its largest term if that is larger
 DEPTH = 5  # sums, one below the other
 MOST_OPENED = 16  # sums
+MOST_NODES = 200  # a number near 0 has many shares that are large beside it
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ def circuit(attribution: Attribution, least: float = LEAST_SHARE, depth: int = D
     """Returns the terms of at least a share `least` of the size of a sum, and those of the values that heads carry,
     `depth` sums deep; parents come first.
 
-    At most MOST_OPENED values are opened, the earliest first. Heads whose weights are not known are not opened.
+    At most MOST_OPENED values are opened, the earliest first, and at most MOST_NODES terms are returned. Heads whose
+    weights are not known are not opened.
     """
     nodes: list[CircuitNode] = []
     bound, opened = least * size(attribution), 0
@@ -38,6 +40,8 @@ def circuit(attribution: Attribution, least: float = LEAST_SHARE, depth: int = D
             for source, share in _sources(current, term):
                 if abs(share) < bound:
                     continue
+                if len(nodes) == MOST_NODES:
+                    return nodes
                 nodes.append(CircuitNode(term._replace(share=share), source, parent))
                 if source is not None and level < depth and opened < MOST_OPENED:
                     opened += 1

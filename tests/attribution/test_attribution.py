@@ -511,6 +511,13 @@ def test_a_model_in_half_precision_is_computed_in_float32(llama) -> None:
     assert found.total == pytest.approx(attribute(half.float(), {"input_ids": IDS}, LogitDifference(5, 7)).total)
 
 
+def test_a_number_that_is_not_finite_is_refused(llama) -> None:
+    damaged = copy.deepcopy(llama)
+    damaged.model.layers[1].mlp.up_proj.weight.data[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="The model computes nan here, which is not a sum"):
+        attribute(damaged, {"input_ids": torch.tensor([[5, 9, 11]])}, LogitDifference(5, 7))
+
+
 def test_a_model_without_a_head_has_no_logits(llama) -> None:
     with pytest.raises(ValueError, match="has no logits"):
         attribute(llama.model, {"input_ids": IDS}, Logit(5))

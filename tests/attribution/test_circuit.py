@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attnviz.attribution import Attribution, LogitDifference, Score, attribute, circuit
+from attnviz.attribution.circuit import MOST_NODES
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import MOST_STEPS, TrailStep, format_trail, parse_trail
 from tests.support.architectures import GROUPED
@@ -64,6 +65,12 @@ def test_a_small_number_of_large_terms_has_few_in_its_tree(attribution) -> None:
 
 def test_a_tree_is_as_deep_as_it_is_told(attribution) -> None:
     assert all(node.parent is None for node in circuit(attribution, least=0.1, depth=1))
+
+
+def test_the_tree_of_a_number_near_zero_is_bounded(attribution) -> None:
+    nodes = circuit(attribution.attribute(LogitDifference(5, 5)))
+    assert len(nodes) == MOST_NODES
+    assert all(node.parent is None or node.parent < i for i, node in enumerate(nodes))
 
 
 @pytest.mark.parametrize("question", ["key", "query"])
