@@ -160,8 +160,10 @@ class WhyState(State):
 
     @property
     def other_name(self) -> str:
-        """The name of the token that the likeliest one is compared with at first."""
-        return "John" if (self.model, self.text) == (SMOLLM2, MARY) else self.likeliest_name(1)
+        """The name of the token that the one which is said is compared with at first; empty if there is no other."""
+        is_example = (self.model, self.text) == (SMOLLM2, MARY)
+        names = "John" if is_example else self.likeliest_name(1), self.likeliest_name(0)
+        return next((name for name in names if name != self.token), "")
 
     @property
     def tokens(self) -> tuple[int, int | Literal["mean"]]:
@@ -174,8 +176,12 @@ class WhyState(State):
     def metric(self) -> Metric:
         """The number that is asked for."""
         if self.question == SCORE_QUESTION:
+            if self.key == self.over:
+                raise value_error("The key is compared with itself. Choose another one.")
             return Score(self.layer, self.head, self.query, self.key, self.over, self.side)
         token, other = self.tokens
         if other == "mean" and self.run.names_labels and len(self.run.logits(0)) == 1:
             return Logit(token)
+        if token == other:
+            raise value_error("{name} is compared with itself. Choose another one.", name=self.run.token_text(token))
         return LogitDifference(token, other, self.position)

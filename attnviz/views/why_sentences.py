@@ -1,6 +1,6 @@
 """The answer of Why in sentences."""
 
-from math import exp
+from math import exp, log
 
 from attnviz.attribution.attribution import WriterShare
 from attnviz.attribution.metrics import Logit, LogitDifference, Score
@@ -79,11 +79,11 @@ def answer_sentence(shown: WhyAnswer) -> str:
     token, other = _two_names(shown)
     if isinstance(shown.attribution.metric, LogitDifference):
         names = {"token": token, "other": other, "total": fixed(abs(total))}
-        if shown.attribution.metric.other == "mean" or exp(min(abs(total), 50)) > MOST_FACTOR:
+        factor = _factor(exp(min(abs(total), 50)))
+        if shown.attribution.metric.other == "mean" or factor == "1" or abs(total) > log(MOST_FACTOR):
             if total < 0:
                 return _("The logit of “{token}” is {total} below that of {other}.", **names)
             return _("The logit of “{token}” is {total} above that of {other}.", **names)
-        factor = _factor(exp(abs(total)))
         if total < 0:
             return _("The logit of “{token}” is {total} below that of {other}, which is {factor} times as likely.",
                      factor=factor, **names)  # fmt: skip

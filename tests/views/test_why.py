@@ -5,8 +5,10 @@ import io
 
 import numpy as np
 import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification
 
-from attnviz.attribution import circuit
+from attnviz.attribution import Logit, circuit
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
 from attnviz.models import MINILM, TRANSLATOR
@@ -16,7 +18,7 @@ from attnviz.views.pages import view
 from attnviz.views.why import shares_csv, why_quantities, why_view
 from attnviz.views.why_answer import why_answer
 from attnviz.views.why_sentences import answer_sentence, question_sentence, reading_sentences, sum_sentence
-from tests.support.tiny_models import TEXT
+from tests.support.tiny_models import SMALL, TEXT
 
 LOOKS_FROM_TO_AT_MARY = (("question", SCORE_QUESTION), ("why-over", "0 · When"), ("why-side", "the query"))
 
@@ -149,6 +151,28 @@ def test_tiny_models_of_five_kinds_answer(saved, name) -> None:
     assert np.nansum(looks.grid.values) == pytest.approx(looks.attribution.total, abs=1e-3)
 
 
+def test_the_other_token_is_another_one_than_that_which_is_said() -> None:
+    assert answered(("says", "John")).state.other == "Mary"
+    shown = answered(("text", "The capital of France is"))
+    assert answered(*shown.state.link(), ("says", shown.state.other)).state.other == shown.state.token
+
+
+def test_a_classifier_with_a_single_label_is_asked_for_its_logit(saved, tmp_path) -> None:
+    torch.manual_seed(0)
+    BertForSequenceClassification(BertConfig(vocab_size=120, num_labels=1, **SMALL)).save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((saved / "bert" / file).read_bytes())
+    shown = answered(("why-model", str(tmp_path)), ("text", TEXT))
+    assert shown.metric == Logit(0)
+    assert question_sentence(shown) == "Why does it say “LABEL_0”?"
+
+
+def test_two_logits_that_are_about_the_same_have_no_factor() -> None:
+    shown = answered(("text", "日本の首都は東京です。フランスの首都は"))
+    assert 0 < shown.attribution.total < 0.05
+    assert "times" not in answer_sentence(shown)
+
+
 def test_a_cap_of_logits_is_a_factor_that_is_named(saved) -> None:
     shown = answered(("why-model", str(saved / "gemma2")), ("text", TEXT))
     assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
@@ -165,6 +189,8 @@ def test_a_cap_of_logits_is_a_factor_that_is_named(saved) -> None:
         ((("text", "word " * 400),), "Give it at most 194"),
         ((("text", " "),), "Type a word or a sentence"),
         ((("why-model", "org/none"),), "org/none"),
+        ((("says", "London"), ("rather-than", "London")), "London is compared with itself"),
+        ((("question", SCORE_QUESTION), ("why-over", "1 · ␣Mary")), "The key is compared with itself"),
     ],
 )
 def test_what_is_not_there_is_said(link, reason) -> None:
