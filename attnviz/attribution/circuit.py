@@ -9,7 +9,7 @@ from attnviz.attribution.trail import TrailStep
 LEAST_SHARE = 0.05  # of the number, or of its largest term if that is larger
 DEPTH = 5  # sums, one below the other
 MOST_OPENED = 16  # sums
-MOST_NODES = 200  # a number near 0 has many shares that are large beside it
+MOST_NODES = 200  # of a sum whose terms are all 0 or alike each is large
 
 
 @dataclass(frozen=True)
