@@ -55,6 +55,12 @@ class NamedPass:
         _, run = self.linearized.ran
         return tuple(run.names.layer_id(writer.module) for writer in run.heads)
 
+    @cached_property
+    def layer_numbers(self) -> tuple[str, ...]:
+        """The numbers of the layers, or their names where the numbers do not tell them apart."""
+        numbers = tuple(layer.number for layer in self.ids)
+        return numbers if len({*numbers} - {""}) == len(numbers) else self.layers
+
     @property
     def heads(self) -> tuple[int, ...]:
         """The number of heads of each layer."""

@@ -93,13 +93,15 @@ class _Places:
         return self.columns[column], self.rows.index(node.layer) - 0.45
 
 
-def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: int, title: str) -> Chart[PointsSpec]:
+def circuit_drawing(
+    nodes: Sequence[DrawnNode], words: Sequence[str], layers: Sequence[str], column: int, title: str
+) -> Chart[PointsSpec]:
     """Draws terms with arcs as wide as their shares, blue where they are positive, and dashed where they are about
     where a head looks; the number that they add up to, with its title, is above the word in `column`.
 
     Example:
         >>> node = DrawnNode("0.1", "head 0.1 at b: +1.00", 1.0, column=1, layer=0, is_head=True, source=0)
-        >>> circuit_drawing([node], ["a", "b"], column=1, title="logit").spec.sentences
+        >>> circuit_drawing([node], ["a", "b"], ["layer 0"], column=1, title="logit").spec.sentences
         ('head 0.1 at b: +1.00',)
     """
     used = {column, *(place for node in nodes for place in (node.column, node.source) if place is not None)}
@@ -143,7 +145,7 @@ def circuit_drawing(nodes: Sequence[DrawnNode], words: Sequence[str], column: in
         },
         "yaxis": {
             "tickvals": list(range(len(places.rows))), "automargin": True, "range": [-0.6, len(places.rows) + 0.6],
-            "ticktext": [_("words") if row == WORDS else _("layer {number}", number=row) for row in places.rows],
+            "ticktext": [_("words") if row == WORDS else layers[row] for row in places.rows],
             "tickfont": {"size": LETTERS},
         },
     }  # fmt: skip

@@ -1,5 +1,6 @@
 """The shares of heads and MLPs, each summed over its positions, as a grid that can be clicked."""
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +12,7 @@ from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed
 from attnviz.language import N_, _, option_name
-from attnviz.layer import head_name
+from attnviz.layer import LayerId, head_name
 
 INPUT = N_("input")  # the row of the grid that is no layer
 
@@ -42,14 +43,9 @@ class ShareGrid:
 
     def chart(self, shown: SumTerm | None) -> Chart[MosaicSpec]:
         """Returns the picture, in which the term that is shown has a frame."""
-        ids, names = self.run.ids, self.run.layers
-        is_numbered = len({(each.stack, each.cross) for each in ids}) == 1
         return head_grid(
             self.values, self.sentences, signed=True, chosen=[] if shown is None else [self._cell(shown)],
-            layer_names=[
-                _(INPUT), *(each.number if is_numbered else option_name(name)
-                for each, name in zip(ids, names, strict=True)),
-            ],
+            layer_names=[_(INPUT), *map(option_name, self.run.layer_numbers)],
             head_names=[*map(str, range(self.heads)), _("MLP")],
         ).with_about(label=_("Shares of heads and MLPs"), hint=_("Click a head or an MLP to open it."))  # fmt: skip
 
@@ -75,10 +71,11 @@ class ShareGrid:
     def _name(self, row: int, column: int) -> str:
         if row == 0:
             return _("embeddings") if column == self.heads else _("constant")
-        layer = self.run.layers[row - 1]
-        return mlp_name(layer) if column == self.heads else head_name(layer, column)
+        if column == self.heads:
+            return mlp_name(self.run.ids[row - 1])
+        return head_name(self.run.layers[row - 1], column)
 
 
-def mlp_name(layer: str) -> str:
-    """Returns the name of the MLP of a layer on the screen."""
-    return _("{layer}, MLP", layer=option_name(layer))
+def mlp_name(layer: LayerId) -> str:
+    """Returns the name of the MLP of a layer on the screen; cross-attention has none of its own."""
+    return _("{layer}, MLP", layer=option_name(str(replace(layer, cross=False))))

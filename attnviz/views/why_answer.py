@@ -18,7 +18,7 @@ from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
 from attnviz.figures.shares import signed, word_shares
 from attnviz.formatting import visible
-from attnviz.language import _
+from attnviz.language import _, option_name
 from attnviz.layer import head_name
 from attnviz.state.why import WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
@@ -134,15 +134,16 @@ class WhyAnswer:
         if term.layer is None:
             return _("embedding")
         if term.head is None:
-            return mlp_name(self.run.layers[self.mlp_layers[term.layer]])
+            return mlp_name(self.run.ids[self.mlp_layers[term.layer]])
         return head_name(self.run.layers[term.layer], term.head)
 
-    @staticmethod
-    def short_name(term: WriterShare) -> str:
+    def short_name(self, term: WriterShare) -> str:
         """Returns the name of what has written a term in drawings: 23.3 for a head, MLP 28; empty for an embedding."""
         if term.layer is None:
             return ""
-        return f"MLP {term.layer}" if term.head is None else f"{term.layer}.{term.head}"
+        if term.head is None:
+            return f"MLP {self.run.ids[self.mlp_layers[term.layer]].number or term.layer}"
+        return f"{option_name(self.run.layer_numbers[term.layer])}.{term.head}"
 
     @cached_property
     def parts(self) -> dict[str, float]:
@@ -226,7 +227,8 @@ class WhyAnswer:
         rest = len(nodes) - len(questions)  # the terms behind the trail
         each: list[StepQuestion] = [*questions, *[questions[-1] if questions else "value"] * rest]
         drawn = [self._drawn(node, question) for node, question in zip(nodes, each, strict=True)]
-        return circuit_drawing(drawn, self.columns, self._metric_column, signed(self.sums[0].total))
+        layers = [option_name(name) for name in self.run.layers]
+        return circuit_drawing(drawn, self.columns, layers, self._metric_column, signed(self.sums[0].total))
 
     @property
     def _metric_column(self) -> int:

@@ -4,7 +4,7 @@ from attnviz.figures.circuit import MOST_WORDS, DrawnNode, circuit_drawing
 
 
 def drawn(words: int, *nodes: DrawnNode):
-    return circuit_drawing(nodes, [f"w{i}" for i in range(words)], words - 1, "+1.00")
+    return circuit_drawing(nodes, [f"w{i}" for i in range(words)], [f"layer {i}" for i in range(4)], words - 1, "+1.00")
 
 
 def test_terms_of_one_place_are_drawn_once_with_all_their_sentences() -> None:
@@ -18,6 +18,7 @@ def test_terms_of_one_place_are_drawn_once_with_all_their_sentences() -> None:
 def test_of_many_words_those_with_a_term_are_shown() -> None:
     nodes = [DrawnNode("3.1", "", 1.0, 99, 3, True, 17), DrawnNode("MLP 0", "", 0.5, 17, 0, parent=0)]
     assert drawn(100, *nodes).figure.layout.xaxis.ticktext == ("w17", "w99")
+    assert drawn(100, *nodes).figure.layout.yaxis.ticktext == ("words", "layer 0", "layer 3")
     assert len(drawn(MOST_WORDS).figure.layout.xaxis.ticktext) == MOST_WORDS
 
 

@@ -228,6 +228,14 @@ def test_the_average_token_is_the_mean_logit() -> None:
     assert shown.attribution.total == pytest.approx(float(logits[token] - logits.mean()), abs=1e-3)
 
 
+def test_a_translator_has_the_names_of_its_layers_in_every_picture() -> None:
+    shown = answered(("why-model", TRANSLATOR), ("tree", "true"))
+    rows = shown.tree_drawing().figure.layout.yaxis.ticktext
+    assert {"decoder 0 cross", "decoder 1 cross"} <= {*rows} <= {"words", *shown.run.layers}
+    assert any(sentence.startswith("decoder 1, MLP") for sentence in shown.grid.sentences)
+    assert any(name.startswith("decoder 1 cross.") for name in shown.tree_drawing().figure.data[0].text)
+
+
 def test_the_average_token_has_its_name_in_each_language() -> None:
     assert WhyState.read([("rather-than", "das durchschnittliche Token")]).tokens[1] == "mean"
 
