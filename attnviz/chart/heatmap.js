@@ -310,7 +310,7 @@ export class HeatmapController extends ReadingController {
     super.click({ row, column });
   }
 
-  /** @returns {Cell | null} what is told while no other cell is read: the clicked cell of the pinned row, or that row */
+  /** @returns {Cell | null} what is shown while no other cell is read: the clicked cell of the pinned row, or that row */
   get rest() {
     const { pinned } = this.header;
     if (pinned === null) return null;
@@ -373,10 +373,10 @@ export class HeatmapController extends ReadingController {
     this.cursor = cell;
     const { chart, spec } = this;
     if (!chart.drawn) return;
-    const told = cell ?? this.rest;
-    if (told === null) chart.say(chart.hint, true);
+    const shown = cell ?? this.rest;
+    if (shown === null) chart.say(chart.hint, true);
     else {
-      const { row } = told, column = this.#columnOf(told);
+      const { row } = shown, column = this.#columnOf(shown);
       if (column === null) chart.say(spec.sentences.emptyRow, false, { query: spec.queryTokens[row] });
       else this.#tell(row, column);
     }
@@ -393,7 +393,7 @@ export class HeatmapController extends ReadingController {
   }
 
   /**
-   * The address of a page about a cell. A link is reached after the pointer has left the map: only what is told then
+   * The address of a page about a cell. A link is reached after the pointer has left the map: only what is shown then
    * has one.
    * @param {number} row
    * @param {number} column
@@ -453,11 +453,11 @@ export class HeatmapController extends ReadingController {
     const { chart } = this;
     const { pinned } = this.header;
     const stroke = chart.accent;
-    const told = this.cursor ?? this.rest;
+    const shown = this.cursor ?? this.rest;
     if (pinned !== null) this.frame(pinned, null, { fill: "none", stroke, "stroke-width": 3 });
-    if (told && told.row !== pinned) this.frame(told.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
-    if (told && told.column !== null) this.frame(told.row, told.column, { fill: "none", stroke, "stroke-width": 3 });
-    if (this.spec.fan) drawFan(this, told?.row ?? null, told?.column ?? null);
+    if (shown && shown.row !== pinned) this.frame(shown.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
+    if (shown && shown.column !== null) this.frame(shown.row, shown.column, { fill: "none", stroke, "stroke-width": 3 });
+    if (this.spec.fan) drawFan(this, shown?.row ?? null, shown?.column ?? null);
   }
 
   /**
