@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import Attribution, attribution_of
-from attnviz.attribution.linearized_pass import LinearizedPass, call_of, in_float32, query_weights
+from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, key_count, query_weights
 from attnviz.attribution.metric_values import logits_at
 from attnviz.attribution.metrics import Metric
 from attnviz.attribution.trail import TrailStep
@@ -23,7 +23,7 @@ from attnviz.turns import turn
 
 DECODER = "decoder"
 OTHER_INPUTS = ("vision", "audio")  # stacks whose positions are not those of a text
-MOST_BYTES = 128 << 20  # of the sums that are kept
+MOST_BYTES = 128 << 20  # of a pass in the app, as estimated, and of its sums that are kept
 NUMBER = "#"  # before the id of a token that cannot be typed
 
 
@@ -109,7 +109,7 @@ class NamedPass:
         """Returns the tokens that the heads of a layer may look at. Raises ValueError if its keys are not known."""
         writer = self.linearized.ran[1].heads[layer]
         name = "" if self.ids[layer].cross else self._sequence(self.ids[layer].stack)
-        return _fitting(self._tokens(name), call_of(writer).lengths[1])
+        return _fitting(self._tokens(name), key_count(writer))
 
     def weights(self, layer: int, head: int, position: int) -> Tensor:
         """Returns the weights of a head for a query, (keys,). Raises ValueError if they are not known."""

@@ -121,7 +121,7 @@ class DownsampledSpec:
 @dataclass(frozen=True)
 class CellLinks:
     """Links to a page about a cell, beside the sentence of a cell of the pinned row. A cell that is clicked stays the
-    one that is told.
+    one that is shown.
 
     The address of a cell is `address` with two parameters more, the names of its query and its key.
     """

@@ -17,6 +17,7 @@ from attnviz.tracing.forward_arguments import forward_arguments
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
+    from attnviz.models.text_inputs import TextInputs
 
 NUMBERED = re.compile(rf"{NUMBER}[0-9]{{1,9}}")
 _float32: "WeakKeyDictionary[LoadedModel, nn.Module]" = WeakKeyDictionary()
@@ -26,13 +27,13 @@ _float32: "WeakKeyDictionary[LoadedModel, nn.Module]" = WeakKeyDictionary()
 class TextAttribution(NamedPass):
     """A pass of a model over a text, whose tokens are found by what a person types."""
 
-    model: "LoadedModel" = field(kw_only=True)
+    text_inputs: "TextInputs" = field(kw_only=True)  # without the loaded model, with which the passes of its texts end
 
     def name(self, token: int) -> str:
         """Returns the text that `token_id` knows a token, or a label, by: a word, or the number of the token."""
         if self.names_labels:
             return self.labels[token]
-        return self.model.text_inputs.token_name(token)
+        return self.text_inputs.token_name(token)
 
     def token_id(self, name: str) -> int:
         """Returns the token, or the label, of a name; the first token of a word that has several. Raises ValueError if
@@ -50,7 +51,7 @@ class TextAttribution(NamedPass):
 
     def _typed(self, word: str) -> list[int]:
         try:
-            return self.model.text_inputs.word_ids(word)
+            return self.text_inputs.word_ids(word)
         except ValueError:  # of a tokenizer that has no token for it
             return []
 
@@ -71,4 +72,6 @@ def read_text(
     # Of what a decoder has written by itself a word before its end.
     opening = len(target) // 2 if target is not None and not written else -1
     names = partial(token_names, model.tokenizer)
-    return TextAttribution(linearized, inputs.source.tokens, target, opening, names, work, model=model)
+    return TextAttribution(
+        linearized, inputs.source.tokens, target, opening, names, work, text_inputs=model.text_inputs
+    )

@@ -14,7 +14,7 @@ from attnviz.figures.shares import signed
 from attnviz.language import N_, _, option_name
 from attnviz.layer import LayerId, head_name
 
-INPUT = N_("input")  # the row of the grid that is no layer
+INPUT = N_("input")  # the row of the grid above those of the layers
 
 
 class ShareGrid:

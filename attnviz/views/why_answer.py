@@ -96,11 +96,11 @@ class WhyAnswer:
 
     @cached_property
     def reading(self) -> HeadReading | None:
-        """What the head that is shown has read; None if it is no head, or if its weights are not known."""
+        """What the head that is shown has read; None for another term, or if its weights are not known."""
         return None if self.term is None else self.reading_of(self.term)
 
     def reading_of(self, term: WriterShare) -> HeadReading | None:
-        """Returns what a term has read; None if it is no head, or if its weights are not known."""
+        """Returns what a head has read; None for another term, or if its weights are not known."""
         layer, head = term.layer, term.head
         if layer is None or head is None or not self.attribution.knows_weights(layer):
             return None
@@ -114,11 +114,9 @@ class WhyAnswer:
 
     def next_step(self) -> TrailStep | None:
         """Returns the step into the largest share that a head carries; None if none is LEAST_SHARE of the sum."""
-        terms = self.attribution.terms
-        heads = sorted((term for term in terms if term.head is not None), key=lambda term: -abs(term.share))
-        for term in heads:
-            if abs(term.share) < LEAST_SHARE * size(self.attribution):
-                break
+        least = LEAST_SHARE * size(self.attribution)
+        heads = [term for term in self.attribution.terms if term.head is not None and abs(term.share) >= least]
+        for term in sorted(heads, key=lambda term: -abs(term.share)):
             if reading := self.reading_of(term):
                 return reading.step("value", reading.strongest_source)
         return None

@@ -30,6 +30,7 @@ from attnviz.attribution import (
     attribution_of,
     most_tokens,
 )
+from attnviz.attribution.named_pass import named_pass
 from attnviz.biases import ALiBi, SoftCap
 from attnviz.masks import SlidingWindow
 from attnviz.models.smollm2 import smollm2
@@ -166,6 +167,14 @@ def test_windows_of_a_picture_follow_each_other() -> None:
     assert len(sources) == 256
     assert float(sources.sum()) == pytest.approx(float(mean.heads[0, 1, 37]), abs=1e-5)
     assert mean.opened(0, 1, 37, 40).total == pytest.approx(float(sources[40]), abs=1e-5)
+
+
+def test_keys_of_windows_have_as_many_names_as_a_head_reads() -> None:
+    architecture = next(each for each in ZOO if each.name == "Swin")
+    given = {name: value[:1] for name, value in architecture.given().items()}
+    run = named_pass(architecture.model(), given)
+    shares = run.attribution(Score(1, 1, 5, 2, over=3)).sources(0, 1, 5)
+    assert len(run.keys(0)) == len(shares) == len(run.weights(0, 1, 5))
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "GPT-J", "Swin"])

@@ -1,7 +1,9 @@
 """Why: questions, answers and their pictures, of models of several kinds."""
 
 import csv
+import gc
 import io
+import weakref
 
 import numpy as np
 import pytest
@@ -12,7 +14,10 @@ from attnviz.attribution import Logit, circuit
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, SCORE_QUESTION, WhyState
+from attnviz.models.loading import inspect_folder
+from attnviz.models.text_attribution import read_text
+from attnviz.result_cache import ResultCache
+from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, SCORE_QUESTION, WhyState, _texts
 from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.views.pages import view
 from attnviz.views.why import shares_csv, why_quantities, why_view
@@ -245,6 +250,18 @@ def test_tokens_are_known_by_their_names() -> None:
     for token, _probability in run.likeliest(13, 200):
         assert run.token_id(run.name(token)) == token
     assert run.name(run.token_id("Mary")) == "Mary"
+
+
+def test_the_passes_of_a_model_end_with_it(saved) -> None:
+    loaded = inspect_folder(saved / "llama").load()
+    texts = ResultCache(2)
+    _texts[loaded] = texts
+    texts.once(lambda: read_text(loaded, TEXT), TEXT).attribution(Logit(5))
+    models, passes = weakref.ref(loaded), weakref.ref(texts)
+    del loaded, texts
+    gc.collect()
+    assert models() is None
+    assert passes() is None
 
 
 def test_lessons_check_what_the_page_shows() -> None:
