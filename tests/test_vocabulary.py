@@ -35,7 +35,12 @@ REPLACED |= dict.fromkeys(
     ["asked", "beside", "found", "given", "held", "said", "say", "says", "seen", "wanted"], "what the value is"
 )
 NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
-PUBLIC_ARGUMENTS = {("attnviz/attribution/attribution.py", "of"), ("attnviz/notebook/why_viewer.py", "of")}
+PUBLIC_ARGUMENTS = {
+    ("attnviz/attribution/attribution.py", "of"),
+    ("attnviz/notebook/why_viewer.py", "of"),
+    ("attnviz/effects/ablation.py", "how"),
+    ("attnviz/effects/patching.py", "what"),
+}
 
 MOST_LETTERS = 70  # of the name of a test
 
@@ -43,7 +48,8 @@ MOST_LETTERS = 70  # of the name of a test
 INTERFACES = {
     *("inspect", "is_installed", "is_loaded"),  # of models that come as wheels
     "load",  # of a package: returns its model
-    *("Activation", "Score"),  # metrics of attributions, and what is attributed: a step of Path, a score of a mechanism
+    # Metrics of attributions and effects, and what they are of: a step of Path, scores of a mechanism.
+    *("Activation", "Cosine", "Score"),
     "main",  # of programs: `python -m module`
     "show",  # of the parts of a page: draws the part
     "why",  # what the page shows, and the viewer of it in a notebook

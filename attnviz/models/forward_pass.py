@@ -7,7 +7,7 @@ from torch import nn
 
 from attnviz.language import value_error
 from attnviz.models.interventions import Intervention, check_places, intervene
-from attnviz.tracing.changed_run import LayerChange, run_changed
+from attnviz.tracing.changed_run import LayerChange, ablation, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments
 
 
@@ -46,7 +46,7 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
         if any(one.changes_mechanism(layer) for one in chosen):
             return LayerChange(mechanism=lambda mechanism: intervene(mechanism, chosen, layer))
         ablated = {head for one in chosen for head in one.ablated_heads(layer) if 0 <= head < heads}
-        return LayerChange(tuple(ablated)) if ablated else None
+        return ablation(sorted(ablated)) if ablated else None
 
     args = batch if isinstance(batch, tuple) else (batch,)
     output, heads = run_changed(model, forward_arguments(model, args, kwargs), change)

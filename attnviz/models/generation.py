@@ -12,10 +12,11 @@ from torch import Tensor
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.models.sampling import Sampler, check_count
-from attnviz.models.text_inputs import forward_parameters, position_limit
+from attnviz.models.text_inputs import position_limit
 from attnviz.text import too_long_error
 from attnviz.token_texts import VocabularyToken, token_texts, vocabulary_tokens
 from attnviz.trace import Trace
+from attnviz.tracing.forward_arguments import forward_parameters
 from attnviz.tracing.generation_passes import GenerationPasses
 from attnviz.tracing.layer_naming import AxisTokens
 

@@ -19,11 +19,12 @@ from attnviz.language import value_error
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
-from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens, forward_parameters
+from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens
 from attnviz.text import continuation, shorten_token
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock
+from attnviz.tracing.forward_arguments import forward_parameters
 
 MOST_MISSING = 3  # sentences about layers, if none can be shown
 MAX_TRACE_BYTES = 256 << 20  # of the layers of the latest examples, for each model

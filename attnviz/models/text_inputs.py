@@ -1,8 +1,7 @@
 """Texts and pairs of texts as inputs of models, and the names of their tokens."""
 
-import inspect
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error
 from attnviz.token_texts import typed_texts, vocabulary_tokens
+from attnviz.tracing.forward_arguments import forward_parameters
 
 MOST_TOKENS = 8_192  # of a model that sets itself no limit, or a higher one
 GENERATED = 32  # tokens that a decoder goes on by itself
@@ -207,13 +207,3 @@ def position_limit(model: Any) -> int | None:
         if embedding and module.padding_idx is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)
     return min(limits, default=None)
-
-
-def forward_parameters(model: Any) -> tuple[str, ...]:
-    """Returns the names of the parameters of a model's forward."""
-    return _parameters(type(model).forward)
-
-
-@cache
-def _parameters(function: Any) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)

@@ -1,7 +1,7 @@
 """A forward pass in which some attention is changed: the rest runs as the model computes it, and nothing is kept."""
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from attnviz.inputs import Inputs
+from attnviz.layer import LayerId
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
@@ -27,17 +28,57 @@ from attnviz.tracing.torch_interception import recorded
 from attnviz.tracing.verification import SampledRows
 
 
+@dataclass(frozen=True, eq=False)
+class LayerHeads:
+    """The heads of a layer that has run, of all examples of a batch: a change may write into their output.
+
+    Several sequences of one example, such as windows of an image, follow each other.
+    """
+
+    output: Tensor  # (sequences, queries, heads, width)
+    call: Callable[[], Call]  # raises ValueError where queries and keys are not known
+    attention: Callable[[Call, slice], tuple[Tensor, Tensor]]  # of some sequences: their outputs and their weights
+    examples: int
+    id: LayerId
+
+    def sequences(self, example: int) -> slice:
+        """Returns the sequences of an example."""
+        groups = len(self.output) // self.examples
+        return slice(example * groups, (example + 1) * groups)
+
+    def values(self, head: int, sequences: slice) -> Tensor:
+        """Returns the values (sequences, keys, width) that a head reads, which may share them with others."""
+        value = self.call().value
+        return value[sequences, head // (self.output.shape[2] // value.shape[1])]
+
+
 @dataclass(frozen=True)
 class LayerChange:
-    """What is changed in a layer: its mechanism, or else only some heads, whose output is zero."""
+    """What is changed in a layer: its mechanism, or what its heads write."""
 
-    ablated: tuple[int, ...] = ()
     mechanism: Callable[[Mechanism], Mechanism] | None = None  # makes another one of the model's own
+    heads: Callable[[LayerHeads], None] | None = None  # changes the output of heads in place
+    # Changes weights (sequences, heads, queries, keys) in place, where a layer exposes nothing else.
+    weights: Callable[[Tensor], None] | None = None
+
+
+def ablation(heads: Sequence[int]) -> LayerChange:
+    """Returns the change after which the output of heads is zero, in all examples."""
+    places = list(heads)
+
+    def change_heads(layer: LayerHeads) -> None:
+        layer.output[:, :, places] = 0
+
+    def change_weights(weights: Tensor) -> None:
+        weights[:, places] = 0
+
+    return LayerChange(heads=change_heads, weights=change_weights)
 
 
 # Takes the index of a layer among those that have run, and its number of heads.
 Change: TypeAlias = Callable[[int, int], LayerChange | None]
 Sample: TypeAlias = Callable[[Call, slice, Tensor], SampledRows]
+Within: TypeAlias = Callable[["ChangedRun"], AbstractContextManager[Any]]
 NO_QUERIES = "the model does not expose its queries and keys"
 
 
@@ -48,10 +89,17 @@ class ChangedRun(Recording):
     change: Change = field(kw_only=True)
     heads: list[int] = field(default_factory=list)  # of the layers that have run
     current: LayerChange | None = None  # of the layer that runs
+    has_gradients: bool = False  # numbers are in the graph of gradients
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.patches = PatchTracking(())  # nobody reads the names of the tokens
+
+    @contextmanager
+    def recording_layer(self, module: nn.Module) -> Iterator[None]:
+        """Prevents nested recording within the context, with gradients where they are wanted."""
+        with super().recording_layer(module), torch.set_grad_enabled(self.has_gradients):
+            yield
 
     def follow(self, *_: Any) -> None:
         """Follows nothing: nobody reads what is missing."""
@@ -75,42 +123,37 @@ class ChangedRun(Recording):
         return self._changed(module, output, call, SampledRows.from_output)
 
     def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
-        """Returns weights (sequences, heads, queries, keys) without those of ablated heads, or None."""
+        """Returns changed weights (sequences, heads, queries, keys), or None."""
         with self.recording_layer(module):
             self.sequences(len(weights))
             change = self._next_change(weights.shape[1])
             if change is None:
                 return None
-            if change.mechanism is not None:
+            if change.weights is None:
                 raise ValueError(self._locked(module, NO_QUERIES))
             weights = weights.clone()
-            weights[:, list(change.ablated)] = 0
+            change.weights(weights)
             return weights
         return None
 
     def multi_head_attention(self, module: nn.Module, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-        change, heads = None, arguments["num_heads"]
-        with self.recording_layer(module):
-            examples = list(self._examples(sequence_count(arguments)))
-            change = self._next_change(heads)
-        if change is not None and change.mechanism is None:
-            # A head without output is one that the output's projection does not read.
-            weight = arguments["out_proj_weight"].clone()
-            weight.unflatten(1, (heads, -1))[:, list(change.ablated)] = 0
-            arguments = arguments | {"out_proj_weight": weight}
         output, weights = multi_head_attention_forward(**arguments)
-        if change is None or change.mechanism is None:
-            return output, weights
         with self.recording_layer(module):
-            output = output.clone()
-            whole = output if output.ndim == 3 else output[:, None]
-            for sequences in examples:
-                own = MultiHeadCall.from_arguments(module, arguments, sequences)
-                call = own.call()
-                inside = slice(0, len(call.query))
-                attended = self._attended(call, inside, change, SampledRows.from_multi_head(call, own))
-                if attended is not None:
-                    whole[:, sequences] = own.projected(attended)
+            count = sequence_count(arguments)
+            every, change = slice(0, count), self._next_change(arguments["num_heads"])
+            if change is None:
+                return output, weights
+            own = MultiHeadCall.from_arguments(module, arguments, every)
+            call, rows = own.call(), len(own.query)
+
+            def sample(call: Call, sequences: slice, output: Tensor) -> SampledRows:
+                of_example = MultiHeadCall.from_arguments(module, arguments, sequences)
+                return SampledRows.from_multi_head(of_example.call(), of_example)
+
+            heads = torch.cat([own.rows(sequence, 0, rows)[0] for sequence in range(count)])
+            changed = self._apply(change, module, heads, lambda sequence: call, sample)
+            projected = own.projected(changed)
+            output = projected if output.ndim == 3 else projected[:, 0]
         return output, self._weights(weights)
 
     def _next_change(self, heads: int) -> LayerChange | None:
@@ -134,23 +177,39 @@ class ChangedRun(Recording):
     def _changed(self, module: nn.Module, output: Tensor, call_of: CallOfSequence, sample: Sample) -> Tensor | None:
         """Returns the changed output (sequences, queries, heads, width) of the next layer, or None."""
         with self.recording_layer(module):
-            examples = list(self._examples(len(output)))
+            self.sequences(len(output))
             change = self._next_change(output.shape[2])
-            if change is None:
-                return None
-            changed = output.clone()
-            if change.mechanism is None:
-                changed[:, :, list(change.ablated)] = 0
-                return changed
-            for sequences in examples:
-                call = call_of(sequences.start)
-                if call is None:
-                    raise ValueError(self._locked(module, NO_QUERIES))
-                attended = self._attended(call, sequences, change, sample(call, sequences, output))
-                if attended is not None:
-                    changed[sequences] = attended.to(changed)
-            return changed
+            return None if change is None else self._apply(change, module, output, call_of, sample)
         return None
+
+    def _apply(
+        self, change: LayerChange, module: nn.Module, output: Tensor, call_of: CallOfSequence, sample: Sample
+    ) -> Tensor:
+        """Returns the changed output (sequences, queries, heads, width) of a layer."""
+        examples = list(self._examples(len(output)))
+
+        def known_call(sequence: int = 0) -> Call:
+            call = call_of(sequence)
+            if call is None:
+                raise ValueError(self._locked(module, NO_QUERIES))
+            return call
+
+        def attention(call: Call, sequences: slice) -> tuple[Tensor, Tensor]:
+            if call.own_function():
+                return call.rows(0, call.lengths[0], sequences)
+            self._checked(known_call(sequences.start), sequences, sample(call, sequences, output))
+            return self._by_mechanism(call, sequences)
+
+        changed = output.clone(memory_format=torch.contiguous_format)
+        if change.heads is not None:
+            change.heads(LayerHeads(changed, known_call, attention, len(examples), self.names.layer_id(module)))
+            return changed
+        for sequences in examples if change.mechanism else ():
+            call = known_call(sequences.start)
+            attended = self._attended(call, sequences, change, sample(call, sequences, output))
+            if attended is not None:
+                changed[sequences] = attended.to(changed)
+        return changed
 
     def _attended(self, call: Call, sequences: slice, change: LayerChange, sample: SampledRows) -> Tensor | None:
         """Returns the output (sequences, queries, heads, width) of another mechanism; None if it is the model's own.
@@ -158,17 +217,30 @@ class ChangedRun(Recording):
         Raises ValueError if the model's own is not known.
         """
         assert change.mechanism is not None
+        inputs, mechanism = self._checked(call, sequences, sample)
+        after = change.mechanism(mechanism)
+        if after == mechanism:
+            return None
+        groups = sequences.stop - sequences.start
+        return attended(after, inputs).transpose(0, 1).unflatten(0, (groups, -1))
+
+    def _checked(self, call: Call, sequences: slice, sample: SampledRows) -> tuple[Inputs, Mechanism]:
+        """Returns the inputs and the mechanism of an example. Raises ValueError if they do not give its output."""
         try:
             inputs, mechanism, _ = self._mechanism(call, sequences)
         except NotCaptured as reason:
             raise ValueError(self._locked(call.module, str(reason))) from reason
         if not sample.comparison(mechanism, inputs):
             raise ValueError(self._locked(call.module, "its output is not what its queries, keys and values give here"))
-        after = change.mechanism(mechanism)
-        if after == mechanism:
-            return None
-        groups = sequences.stop - sequences.start
-        return attended(after, inputs).transpose(0, 1).unflatten(0, (groups, -1))
+        return inputs, mechanism
+
+    def _by_mechanism(self, call: Call, sequences: slice) -> tuple[Tensor, Tensor]:
+        """Returns the output (sequences, queries, heads, width) and weights (sequences, heads, queries, keys)."""
+        inputs, mechanism, _ = self._mechanism(call, sequences)
+        run, groups = mechanism(inputs), range(sequences.stop - sequences.start)
+        weights = run.weights.unflatten(2, (len(groups), -1)).unflatten(1, (len(groups), -1))
+        output = run.output.transpose(0, 1).unflatten(0, (len(groups), -1))
+        return output.to(call.query), torch.stack([weights[:, group, :, group] for group in groups]).to(call.query)
 
     def _locked(self, module: nn.Module, reason: str) -> str:
         return (
@@ -177,17 +249,22 @@ class ChangedRun(Recording):
         )
 
 
-@torch.no_grad()
-def run_changed(model: nn.Module, arguments: ForwardArguments, change: Change) -> tuple[Any, list[int]]:
-    """Returns what a model returns with changed attention, and the number of heads of each layer that has run.
+def run_changed(
+    model: nn.Module, arguments: ForwardArguments, change: Change, within: Within | None = None, gradients: bool = False
+) -> tuple[Any, list[int]]:
+    """Returns what a model returns with changed attention, and the number of heads of each layer that has run; with its
+    graph of gradients, if that is wanted. `within` makes a context of the run in which the model runs.
 
     Raises ValueError if no attention is seen, or if the mechanism of a layer is to be changed and is not known.
     """
     transformers = transformers_models()
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
-    recording = ChangedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change)
+    recording = ChangedRun(
+        names, arguments.example_counts(), 0, MemoryBudget(), observes=True, change=change, has_gradients=gradients
+    )
     attention = transformers.observed_attention if transformers else nullcontext()
-    with prepared(model), attention, recorded(recording, head_counts(model)):
+    inside = within(recording) if within else nullcontext()
+    with prepared(model), attention, recorded(recording, head_counts(model)), torch.set_grad_enabled(gradients), inside:
         output = model(*arguments.args, **arguments.kwargs)
     if not recording.heads:
         raise ValueError(no_attention(model, recording))

@@ -3,10 +3,11 @@
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 IDS = ("input_ids", "inputs_embeds", "decoder_input_ids")
 
@@ -45,6 +46,21 @@ class ForwardArguments:
         keys = next((one for one in tree_leaves(cache) if isinstance(one, Tensor) and one.ndim > 2), None)
         return None if keys is None else keys.shape[-2]
 
+    def repeated(self, count: int, **options: Any) -> "ForwardArguments":
+        """Returns the arguments of so many examples like the only one, with further keyword arguments."""
+
+        def repeat(value: Any) -> Any:
+            if not isinstance(value, Tensor) or not value.ndim:
+                return value
+            axis = next((axis for axis in self._example_axes(value) if value.shape[axis] == 1), None)
+            return value if axis is None else value.repeat_interleave(count, axis)
+
+        args, kwargs, by_name = tree_map(repeat, (self.args, {**self.kwargs, **options}, {**self.by_name, **options}))
+        return ForwardArguments(args, kwargs, by_name, self.sequence_first)
+
+    def _example_axes(self, value: Tensor) -> tuple[int, ...]:
+        return (0, 1) if self.sequence_first and value.ndim in (2, 3) else (0,)
+
     def example_counts(self) -> tuple[int, ...]:
         """Returns the number of examples: the length of the token ids, or else of the first tensor. Where the model
         can take tokens before examples, the length of its second axis is the second possibility."""
@@ -79,6 +95,16 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
             'return_tensors="pt".'
         )
     return ForwardArguments.from_call(model, args, kwargs)
+
+
+def forward_parameters(model: Any) -> tuple[str, ...]:
+    """Returns the names of the parameters of a model's forward."""
+    return _parameters(type(model).forward)
+
+
+@cache
+def _parameters(function: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
 
 
 def _is_without_tensors(value: object) -> bool:

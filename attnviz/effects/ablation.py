@@ -1,0 +1,210 @@
+"""What a metric becomes without a head or an MLP, measured by running the model, and estimated by gradients."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnviz.effects.metrics import EffectMetric, Measurement
+from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.language import N_, value_error
+from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
+
+AblationKind: TypeAlias = Literal["zero", "mean", "resample"]
+Head: TypeAlias = tuple[int, int]  # its layer, counted as in a capture, and its number
+NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
+NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
+
+
+def ablations(
+    model: nn.Module,
+    batch: Any,
+    metric: EffectMetric,
+    *,
+    how: AblationKind = "zero",
+    texts: Sequence[Any] | None = None,
+    heads: Sequence[Head] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Float[Tensor, "layers heads"]:
+    """Returns the metric without each head minus the metric with all, for one text; NaN where there is no head, or none
+    of `heads`, if these are given.
+
+    The output of an ablated head is zero (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"); the mean of
+    its outputs at all positions of `texts` (mean ablation); or its output at the same position of another text, as mean
+    over `texts` (resample ablation, Chan et al. 2022, "Causal Scrubbing"). The model is run, with the heads of a layer
+    as rows of a batch. `on_progress` gets the share that is done and the effects so far, and ends the computation by an
+    exception.
+
+    Raises ValueError if there is no such layer or head, if texts are missing or too short, or if the model has not what
+    the metric is of.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> from attnviz.attribution import Logit
+        >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
+        >>> ablations(model, torch.tensor([[1, 2, 3]]), Logit(4)).shape
+        torch.Size([2, 2])
+    """
+    text = Text.from_batch(model, batch)
+    places = every_head(text) if heads is None else checked_heads(text, heads)
+    replacements = head_replacements(text, how, texts)
+    effects = torch.zeros(len(places), dtype=torch.float64)
+    for number, outputs in enumerate(replacements):
+        before = effects.clone()
+
+        def progress(share: float, values: Tensor, number: int = number, before: Tensor = before) -> None:
+            if on_progress:
+                so_far = before / number if number else values
+                on_progress((number + share) / len(replacements), on_grid(text, places, so_far))
+
+        changes = [replaced_head(layer, head, outputs[layer]) for layer, head in places]
+        effects += text.effects(metric, changes, progress)
+    return on_grid(text, places, effects / len(replacements))
+
+
+def estimates(
+    model: nn.Module,
+    batch: Any,
+    metric: EffectMetric,
+    *,
+    how: AblationKind = "zero",
+    texts: Sequence[Any] | None = None,
+) -> Float[Tensor, "layers heads"]:
+    """Returns an estimate of `ablations` by one forward and one backward pass: the gradient of the metric at the output
+    of each head times what ablation would add to it (attribution patching, Nanda 2023; Syed et al. 2023).
+
+    It is exact where the metric is affine in the output, and may be far off elsewhere. Metrics that are at their
+    extreme where nothing is changed, as KL and Cosine are, have no gradient there. Raises ValueError as `ablations`,
+    and where the model has no gradients.
+    """
+    text = Text.from_batch(model, batch)
+    outputs, gradients = outputs_and_gradients(text, metric)
+    result = torch.zeros(len(text.heads), max(text.heads), dtype=torch.float64)
+    replacements = head_replacements(text, how, texts)
+    for replacement in replacements:
+        for layer, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
+            written = replacement[layer]
+            other = torch.zeros_like(output) if written is None else at_positions(written, output)
+            result[layer, : text.heads[layer]] += ((other - output) * gradient).double().sum((0, -1)).cpu()
+    for layer, count in enumerate(text.heads):
+        result[layer, count:] = torch.nan
+    return result / len(replacements)
+
+
+def mlp_ablations(
+    model: nn.Module, batch: Any, metric: EffectMetric, *, on_progress: OnProgress | None = None
+) -> Float[Tensor, " mlps"]:
+    """Returns the metric without each MLP, whose output is zero, minus the metric with all, for one text; MLPs are
+    counted as in `attnviz.attribute`, which says what they are. Raises ValueError as `ablations` does, and where MLPs
+    are not known."""
+    text = Text.from_batch(model, batch)
+
+    def change(values: Tensor) -> None:
+        values[:] = 0
+
+    return text.effects(metric, [RunChange(module=mlp, values=change) for mlp in text.mlps], on_progress)
+
+
+def every_head(text: Text) -> list[Head]:
+    """Returns all heads of a model."""
+    return [(layer, head) for layer, count in enumerate(text.heads) for head in range(count)]
+
+
+def checked_heads(text: Text, heads: Sequence[Head]) -> list[Head]:
+    """Returns heads. Raises ValueError if there is no such layer or head."""
+    for layer, head in heads:
+        for message, index, count in ((NO_LAYER, layer, len(text.heads)), (NO_HEAD, head, 0)):
+            count = count or text.heads[layer]
+            if not 0 <= index < count:
+                raise value_error(message, index=index, count=count)
+    return list(heads)
+
+
+def on_grid(text: Text, places: Sequence[Head], values: Tensor) -> Float[Tensor, "layers heads"]:
+    """Returns values of heads as a grid; NaN where there is none."""
+    grid = torch.full((len(text.heads), max(text.heads)), torch.nan, dtype=torch.float64)
+    if places:
+        layers, heads = zip(*places, strict=True)
+        grid[list(layers), list(heads)] = values
+    return grid
+
+
+def replaced_head(layer: int, head: int, outputs: Tensor | None) -> RunChange:
+    """Returns the run in which a head writes other outputs, (positions, heads, width), or nothing."""
+
+    def change_heads(_layer: int, heads: LayerHeads, example: int) -> None:
+        own = heads.output[heads.sequences(example)].flatten(0, 1)
+        own[:, head] = 0 if outputs is None else at_positions(outputs, own)[:, head]
+
+    def change_weights(_layer: int, weights: Tensor) -> None:
+        weights[:, head] = 0
+
+    return RunChange((layer,), change_heads, change_weights if outputs is None else None)
+
+
+def at_positions(outputs: Tensor, like: Tensor) -> Tensor:
+    """Returns outputs at the positions of another one: the same at all of them, if there is one alone."""
+    return outputs[: len(like)].to(like) if len(outputs) > 1 else outputs.to(like).expand(len(like), -1, -1)
+
+
+def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None) -> list[list[Tensor | None]]:
+    """Returns what the heads of each layer write instead, (positions or 1, heads, width) or nothing: once for each
+    ablation of which the mean is taken."""
+    if how == "zero":
+        return [[None] * len(text.heads)]
+    if how not in ("mean", "resample"):
+        raise value_error("An ablation is “zero”, “mean” or “resample”; this is “{how}”.", how=how)
+    if not texts:
+        raise value_error("This ablation takes what heads write on other texts. Give a list of them.")
+    written = [head_outputs(Text.from_batch(text.model, other)) for other in texts]
+    if how == "mean":
+        by_layer = zip(*written, strict=True)
+        return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_layer]]
+    if (shortest := min(len(outputs[-1]) for outputs in written)) < max(text.own.positions):
+        raise value_error(
+            "A resampled text has at least as many tokens as the text, {count}; one of these has {shortest}.",
+            count=max(text.own.positions),
+            shortest=shortest,
+        )
+    return [list(outputs) for outputs in written]
+
+
+def head_outputs(text: Text) -> list[Float[Tensor, "positions heads width"]]:
+    """Returns the outputs of the heads of each layer. Raises ValueError for a layer that does not expose them."""
+    outputs: list[Tensor] = []
+
+    def keep(layer: LayerHeads) -> None:
+        outputs.append(layer.output.flatten(0, 1).clone())
+
+    run_changed(text.model, text.arguments, lambda layer, heads: LayerChange(heads=keep))
+    return outputs
+
+
+def outputs_and_gradients(text: Text, metric: EffectMetric) -> tuple[list[Tensor], list[Tensor]]:
+    """Returns the outputs of the heads of each layer, (positions, heads, width), and the gradients of a metric there.
+    Raises ValueError where the model has no gradients."""
+    outputs: list[Tensor] = []
+    leaves: list[Tensor] = []
+
+    def keep(layer: LayerHeads) -> None:
+        outputs.append(layer.output.detach().flatten(0, 1).clone())
+        leaves.append(torch.zeros_like(layer.output, requires_grad=True))
+        layer.output.add_(leaves[-1])
+
+    measurement = Measurement(metric, text.model, text.arguments)
+    arguments = text.arguments.repeated(1, **measurement.options)
+    try:
+        output, _ = run_changed(text.model, arguments, lambda layer, heads: LayerChange(heads=keep), gradients=True)
+        value = measurement.values(output)[-1]
+        gradients = torch.autograd.grad(value, leaves, allow_unused=True)
+    except (NotImplementedError, RuntimeError) as error:
+        raise value_error(
+            "An estimate takes gradients, which this model does not have. {error}", error=error
+        ) from error
+    known = [
+        torch.zeros_like(output) if gradient is None else gradient.flatten(0, 1)
+        for output, gradient in zip(outputs, gradients, strict=True)
+    ]
+    return outputs, known

@@ -1,0 +1,176 @@
+"""What an effect is measured by: a number for each example of a batch that a model has read."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.language import value_error
+from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
+
+BITS = 1 / torch.log(torch.tensor(2.0)).item()
+
+
+@dataclass(frozen=True)
+class Probability:
+    """The probability of a token at a position; of a label, where the output has no positions."""
+
+    token: int
+    position: int = -1
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The mean of −log₂ p of the tokens from `first` to `last`, each from those before it, in bits; without `last`, to
+    the end of the text."""
+
+    first: int = 1
+    last: int | None = None
+
+
+@dataclass(frozen=True)
+class KL:
+    """The Kullback–Leibler divergence KL(before ‖ after) of the distribution of the next token, or of labels, in bits
+    (Kullback & Leibler 1951, "On Information and Sufficiency"); 0 where nothing is changed."""
+
+    position: int = -1
+
+
+@dataclass(frozen=True)
+class Cosine:
+    """The cosine of a text's vector and the vector that it has where nothing is changed, where it is 1: the mean of the
+    last hidden states, or the first of them."""
+
+    pooling: Literal["mean", "first"] = "mean"
+
+
+EffectMetric: TypeAlias = Logit | LogitDifference | Probability | Loss | KL | Cosine
+
+
+@dataclass(eq=False)
+class Measurement:
+    """A metric of what a model returns for a batch of several examples of the same length, the last of which is one in
+    which nothing is changed."""
+
+    metric: EffectMetric
+    model: nn.Module
+    arguments: ForwardArguments
+
+    @property
+    def options(self) -> dict[str, int]:
+        """Arguments of the model by which it computes no more logits than the metric reads."""
+        return {"logits_to_keep": self.positions_kept} if "logits_to_keep" in forward_parameters(self.model) else {}
+
+    @property
+    def positions_kept(self) -> int:
+        """The number of last positions whose logits the metric reads."""
+        tokens = self._ids.shape[-1] if self._ids is not None else 1
+        match self.metric:
+            case Loss(first):
+                return max(1, tokens - first + 1)
+            case Cosine():
+                return 1
+            case metric:
+                return -metric.position if metric.position < 0 else max(1, tokens - metric.position)
+
+    @property
+    def _ids(self) -> Tensor | None:
+        """The token ids of the text that the model predicts."""
+        by_name = self.arguments.by_name
+        ids = by_name.get("decoder_input_ids", by_name.get("input_ids"))
+        if ids is None:
+            ids = next((value for value in self.arguments.args if isinstance(value, Tensor)), None)
+        return ids if isinstance(ids, Tensor) and not ids.is_floating_point() else None
+
+    def values(self, output: Any) -> Float[Tensor, " examples"]:
+        """Returns the metric for each example. Raises ValueError if the output does not have what it is of."""
+        match self.metric:
+            case Loss(first, last):
+                return self._losses(output, first, last)
+            case Cosine(pooling):
+                vectors = self._vectors(output, pooling)
+                return torch.cosine_similarity(vectors, vectors[-1:], dim=-1)
+        logits = self._logits(output, self.metric.position)
+        match self.metric:
+            case KL():
+                after = logits.log_softmax(-1)
+                before = after[-1:]
+                terms = torch.where(before.isneginf(), 0, before.exp() * (before - after))
+                return terms.sum(-1) * BITS
+            case Probability(token):
+                return self._of_token(logits.softmax(-1), token)
+            case Logit(token):
+                return self._of_token(logits, token)
+            case LogitDifference(token, other):
+                if other == "mean":
+                    finite = logits.isfinite()
+                    means = logits.where(finite, 0).sum(-1) / finite.sum(-1)
+                else:
+                    means = self._of_token(logits, other)
+                return self._of_token(logits, token) - means
+
+    def _of_token(self, logits: Tensor, token: int) -> Tensor:
+        if not 0 <= token < logits.shape[-1]:
+            raise value_error(
+                "There is no token {index}: there are {count}, counted from 0.", index=token, count=logits.shape[-1]
+            )
+        return logits[:, token]
+
+    def _all_logits(self, output: Any) -> Tensor:
+        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+        if not isinstance(logits, Tensor) or logits.ndim not in (2, 3):
+            raise value_error(
+                "This model has no logits: it has no head that predicts tokens or labels. Choose the cosine of its "
+                "vectors, or another model."
+            )
+        return logits.double()
+
+    def _logits(self, output: Any, position: int) -> Tensor:
+        logits = self._all_logits(output)
+        if logits.ndim == 2:
+            return logits
+        kept, tokens = logits.shape[1], self._ids.shape[-1] if self._ids is not None else logits.shape[1]
+        if not -tokens <= position < tokens:
+            raise value_error(
+                "There is no position {index}: there are {count}, counted from 0.", index=position, count=tokens
+            )
+        return logits[:, position - tokens if position >= 0 else position] if kept <= tokens else logits[:, position]
+
+    def _losses(self, output: Any, first: int, last: int | None) -> Tensor:
+        logits, ids = self._all_logits(output), self._ids
+        if ids is None or logits.ndim != 3 or not _can_generate(self.model):
+            raise value_error("This model predicts no next tokens, so it has no loss of a text. Choose another metric.")
+        count = ids.shape[-1]
+        last = count - 1 if last is None else last
+        if not 1 <= first <= last < count:
+            raise value_error(
+                "The loss is of tokens from {first} to {last}; of this text it may be from 1 to {count}.",
+                first=first,
+                last=last,
+                count=count - 1,
+            )
+        predicting = logits[:, first - 1 - count : last - count].log_softmax(-1)
+        targets = ids.to(logits.device)[-1:, first : last + 1, None].expand(len(logits), -1, -1)
+        return -predicting.gather(-1, targets)[..., 0].mean(-1) * BITS
+
+    def _vectors(self, output: Any, pooling: str) -> Tensor:
+        states = getattr(output, "last_hidden_state", None)
+        if states is None:
+            raise value_error(
+                "This model returns no hidden states as its output. Choose another metric than the cosine."
+            )
+        states, mask = states.double(), self.arguments.by_name.get("attention_mask")
+        if pooling == "first":
+            return states[:, 0]
+        if not isinstance(mask, Tensor) or mask.shape[-1] != states.shape[1]:
+            return states.mean(1)
+        weights = mask[-1:].to(states)[..., None]
+        return (states * weights).sum(1) / weights.sum(1)
+
+
+def _can_generate(model: nn.Module) -> bool:
+    can_generate = getattr(model, "can_generate", None)
+    return can_generate is None or bool(can_generate())

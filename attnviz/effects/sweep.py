@@ -1,0 +1,289 @@
+"""A metric of many changed runs of one text in few forward passes: each run is a row of a batch."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnviz.attribution.linearized_pass import in_float32
+from attnviz.effects.metrics import EffectMetric, Measurement
+from attnviz.language import value_error
+from attnviz.layer import LayerId
+from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
+from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
+from attnviz.tracing.linearized_run import FixedScales, run_linearized
+from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.shared_layers import LayerCalls
+
+MOST_TOKENS = 1024  # of all rows of a batch
+MOST_LOGITS = 1 << 25  # of all rows that are kept
+TOLERANCE = 1e-3  # of an effect, as a share of it
+
+OnProgress: TypeAlias = Callable[[float, Tensor], None]  # gets the share that is done, and the values so far
+
+
+@dataclass(frozen=True, eq=False)
+class ModulePlace:
+    """A call of a module: `number` counts the calls of this module before it in a run, and `layer` is a layer of
+    attention below which nothing changes with it."""
+
+    module: nn.Module
+    number: int
+    layer: int
+    changes_input: bool = False  # not its output
+
+
+@dataclass(frozen=True, eq=False)
+class RunChange:
+    """What is changed in one run: what heads write in some layers, or what one call of a module does.
+
+    `heads` gets a layer, its heads and the number of the run's example in the batch; `weights` the weights (sequences,
+    heads, queries, keys) of a layer that exposes nothing else; `values` what the module reads or returns, (positions,
+    width). All change them in place.
+    """
+
+    layers: Collection[int] = ()
+    heads: Callable[[int, LayerHeads, int], None] | None = None
+    weights: Callable[[int, Tensor], None] | None = None
+    module: ModulePlace | None = None
+    values: Callable[[Tensor], None] | None = None
+
+    @property
+    def first_layer(self) -> int:
+        """The first layer of attention that may give other numbers than without the change."""
+        return self.module.layer if self.module else min(self.layers)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRun:
+    """A run of a model in which nothing is changed: what it returns, and of each layer of attention the number of
+    heads, the name and the number of positions."""
+
+    output: Any
+    heads: tuple[int, ...]
+    ids: tuple[LayerId, ...]
+    positions: tuple[int, ...]
+    calls: LayerCalls
+
+
+@dataclass(eq=False)
+class Text:
+    """One text that a model reads again and again, each time with something changed."""
+
+    model: nn.Module
+    arguments: ForwardArguments
+    shares_layers: bool | None = None  # layers compute once what is alike in several rows; None: not tried yet
+
+    @classmethod
+    def from_batch(cls, model: nn.Module, batch: Any) -> "Text":
+        """Returns the text of a batch of one example; a model in half precision reads it in float32. Raises ValueError
+        for several examples."""
+        exact = in_float32(model)
+        arguments = forward_arguments(exact, batch if isinstance(batch, tuple) else (batch,), {})
+        if 1 not in arguments.example_counts():
+            raise value_error(
+                "An effect is measured in one text, and this batch holds {count}. Give them one by one.",
+                count=arguments.example_counts()[0],
+            )
+        return cls(exact, arguments)
+
+    @cached_property
+    def own(self) -> "OwnRun":
+        """The run in which nothing is changed."""
+        calls, layers = LayerCalls(), list[tuple[LayerId, int]]()
+
+        def note(heads: LayerHeads) -> None:
+            layers.append((heads.id, len(heads.output) * heads.output.shape[1]))
+
+        def change(layer: int, heads: int) -> LayerChange:
+            return LayerChange(heads=note, weights=lambda weights: layers.append((LayerId(), weights.shape[2])))
+
+        output, heads = run_changed(self.model, self.arguments, change, calls.recorded)
+        ids, positions = zip(*layers, strict=True)
+        return OwnRun(output, tuple(heads), ids, positions, calls)
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The number of heads of each layer."""
+        return self.own.heads
+
+    @cached_property
+    def mlps(self) -> list[ModulePlace]:
+        """The MLPs, recognized by what they compute (`attnviz.tracing.linearized_run`), in the order in which they run.
+        Raises ValueError as `attnviz.attribute` does."""
+        _, linearized = run_linearized(self.model, self.arguments, FixedScales())
+        modules = [writer.module for writer in linearized.mlps]
+        places: dict[nn.Module, list[int]] = {module: [] for module in modules}
+
+        @contextmanager
+        def within(run: ChangedRun) -> Iterator[None]:
+            def note(module: nn.Module, args: Any, result: Any) -> None:
+                places[module].append(max(0, len(run.heads) - 1))  # it may be in the layer of the attention before it
+
+            with ExitStack() as hooks:
+                for module in places:
+                    hooks.enter_context(module.register_forward_hook(note))
+                yield
+
+        run_changed(self.model, self.arguments, lambda layer, heads: None, within)
+        numbers = Counter[nn.Module]()
+        calls = []
+        for module in modules:
+            calls.append(ModulePlace(module, numbers[module], places[module][numbers[module]]))
+            numbers[module] += 1
+        return calls
+
+    @property
+    def streams(self) -> list[ModulePlace]:
+        """The modules that read the residual stream before each layer, or several layers of attention."""
+        calls = [
+            ModulePlace(module, number, layers.start, changes_input=True)
+            for module, ranges in self.own.calls.layers.items()
+            for number, layers in enumerate(ranges)
+            if layers
+        ]
+        return sorted(calls, key=lambda call: call.layer)
+
+    @property
+    def layers_of_source(self) -> list[int]:
+        """The layers whose keys are tokens of the text: where there is an encoder, its own and cross-attention."""
+        ids = self.own.ids
+        if not is_encoder_decoder(self.model):
+            return [*range(len(ids))]
+        return [layer for layer, each in enumerate(ids) if each.cross or each.stack != "decoder"]
+
+    def value(self, metric: EffectMetric) -> float:
+        """Returns the metric where nothing is changed."""
+        return float(Measurement(metric, self.model, self.arguments).values(self.own.output)[-1])
+
+    def effects(
+        self, metric: EffectMetric, changes: Sequence[RunChange], on_progress: OnProgress | None = None
+    ) -> Float[Tensor, " changes"]:
+        """Returns the metric of each changed run minus that of the run in which nothing is changed.
+
+        Layers below the first change are computed once for all rows of a batch. Raises ValueError if the model does
+        not have what the metric is of, or if a layer cannot be changed.
+        """
+        measurement = Measurement(metric, self.model, self.arguments)
+        measurement.values(self.own.output)  # which says what is wrong with the metric
+        order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
+        values, size = torch.full((len(changes),), torch.nan, dtype=torch.float64), self._rows(measurement)
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            values[part] = self._effects(measurement, [changes[i] for i in part])
+            if on_progress:
+                on_progress((start + len(part)) / len(order), values.clone())
+        return values
+
+    def _effects(self, measurement: Measurement, changes: Sequence[RunChange]) -> Float[Tensor, " changes"]:
+        """Returns the effects of changes in one batch. Sharing layers is tried once: the largest effect is compared
+        with that of a run without it, and where a model does not allow it, there is none from then on."""
+        if self.shares_layers is None:
+            try:
+                shared = self._measure(measurement, changes, shares_layers=True)
+            except (RuntimeError, ValueError, IndexError):  # of a model that keeps what its layers return, as LLaVA
+                self.shares_layers = False
+            else:
+                largest = int(shared.abs().argmax())
+                alone = self._measure(measurement, [changes[largest]], shares_layers=False)
+                near = torch.isclose(shared[largest], alone[0], rtol=TOLERANCE, atol=TOLERANCE * TOLERANCE)
+                self.shares_layers = bool(near)
+                if self.shares_layers:
+                    return shared
+        return self._measure(measurement, changes, self.shares_layers)
+
+    def _rows(self, measurement: Measurement) -> int:
+        """Returns the number of changed runs of a batch."""
+        logits = getattr(self.own.output, "logits", None)
+        kept = (
+            1
+            if logits is None
+            else logits.shape[-1]
+            * (measurement.positions_kept if measurement.options else logits[0].numel() // logits.shape[-1])
+        )
+        return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept) - 1)
+
+    def _measure(
+        self, measurement: Measurement, changes: Sequence[RunChange], shares_layers: bool
+    ) -> Float[Tensor, " changes"]:
+        """Returns the metric of each changed run minus that of one without a change, which is the last row."""
+        arguments = self.arguments.repeated(len(changes) + 1, **measurement.options)
+
+        def change(layer: int, heads: int) -> LayerChange | None:
+            acting = [(row, each) for row, each in enumerate(changes) if layer in each.layers]
+            if not acting:
+                return None
+
+            def change_heads(run: LayerHeads) -> None:
+                for row, each in acting:
+                    assert each.heads is not None
+                    each.heads(layer, run, row)
+
+            def change_weights(weights: Tensor) -> None:
+                by_row = weights.unflatten(0, (examples(), -1))
+                for row, each in acting:
+                    assert each.weights is not None
+                    each.weights(layer, by_row[row])
+
+            has_weights = all(each.weights for _row, each in acting)
+            return LayerChange(heads=change_heads, weights=change_weights if has_weights else None)
+
+        runs: list[ChangedRun] = []
+
+        def examples() -> int:
+            return runs[0].example_counts[0]
+
+        @contextmanager
+        def within(run: ChangedRun) -> Iterator[None]:
+            runs.append(run)
+            with ExitStack() as inside:
+                if shares_layers:
+                    inside.enter_context(self.own.calls.shared(run, [each.first_layer for each in changes]))
+                inside.enter_context(_changed_modules(run, changes))
+                yield
+
+        values = measurement.values(run_changed(self.model, arguments, change, within)[0]).cpu()
+        return values[:-1] - values[-1]
+
+
+@contextmanager
+def _changed_modules(run: ChangedRun, changes: Sequence[RunChange]) -> Iterator[None]:
+    """Changes what calls of modules read or return, each in its own row."""
+    by_module: dict[nn.Module, list[tuple[int, RunChange]]] = defaultdict(list)
+    for row, each in enumerate(changes):
+        if each.module is not None:
+            by_module[each.module.module].append((row, each))
+    counts: Counter[tuple[nn.Module, bool]] = Counter()
+
+    def changed(module: nn.Module, states: Tensor, is_input: bool) -> Tensor:
+        number = counts[module, is_input]
+        counts[module, is_input] += 1
+        states = states.clone(memory_format=torch.contiguous_format)
+        by_row = states.unflatten(0, (run.example_counts[0], -1))
+        for row, each in by_module[module]:
+            place, change = each.module, each.values
+            if place and change and (place.number, place.changes_input) == (number, is_input):
+                change(by_row[row].flatten(0, -2))
+        return states
+
+    def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        if args:
+            return (changed(module, args[0], True), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": changed(module, kwargs["hidden_states"], True)}
+
+    def leave(module: nn.Module, args: Any, result: Any) -> Any:
+        if isinstance(result, tuple):
+            return changed(module, result[0], False), *result[1:]
+        return changed(module, result, False)
+
+    with ExitStack() as hooks:
+        for module in by_module:
+            hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
+            hooks.enter_context(module.register_forward_hook(leave))
+        yield
