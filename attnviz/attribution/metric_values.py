@@ -24,6 +24,8 @@ from attnviz.tracing.call import MASKED
 from attnviz.tracing.linearized_run import LinearizedRun
 from attnviz.tracing.residual_writer import ResidualWriter
 
+NO_TOKEN = N_("There is no token {index}: there are {count}, counted from 0.")
+
 
 def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, LinearizedRun]) -> tuple[Tensor, float]:
     """Returns the value of a metric in a run, and what a bias of positions adds to it; what is held is that of the
@@ -59,12 +61,7 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
 
 def logits_at(output: Any, position: int) -> Tensor:
     """Returns the logits at a position, or of the whole example. Raises ValueError if there are none."""
-    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if logits is None or logits.ndim > 3:
-        raise value_error(
-            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
-            "score."
-        )
+    logits = logits_of(output)
     if logits.ndim == 3:  # of one example, which may be along either axis
         logits = logits[:, 0] if logits.shape[1] == 1 else logits[0]
     elif logits.ndim < 2 or len(logits) == 1:  # of labels
@@ -74,8 +71,20 @@ def logits_at(output: Any, position: int) -> Tensor:
     return logits[position]
 
 
+def logits_of(output: Any) -> Tensor:
+    """Returns the logits that a model has returned. Raises ValueError if there are none."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if logits is None or logits.ndim > 3:
+        raise value_error(
+            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
+            "score."
+        )
+    assert isinstance(logits, Tensor)
+    return logits
+
+
 def _of_token(logits: Tensor, token: int) -> Tensor:
-    check_place(N_("There is no token {index}: there are {count}, counted from 0."), token, len(logits))
+    check_place(NO_TOKEN, token, len(logits))
     return logits[token]
 
 

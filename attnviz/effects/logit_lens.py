@@ -1,0 +1,121 @@
+"""The logit lens: what a model would say if its stream after each layer were its last one."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnviz.attribution.linearized_pass import check_place
+from attnviz.attribution.metric_values import NO_TOKEN, logits_of
+from attnviz.formatting import grouped
+from attnviz.language import value_error
+from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.residual_stream import ResidualStream, residual_stream
+
+LIKELIEST = 5  # tokens of each layer and position
+MOST_BYTES = 2 << 30  # of the logits of all layers
+POSITIONS = 64  # whose logits are computed at once, as the product with the head is slow for a few
+
+
+def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 positions vocabulary"]:
+    """Returns the logits that the residual stream gives before the first layer, and after each.
+
+    What comes after the last layer runs as the model has it: its final norm, which takes its scale from the stream that
+    it gets, and its head, with a transform, a factor or a cap where it has them. Nothing is known of their names: the
+    layers are the members of the list of modules in which attention has run, and the model runs again for each state of
+    the stream with that in place of what its last layer returns. So the last row has the model's own logits. Of an
+    encoder–decoder model, the layers and positions are the decoder's. Layers that end with a norm, as those of BERT,
+    give a stream that is normalized already (nostalgebraist 2020, "interpreting GPT: the logit lens").
+
+    `batch` is one example, as the model's tokenizer makes it. Raises ValueError if the model gives no logits of
+    positions, or has no list of layers, or if the logits of all layers take more than 2 GB: take
+    `layer_predictions`, which keeps the likeliest tokens.
+    """
+    lens = _Lens.of_model(model, batch)
+    if (size := lens.own.nbytes * len(lens.stream.states)) > MOST_BYTES:
+        raise value_error(
+            "The logits of {layers} layers take {size} MB. Give a shorter text, or take layer_predictions.",
+            layers=grouped(len(lens.stream.states) - 1),
+            size=grouped(size >> 20),
+        )
+    return torch.cat([*lens.logits()])
+
+
+@dataclass(frozen=True, eq=False)
+class LayerPredictions:
+    """What the residual stream gives as the next token before the first layer, and after each."""
+
+    is_normalized: bool  # each layer ends with a norm
+    tokens: Int[Tensor, "layers+1 positions likeliest"]  # the likeliest first
+    probabilities: Float[Tensor, "layers+1 positions likeliest"]
+    entropy: Float[Tensor, "layers+1 positions"]  # in bits
+    logit: Float[Tensor, "layers+1 positions"]  # of the chosen token
+    probability: Float[Tensor, "layers+1 positions"]  # of the chosen token
+    rank: Int[Tensor, "layers+1 positions"]  # of the chosen token: 1 is the likeliest
+
+
+def layer_predictions(model: nn.Module, batch: Any, token: int = 0, count: int = LIKELIEST) -> LayerPredictions:
+    """Returns the `count` likeliest tokens of each layer and position by `logit_lens`, the entropy of all, and the
+    numbers of a chosen token. The logits of one layer are in memory at a time.
+
+    Raises ValueError as `logit_lens` does, and if there is no such token.
+    """
+    lens = _Lens.of_model(model, batch)
+    check_place(NO_TOKEN, token, lens.own.shape[-1])
+    blocks = [
+        _predictions(block, token, count) for logits in lens.logits() for block in logits.flatten(0, 1).split(POSITIONS)
+    ]
+    fields = (torch.cat(parts).cpu().unflatten(0, (len(lens.stream.states), -1)) for parts in zip(*blocks, strict=True))
+    return LayerPredictions(lens.stream.is_normalized, *fields)
+
+
+def _predictions(logits: Float[Tensor, "positions vocabulary"], token: int, count: int) -> tuple[Tensor, ...]:
+    """Returns the fields of `LayerPredictions` of some positions."""
+    probabilities, chosen = logits.double().softmax(-1), logits[:, token]
+    likeliest = probabilities.topk(min(count, logits.shape[-1]))
+    entropy = torch.special.entr(probabilities).sum(-1) / math.log(2)
+    rank = (logits > chosen[:, None]).sum(-1) + 1
+    return likeliest.indices, likeliest.values.float(), entropy.float(), chosen, probabilities[:, token].float(), rank
+
+
+@dataclass(frozen=True, eq=False)
+class _Lens:
+    """The residual stream of an example, and the logits of the model itself."""
+
+    stream: ResidualStream
+    own: Float[Tensor, "positions vocabulary"]
+    examples: int  # the axis of examples in logits
+
+    @classmethod
+    def of_model(cls, model: nn.Module, batch: Any) -> "_Lens":
+        arguments = forward_arguments(model, (batch,), {})
+        if (counts := arguments.example_counts()) and 1 not in counts:
+            raise value_error("The logit lens is of one example, and this batch has {count}.", count=counts[0])
+        stream = residual_stream(model, arguments)
+        logits = logits_of(stream.output)
+        if logits.ndim < 3 or logits.shape[:2].numel() != stream.states[0].shape[:2].numel():
+            raise value_error("This model gives no logits at each position. Choose a language model.")
+        examples = 0 if len(logits) == 1 else 1
+        return cls(stream, logits.squeeze(examples).float(), examples)
+
+    def logits(self) -> Iterator[Float[Tensor, "states positions vocabulary"]]:
+        """Returns the logits of the states, of several at once where they are short; those of the last state are the
+        model's own."""
+        states, count = self.stream.states[:-1], max(1, POSITIONS // len(self.own))
+        for start in range(0, len(states), count):
+            several = states[start : start + count]
+            try:
+                yield self._logits(several)
+            except RuntimeError:  # of a model that needs as many examples as it was called with
+                if len(several) == 1:
+                    raise
+                yield torch.cat([self._logits([state]) for state in several])
+        yield self.own[None]
+
+    def _logits(self, states: Sequence[Tensor]) -> Tensor:
+        output = self.stream.output_of(torch.cat([*states], 0 if len(states[0]) == 1 else 1))
+        return logits_of(output).movedim(self.examples, 0).float()
