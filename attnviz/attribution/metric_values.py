@@ -62,6 +62,11 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
 def logits_at(output: Any, position: int) -> Tensor:
     """Returns the logits at a position, or of the whole example. Raises ValueError if there are none."""
     logits = logits_of(output)
+    if logits is None:
+        raise value_error(
+            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
+            "score."
+        )
     if logits.ndim == 3:  # of one example, which may be along either axis
         logits = logits[:, 0] if logits.shape[1] == 1 else logits[0]
     elif logits.ndim < 2 or len(logits) == 1:  # of labels
@@ -71,16 +76,10 @@ def logits_at(output: Any, position: int) -> Tensor:
     return logits[position]
 
 
-def logits_of(output: Any) -> Tensor:
-    """Returns the logits that a model has returned. Raises ValueError if there are none."""
+def logits_of(output: Any) -> Tensor | None:
+    """Returns the logits that a model has returned, or None if there are none."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if logits is None or logits.ndim > 3:
-        raise value_error(
-            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
-            "score."
-        )
-    assert isinstance(logits, Tensor)
-    return logits
+    return logits if isinstance(logits, Tensor) and logits.ndim <= 3 else None
 
 
 def _of_token(logits: Tensor, token: int) -> Tensor:

@@ -97,8 +97,10 @@ class _Lens:
             raise value_error("The logit lens is of one example, and this batch has {count}.", count=counts[0])
         stream = residual_stream(model, arguments)
         logits = logits_of(stream.output)
-        if logits.ndim < 3 or logits.shape[:2].numel() != stream.states[0].shape[:2].numel():
-            raise value_error("This model gives no logits at each position. Choose a language model.")
+        if logits is None or logits.ndim < 3 or logits.shape[:2].numel() != stream.states[0].shape[:2].numel():
+            raise value_error(
+                "The logit lens reads logits at each position, and this model gives none. Choose a language model."
+            )
         examples = 0 if len(logits) == 1 else 1
         return cls(stream, logits.squeeze(examples).float(), examples)
 
@@ -118,4 +120,6 @@ class _Lens:
 
     def _logits(self, states: Sequence[Tensor]) -> Tensor:
         output = self.stream.output_of(torch.cat([*states], 0 if len(states[0]) == 1 else 1))
-        return logits_of(output).movedim(self.examples, 0).float()
+        logits = logits_of(output)
+        assert logits is not None  # as it gave some before
+        return logits.movedim(self.examples, 0).float()

@@ -246,8 +246,8 @@ def test_two_threads_read_one_model() -> None:
 @pytest.mark.parametrize(
     ("model", "sentence"),
     [
-        (lambda: hf.LlamaModel(hf.LlamaConfig(**GROUPED)), "has no head that predicts"),
-        (lambda: hf.BertForSequenceClassification(hf.BertConfig(**SMALL)), "no logits at each position"),
+        (lambda: hf.LlamaModel(hf.LlamaConfig(**GROUPED)), "reads logits at each position, and this model gives none"),
+        (lambda: hf.BertForSequenceClassification(hf.BertConfig(**SMALL)), "Choose a language model"),
         (lambda: nn.Embedding(WORDS, 4), "no attention"),
     ],
 )
