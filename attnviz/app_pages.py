@@ -105,6 +105,13 @@ GROUPS = (
                 N_("Click a term of the sum to open it."),
             ),
             Page(
+                "effects",
+                N_("Effects"),
+                "experiment",
+                N_("What does a head do, and what would the model say without it?"),
+                N_("Each head is taken away in turn, and the model runs again."),
+            ),
+            Page(
                 "transformer",
                 N_("Transformer"),
                 "translate",

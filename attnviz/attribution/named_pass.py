@@ -68,9 +68,18 @@ class NamedPass:
 
     def layers_of_mlps(self, attribution: Attribution) -> tuple[int, ...]:
         """Returns the layer with whose attention each MLP of a sum is."""
+        return self._layers_of(attribution.mlp_layers)
+
+    @property
+    def mlp_layers(self) -> tuple[int, ...]:
+        """The layer with whose attention each MLP is."""
+        run = self.linearized.ran[1]
+        return self._layers_of([run.names.layer_id(writer.module) for writer in run.mlps])
+
+    def _layers_of(self, mlps: Sequence[LayerId]) -> tuple[int, ...]:
         places = [(layer.stack, layer.index) for layer in self.ids]
         layers = []
-        for number, mlp in enumerate(attribution.mlp_layers):
+        for number, mlp in enumerate(mlps):
             own = [i for i, place in enumerate(places) if place == (mlp.stack, mlp.index)]
             layers.append(own[-1] if own else min(number, len(places) - 1))
         return tuple(layers)

@@ -15,6 +15,7 @@ from attnviz.formatting import number, visible
 from attnviz.language import _
 
 LEAST_BAR = 0.005  # of the highest one
+GAP = 0.06  # between two rows, as a share of the height
 LETTERS = 15  # pixels: for the last row of a lecture hall
 
 
@@ -54,46 +55,49 @@ def word_shares(
         >>> word_shares(np.array([0.5, -1.0]), ["a", "b"], np.array([0.9, 0.1])).spec.sentences
         ('a: weight 0.90, share +0.50', 'b: weight 0.10, share −1.00')
     """
-    size = np.abs(shares) / (np.abs(shares).max() or 1)
-    size = size if weights is None else np.maximum(size, weights)
+    rows = {_("share"): shares} if weights is None else {_("weight"): weights, _("share"): shares}
+    return word_rows(rows, words).with_about(label=_("Shares of words"), name=_("shares"))
+
+
+def word_rows(rows: Mapping[str, Float[np.ndarray, " words"]], words: Sequence[str]) -> Chart[PointsSpec]:
+    """Draws numbers of each word as rows of bars, one below the other, by their names; the first are weights where
+    there are several. Of more than MOST_KEYS words those are drawn that have the largest bars, in their order; NaN has
+    none."""
+    known = {name: np.nan_to_num(values) for name, values in rows.items()}
+    size = np.max([np.abs(values) / (np.abs(values).max() or 1) for values in known.values()], axis=0)
     positions = np.sort(np.argsort(-size, kind="stable")[:MOST_KEYS])
-    shown = shares[positions]
     names = [visible(words[i]) for i in positions]
-    traces: list[go.Bar] = [
-        _bars(shown, [AFTER if share >= 0 else NEGATIVE for share in shown], _numbers(shown, signed), "y")
-    ]
-    span = float(shown.max(initial=0.0) - shown.min(initial=0.0)) or 1.0
-    below = [float(shown.min(initial=0.0)) - 0.2 * span, float(shown.max(initial=0.0)) + 0.2 * span]
-    axis: dict[str, Any] = {
-        "showticklabels": False,
-        "zeroline": True,
-        "zerolinecolor": "rgba(128,128,128,0.6)",
-        "range": below,
-    }
-    title = {"standoff": 6, "font": {"size": LETTERS}}
     layout: dict[str, Any] = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.3, "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "yaxis": axis | {"title": {"text": _("share")} | title, "automargin": True},
         "xaxis": {
             "tickvals": list(range(len(positions))), "ticktext": [label(words[i]) for i in positions],
-            "tickfont": {"size": LETTERS}, "autotickangles": [0, 60, 90], "automargin": True, "anchor": "y",
+            "tickfont": {"size": LETTERS}, "autotickangles": [0, 60, 90], "automargin": True,
         },
     }  # fmt: skip
-    if weights is not None:
-        traces.append(_bars(weights[positions], BEFORE, _numbers(weights[positions], number), "y2"))
-        layout["yaxis"] |= {"domain": [0, 0.55]}
-        layout["yaxis2"] = axis | {"domain": [0.63, 1], "range": [0, 1.25], "title": {"text": _("weight")} | title}
-        layout["yaxis2"] |= {"automargin": True}
-    sentences = tuple(
-        _("{word}: share {share}", word=name, share=signed(share))
-        if weights is None
-        else _("{word}: weight {weight}, share {share}", word=name, weight=number(weights[i]), share=signed(share))
-        for name, share, i in zip(names, shown, positions, strict=True)
-    )
+    traces, texts, count = list[go.Bar](), list[list[str]](), len(rows)
+    for number_of_row, (name, values) in enumerate(known.items()):
+        shown, is_weight = values[positions], count > 1 and number_of_row == 0
+        write = number if is_weight else signed
+        color = BEFORE if is_weight else [AFTER if value >= 0 else NEGATIVE for value in shown]
+        axis = "y" if number_of_row == count - 1 else f"y{number_of_row + 2}"  # words are below the last
+        traces.append(_bars(shown, color, _numbers(shown, write), axis))
+        span = float(shown.max(initial=0.0) - shown.min(initial=0.0)) or 1.0
+        ends = [float(shown.min(initial=0.0)) - 0.2 * span, float(shown.max(initial=0.0)) + 0.2 * span]
+        below = count - 1 - number_of_row
+        layout[axis.replace("y", "yaxis")] = {
+            "showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
+            "range": [0, 1.25] if is_weight else ends,
+            "domain": [below / count, (below + 1) / count - GAP * (below < count - 1)],
+            "title": {"text": name, "standoff": 6, "font": {"size": LETTERS}}, "automargin": True,
+        }  # fmt: skip
+        texts.append([
+            f"{name} {write(value) if np.isfinite(rows[name][i]) else _('unknown')}"
+            for value, i in zip(shown, positions, strict=True)
+        ])  # fmt: skip
+    sentences = tuple(f"{word}: {', '.join(parts)}" for word, *parts in zip(names, *texts, strict=True))
     about = About(
-        label=_("Shares of words"), description=". ".join(sentences), name=_("shares"),
-        hint=_("Point at a bar to read it."),
-    )  # fmt: skip
+        label=_("Words"), description=". ".join(sentences), name=_("words"), hint=_("Point at a bar to read it.")
+    )
     return Chart(light_figure(traces, layout), PointsSpec(sentences, bars=True), about)
 
 

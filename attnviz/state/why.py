@@ -1,37 +1,27 @@
 """What a link to Why says."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakKeyDictionary
+from typing import Any, Literal
 
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric, Score
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
-from attnviz.formatting import numbered_tokens
-from attnviz.language import N_, option_name, option_with_name, value_error
+from attnviz.language import N_, value_error
 from attnviz.models import SMOLLM2
-from attnviz.models.text_attribution import TextAttribution, read_text
-from attnviz.result_cache import ResultCache
-from attnviz.sources import Model
-from attnviz.sources.model import example_text
-from attnviz.state.fields import ChoiceField, FlagField, ModelField, ParsedField, TextField
-from attnviz.state.state import State
-from attnviz.text import EXAMPLE
+from attnviz.state.fields import ChoiceField, FlagField, ParsedField
+from attnviz.state.text_question import (
+    AVERAGE,
+    MARY,
+    SAYING,
+    TextQuestion,
+    named_positions,
+    other_field,
+    position_field,
+    token_field,
+    token_name,
+)
 
-if TYPE_CHECKING:
-    from attnviz.models.model import LoadedModel  # with huggingface_hub
-
-MARY = "When Mary and John went to the store, John gave the ball to"
 LOGIT_QUESTION, SCORE_QUESTION = N_("What it says"), N_("Where a head looks")
-SAYING = ("next token", "labels")  # outputs of models that say something
-AVERAGE: dict[str, Literal["mean"]] = {N_("the average key"): "mean"}
-AVERAGE_TOKEN = N_("the average token")
 SIDES: dict[str, Literal["key", "query"]] = {N_("the key"): "key", N_("the query"): "query"}
-MOST_TEXTS = 2  # of a model whose passes are kept
-FORWARDS = 4  # that a first question takes about
-
-# With the numbers of a forward pass, which they keep in memory: they end with the model.
-_texts: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 
 
 def is_logit_question(state: Any) -> bool:
@@ -46,40 +36,12 @@ def questions(state: Any) -> list[str]:
     return [LOGIT_QUESTION, SCORE_QUESTION] if state.source.model().outputs in SAYING else [SCORE_QUESTION]
 
 
-def named_positions(tokens: tuple[str, ...]) -> Mapping[str, int]:
-    return {name: position for position, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
-
-
-def token_name(option: str, code: str | None = None) -> str:
-    """Returns a position in a menu; tokens are not messages."""
-    return option_name(option, code) if option in AVERAGE else option
-
-
-class WhyState(State):
+class WhyState(TextQuestion):
     """A number that a model computes, the terms that have been opened, and the term that is shown."""
 
-    model = ModelField(SMOLLM2, "why-model")
-    text = TextField(
-        N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE),
-    )  # fmt: skip
-    written = TextField(
-        N_("What the decoder has written"), when=lambda state: state.source.model().is_encoder_decoder,
-        about=N_("Without a text, what it writes by itself."),
-    )  # fmt: skip
     question = ChoiceField(N_("Question"), questions)
-    position = ChoiceField(
-        N_("After"), lambda state: named_positions(state.run.predicting), lambda state: state.opening_position,
-        when=lambda state: is_logit_question(state) and not state.run.names_labels,
-        parameter="after", option_name=token_name,
-    )  # fmt: skip
-    token = TextField(
-        N_("Says"), lambda state: state.likeliest_name(0) if is_logit_question(state) else "",
-        parameter="says", when=is_logit_question,
-    )  # fmt: skip
-    other = TextField(
-        N_("Rather than"), lambda state: state.other_name if is_logit_question(state) else "",
-        parameter="rather-than", when=is_logit_question,
-    )  # fmt: skip
+    position = position_field(is_logit_question)
+    token, other = token_field(is_logit_question), other_field(is_logit_question)
     layer = ChoiceField(
         N_("Layer"), lambda state: {name: i for i, name in enumerate(state.run.layers)},
         lambda state: state.opening_head[0], parameter="why-layer", when=is_score_question,
@@ -113,28 +75,6 @@ class WhyState(State):
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term)
 
     @property
-    def source(self) -> Model:
-        """The text and the model that reads it."""
-        return Model(self.text, self.model, self.values.get("written", ""))
-
-    @property
-    def run(self) -> TextAttribution:
-        """The pass of the model over the text. Raises ValueError if the model cannot read it."""
-        source, model = self.source, self.source.model()
-        if model.modality != "text":
-            raise value_error("{name} sees images. Why is asked of models that read text.", name=self.model)
-        texts = _texts.setdefault(model, ResultCache(MOST_TEXTS))
-        work = source.forward_work
-        return texts.once(
-            lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
-        )
-
-    @property
-    def opening_position(self) -> int:
-        """The last position; of what a decoder has written by itself one before its end."""
-        return self.run.opening_position % len(self.run.predicting)
-
-    @property
     def opening_head(self) -> tuple[int, int]:
         """A layer, and a head of it."""
         if (self.model, self.text) == (SMOLLM2, MARY):
@@ -152,25 +92,6 @@ class WhyState(State):
     def strongest_key(self) -> int:
         """The key that gets most of the query's attention. Raises ValueError if the weights are not known."""
         return int(self.run.weights(self.layer, self.head, self.query).argmax())
-
-    def likeliest_name(self, rank: int) -> str:
-        """Returns the name of the likeliest token, or label, or of one below it."""
-        likeliest = self.run.likeliest(self.position, rank + 1)
-        return self.run.name(likeliest[min(rank, len(likeliest) - 1)][0])
-
-    @property
-    def other_name(self) -> str:
-        """The name of the token that the one which is said is compared with at first; empty if there is no other."""
-        is_example = (self.model, self.text) == (SMOLLM2, MARY)
-        names = "John" if is_example else self.likeliest_name(1), self.likeliest_name(0)
-        return next((name for name in names if name != self.token), "")
-
-    @property
-    def tokens(self) -> tuple[int, int | Literal["mean"]]:
-        """The token, or the label, that is said, and the one that it is compared with. Raises ValueError if there is
-        none of the name."""
-        is_mean = not self.other or option_with_name(self.other, [AVERAGE_TOKEN]) is not None
-        return self.run.token_id(self.token), "mean" if is_mean else self.run.token_id(self.other)
 
     @property
     def metric(self) -> Metric:

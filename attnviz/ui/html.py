@@ -11,7 +11,19 @@ from markupsafe import Markup, escape
 from attnviz.formatting import visible
 from attnviz.language import _
 
-__all__ = ["Markup", "element", "join", "note", "paragraphs", "strongest", "summary", "table", "token", "translated"]
+__all__ = [
+    "Markup",
+    "colored_text",
+    "element",
+    "join",
+    "note",
+    "paragraphs",
+    "strongest",
+    "summary",
+    "table",
+    "token",
+    "translated",
+]
 PAGE_MESSAGE = re.compile(r'_\("([^"]*)"\)')
 
 
@@ -59,6 +71,21 @@ def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
     """Returns the keys with the largest weights as a list."""
     items = (element("li", token(key), " ", weight) for key, weight in keys)
     return element("ol", *items, class_="attnviz-row attnviz-strongest")
+
+
+def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[object]) -> Markup:
+    """Returns words one after the other, each with the color of its value, blue above 0 and brown below, and below it
+    a text; the largest value has the strongest color."""
+    values = list(map(float, values))
+    largest = max(map(abs, values), default=0.0) or 1.0
+    spans = (
+        element(
+            "span", token(word), element("small", text),
+            class_="attnviz-more" if value > 0 else "attnviz-less", style=f"--share: {abs(value) / largest:.3f}",
+        )
+        for word, value, text in zip(words, values, texts, strict=True)
+    )  # fmt: skip
+    return element("p", *spans, class_="attnviz-colored")
 
 
 def table(

@@ -9,6 +9,7 @@ from attnviz.language import value_error
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
 from attnviz.result_cache import result_cache
+from attnviz.state.effects import EffectsState
 from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import HeadState
 from attnviz.state.lookup import LookupState
@@ -23,6 +24,7 @@ from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
 from attnviz.state.why import WhyState
 from attnviz.state.write import WriteState
+from attnviz.views.effects import effects_view
 from attnviz.views.explore import explore
 from attnviz.views.lookup import lookup
 from attnviz.views.masks import masks
@@ -41,6 +43,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "steps": (StepsState, steps),
     "path": (PathState, path),
     "why": (WhyState, why_view),
+    "effects": (EffectsState, effects_view),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),

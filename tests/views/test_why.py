@@ -17,7 +17,8 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.text_attribution import read_text
 from attnviz.result_cache import ResultCache
-from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, SCORE_QUESTION, WhyState, _texts
+from attnviz.state.text_question import AVERAGE_TOKEN, _texts
+from attnviz.state.why import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.views.pages import view
 from attnviz.views.why import shares_csv, why_quantities, why_view

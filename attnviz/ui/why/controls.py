@@ -5,20 +5,18 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _, option_name
-from attnviz.models.text_attribution import TextAttribution
+from attnviz.language import _
 from attnviz.server.page_runs import PageEnd
-from attnviz.state.fields import Field, LinkReader, TextField
-from attnviz.state.why import AVERAGE_TOKEN, LOGIT_QUESTION, WhyState
+from attnviz.state.fields import Field, LinkReader
+from attnviz.state.why import LOGIT_QUESTION, WhyState
 from attnviz.ui import cache, presentation
-from attnviz.ui.field_widgets import draw, draw_hidden_value, draw_text, field_value, set_field_value
+from attnviz.ui.field_widgets import draw, draw_hidden_value, field_value, set_field_value
 from attnviz.ui.link_state import link_parameters, opens_in_place
-from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.question_menu import draw_sentence
 from attnviz.ui.session_values import SessionValue
 from attnviz.views.why_answer import StateAnswer, why_answer
 
-OFFERED = 12  # of the likeliest tokens in a menu
 _question = SessionValue[tuple[tuple[str, Any], ...]]("question of Why", tuple)
 
 
@@ -44,10 +42,10 @@ def _choose_state(values: dict[str, Any], notes: DeltaGenerator) -> WhyState:
         for field in (WhyState.written, WhyState.question):
             values[field.name] = draw(field, WhyState.partial(**values))
     with notes, st.spinner(_("Computing …"), show_time=True):
-        run = WhyState.partial(**values).run
+        assert WhyState.partial(**values).run  # which takes the time of some forward passes
     keep_model(values["model"])
     with presentation.control("question"):
-        _choose_question(values, run)
+        _choose_question(values)
     _drop_terms_of_another_question(tuple(values.items()))
     state = WhyState(
         **values, trail=draw_hidden_value(WhyState.trail), term=draw_hidden_value(WhyState.term), tree=_is_tree()
@@ -80,9 +78,9 @@ def _example(model: str) -> WhyState | None:
     return state
 
 
-def _choose_question(values: dict[str, Any], run: TextAttribution) -> None:
+def _choose_question(values: dict[str, Any]) -> None:
     """Draws the fields of the question as a sentence, and adds their values."""
-    words = [
+    words: list[tuple[str, Field[Any]]] = [
         (_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other), (_("after"), WhyState.position),
     ]  # fmt: skip
     if values["question"] != LOGIT_QUESTION:
@@ -91,33 +89,4 @@ def _choose_question(values: dict[str, Any], run: TextAttribution) -> None:
             (_("at"), WhyState.key), (_("rather than at"), WhyState.over),
         ]  # fmt: skip
     first, end = (WhyState.fields.index(field) for field in (WhyState.position, WhyState.trail))
-    places: dict[str, DeltaGenerator] = {}
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="why-question"):
-        for text, field in words:
-            if field.is_offered(WhyState.partial(**values)):
-                st.markdown(plain(text), width="content")
-                places[field.name] = st.container(width="content")
-    for field in WhyState.fields[first:end]:
-        if field is WhyState.side:
-            with st.sidebar:
-                values[field.name] = draw(field, WhyState.partial(**values))
-        elif field.name in places:
-            with places[field.name]:
-                values[field.name] = _menu(field, values, run)
-        else:
-            values[field.name] = draw(field, WhyState.partial(**values))
-
-
-def _menu(field: Field[Any], values: dict[str, Any], run: TextAttribution) -> Any:
-    state = WhyState.partial(**values)
-    if not isinstance(field, TextField):
-        return draw(field, state, label_visibility="collapsed", width=170)
-    opening, position = field.opening(state), values["position"]
-    likeliest = [run.name(token) for token, _probability in run.likeliest(position, OFFERED)]
-    first = [option_name(AVERAGE_TOKEN)] if field is WhyState.other else []
-
-    def menu(value: str, **more: Any) -> str | None:
-        options = list(dict.fromkeys([opening, *first, *likeliest, value]))
-        return st.selectbox(options=options, accept_new_options=not run.names_labels, **more)
-
-    return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=150, help=None)
+    draw_sentence(WhyState, words, WhyState.fields[first:end], values, "why-question")

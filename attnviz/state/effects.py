@@ -1,0 +1,160 @@
+"""What a link to Effects says."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.effects.ablation import AblationKind, Head
+from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
+from attnviz.formatting import grouped
+from attnviz.language import N_, option_name, value_error
+from attnviz.layer import head_option
+from attnviz.models import TRANSLATOR
+from attnviz.sources.haystack import FILLER
+from attnviz.state.aggregation_methods import layer_head_name
+from attnviz.state.fields import ChoiceField, FlagField
+from attnviz.state.session_fields import LongTextField
+from attnviz.state.text_question import TextQuestion, other_field, position_field, token_field
+
+HEADS, WORDS = N_("Without a head"), N_("Without a word")
+TABS = {name: name for name in (HEADS, WORDS)}
+DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
+DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
+WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
+ABLATIONS: dict[str, AblationKind] = {
+    N_("nothing"): "zero", N_("its mean over other texts"): "mean", N_("its output on another text"): "resample",
+}  # fmt: skip
+MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
+EVERYWHERE, NO_HEAD = N_("all layers"), N_("none")
+
+
+def measures(state: Any) -> Sequence[str]:
+    """Returns what an effect on the model's output can be measured by. Raises ValueError if it has none."""
+    model = state.source.model()
+    if model.outputs == "next token":
+        return (*WITH_TOKEN, DIVERGENCE, LOSS)
+    if model.outputs == "labels":
+        return (*WITH_TOKEN, DIVERGENCE) if len(state.run.labels) > 1 else (LOGIT,)
+    if model.outputs == "sentence vector":
+        return (COSINE,)
+    raise value_error(
+        "{name} gives neither a next token, nor labels, nor a vector of a sentence, so there is nothing to measure an "
+        "effect by. Choose another model.",
+        name=model.name,
+    )
+
+
+def head_choice_name(option: str, code: str | None = None) -> str:
+    return option_name(option, code) if option == NO_HEAD else layer_head_name(option, code)
+
+
+def measures_token(state: Any) -> bool:
+    return state.measure in WITH_TOKEN
+
+
+def compares_tokens(state: Any) -> bool:
+    return bool(state.measure == DIFFERENCE)
+
+
+def other_texts(state: Any) -> str:
+    """Returns the other texts that the page opens with, one on each line."""
+    if state.model == TRANSLATOR:
+        return "The small red car is beautiful.\nThe cat sees a big dog."
+    return "\n".join(FILLER[:6])
+
+
+class EffectsState(TextQuestion):
+    """What an effect is measured by, and what is taken away or replaced."""
+
+    inspect = ChoiceField(N_("Tab"), TABS)
+    measure = ChoiceField(N_("Effect on"), measures)
+    position = position_field(lambda state: state.measure in WITH_POSITION)
+    token, other = token_field(measures_token), other_field(compares_tokens)
+    ablation = ChoiceField(
+        N_("Instead, it writes"), ABLATIONS, parameter="instead",
+        about=N_(
+            "**Nothing**: zero ablation. **Its mean**: over all positions of the other texts, so that it still writes "
+            "what it always writes. **Its output on another text**: at the same position, on average over the texts."
+        ),
+    )  # fmt: skip
+    averages = FlagField(
+        N_("Measured in other texts, too"),
+        about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
+    )
+    other_texts = LongTextField(
+        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
+    )
+    hidden_from = ChoiceField(
+        N_("Hidden from"), lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
+        lambda _state: None, parameter="hidden-from",
+    )  # fmt: skip
+    hidden_from_head = ChoiceField(
+        N_("Head"),
+        lambda state: {N_("all heads"): None} | {str(head): head for head in range(state.run.heads[state.hidden_from])},
+        lambda _state: None, when=lambda state: state.hidden_from is not None, parameter="hidden-from-head",
+    )  # fmt: skip
+    head = ChoiceField[Head | None](
+        N_("Head"),
+        lambda state: {NO_HEAD: None} | {head_option(state.run.layers[layer], head): (layer, head)
+                                         for layer, count in enumerate(state.run.heads) for head in range(count)},
+        lambda _state: None, option_name=head_choice_name, parameter="effects-head",
+    )  # fmt: skip
+
+    @property
+    def metric(self) -> EffectMetric:
+        """What an effect is measured by."""
+        return self._metric(self.position)
+
+    def check_metric(self) -> None:
+        """Raises ValueError if the model does not have what an effect is measured by."""
+        linearized = self.run.linearized
+        Measurement(self.metric, linearized.model, linearized.arguments).values(linearized.ran[0])
+
+    def _metric(self, position: int) -> EffectMetric:
+        if self.measure == COSINE:
+            return Cosine("mean" if self.source.model().pooling == "mean" else "first")
+        if self.measure == DIVERGENCE:
+            return KL(position)
+        if self.measure == LOSS:
+            return Loss(position + 1)
+        token, other = self.tokens
+        if self.measure == LOGIT:
+            return Logit(token, position)
+        if self.measure == PROBABILITY:
+            return Probability(token, position)
+        if token == other:
+            raise value_error("{name} is compared with itself. Choose another one.", name=self.run.token_text(token))
+        return LogitDifference(token, other, position)
+
+    @property
+    def lines(self) -> list[str]:
+        """The other texts. Raises ValueError if there are none, too many or too long ones."""
+        lines = [line.strip() for line in self.other_texts.splitlines() if line.strip()]
+        if not lines or len(lines) > MOST_TEXTS:
+            raise value_error(
+                "Between 1 and {most} other texts are read, one on each line; these are {count}.",
+                most=MOST_TEXTS,
+                count=grouped(len(lines)),
+            )
+        if (longest := max(map(len, lines))) > MOST_CHARACTERS:
+            raise value_error(
+                "Another text has at most {most} characters, and one of these has {count}.",
+                most=grouped(MOST_CHARACTERS),
+                count=grouped(longest),
+            )
+        return lines
+
+    @property
+    def other_runs(self) -> list[dict[str, Any]]:
+        """What the model reads of each of the other texts. Raises ValueError if it cannot read one."""
+        model = self.source.model()
+        return [model.encode(line).batch for line in self.lines]
+
+    @property
+    def measured_runs(self) -> list[tuple[dict[str, Any], EffectMetric]]:
+        """What the model reads, and what an effect is measured by: of the text, and of the others where they count."""
+        own = self.run.linearized.arguments.kwargs, self.metric
+        if not self.averages:
+            return [own]
+        last = self._metric(0 if self.measure == LOSS else -1)
+        return [own, *((batch, last) for batch in self.other_runs)]

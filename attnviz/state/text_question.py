@@ -1,0 +1,116 @@
+"""A question about what a model says after a text, or what it makes of it."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
+
+from attnviz.formatting import numbered_tokens
+from attnviz.language import N_, option_name, option_with_name, value_error
+from attnviz.models import SMOLLM2
+from attnviz.models.text_attribution import TextAttribution, read_text
+from attnviz.result_cache import ResultCache
+from attnviz.sources import Model
+from attnviz.sources.model import example_text
+from attnviz.state.fields import ChoiceField, ModelField, TextField
+from attnviz.state.state import State
+from attnviz.text import EXAMPLE
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel  # with huggingface_hub
+
+MARY = "When Mary and John went to the store, John gave the ball to"
+AVERAGE: dict[str, Literal["mean"]] = {N_("the average key"): "mean"}
+SAYING = ("next token", "labels")  # outputs of models that say something
+AVERAGE_TOKEN = N_("the average token")
+MOST_TEXTS = 2  # of a model whose passes are kept
+FORWARDS = 4  # that a first question takes about
+
+# With the numbers of a forward pass, which they keep in memory: they end with the model.
+_texts: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
+
+
+def named_positions(tokens: tuple[str, ...]) -> Mapping[str, int]:
+    return {name: position for position, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
+
+
+def token_name(option: str, code: str | None = None) -> str:
+    """Returns a position in a menu; tokens are not messages."""
+    return option_name(option, code) if option in AVERAGE else option
+
+
+def position_field(when: Callable[[Any], bool]) -> ChoiceField[int]:
+    """Returns the field of the position whose logits are asked for."""
+    return ChoiceField(
+        N_("After"), lambda state: named_positions(state.run.predicting), lambda state: state.opening_position,
+        when=lambda state: when(state) and not state.run.names_labels, parameter="after", option_name=token_name,
+    )  # fmt: skip
+
+
+def token_field(when: Callable[[Any], bool]) -> TextField:
+    """Returns the field of the token, or label, that is said."""
+    return TextField(
+        N_("Says"), lambda state: state.likeliest_name(0) if when(state) else "", parameter="says", when=when
+    )
+
+
+def other_field(when: Callable[[Any], bool]) -> TextField:
+    """Returns the field of the token, or label, that it is compared with."""
+    return TextField(
+        N_("Rather than"), lambda state: state.other_name if when(state) else "", parameter="rather-than", when=when
+    )
+
+
+class TextQuestion(State):
+    """A text and the model that reads it; a page may ask what it says at a position, with fields of the names
+    `position`, `token` and `other`."""
+
+    model = ModelField(SMOLLM2, "why-model")
+    text = TextField(
+        N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE),
+    )  # fmt: skip
+    written = TextField(
+        N_("What the decoder has written"), when=lambda state: state.source.model().is_encoder_decoder,
+        about=N_("Without a text, what it writes by itself."),
+    )  # fmt: skip
+
+    @property
+    def source(self) -> Model:
+        """The text and the model that reads it."""
+        return Model(self.text, self.model, self.values.get("written", ""))
+
+    @property
+    def run(self) -> TextAttribution:
+        """The pass of the model over the text. Raises ValueError if the model cannot read it."""
+        source, model = self.source, self.source.model()
+        if model.modality != "text":
+            raise value_error("{name} sees images. This page is for models that read text.", name=self.model)
+        texts = _texts.setdefault(model, ResultCache(MOST_TEXTS))
+        work = source.forward_work
+        return texts.once(
+            lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
+        )
+
+    @property
+    def opening_position(self) -> int:
+        """The last position; of what a decoder has written by itself one before its end."""
+        return self.run.opening_position % len(self.run.predicting)
+
+    def likeliest_name(self, rank: int) -> str:
+        """Returns the name of the likeliest token, or label, or of one below it."""
+        likeliest = self.run.likeliest(self.values["position"], rank + 1)
+        return self.run.name(likeliest[min(rank, len(likeliest) - 1)][0])
+
+    @property
+    def other_name(self) -> str:
+        """The name of the token that the one which is said is compared with at first; empty if there is no other."""
+        is_example = (self.model, self.text) == (SMOLLM2, MARY)
+        names = "John" if is_example else self.likeliest_name(1), self.likeliest_name(0)
+        return next((name for name in names if name != self.values["token"]), "")
+
+    @property
+    def tokens(self) -> tuple[int, int | Literal["mean"]]:
+        """The token, or the label, that is said, and the one that it is compared with. Raises ValueError if there is
+        none of the name."""
+        token, other = self.values["token"], self.values["other"]
+        is_mean = not other or option_with_name(other, [AVERAGE_TOKEN]) is not None
+        return self.run.token_id(token), "mean" if is_mean else self.run.token_id(other)

@@ -1,0 +1,70 @@
+"""The tab of heads and MLPs: what the measure becomes without each of them, and what the chosen head does."""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.figures.shares import signed
+from attnviz.language import _, plural
+from attnviz.state.effects import EffectsState
+from attnviz.ui import html, quantities
+from attnviz.ui.chart import chart
+from attnviz.ui.effects.head_detail import show_head
+from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.job_progress import result_so_far
+from attnviz.views.effect_grid import EffectGrid
+from attnviz.views.effect_sentences import own_sentence
+from attnviz.views.effects import effect_quantities
+from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates
+
+GRID_ROW = 21  # pixels
+LARGEST = 10  # effects in the table
+
+
+def show(state: EffectsState) -> None:
+    """Draws what heads are replaced by, the grid of effects, the largest of them, and the chosen head."""
+    columns = st.columns(3, gap="small", vertical_alignment="bottom")
+    with columns[0]:
+        state = state.updated(ablation=draw(EffectsState.ablation, state))
+    with columns[1]:
+        state = state.updated(averages=draw(EffectsState.averages, state))
+    state = state.updated(other_texts=draw(EffectsState.other_texts, state))
+    with columns[2]:
+        state = state.updated(head=draw(EffectsState.head, state))
+    heads = sum(state.run.heads)
+
+    def describe(effects: HeadEffects) -> str:
+        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
+
+    notes = st.container()
+    effects = result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
+    grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
+    with notes:
+        st.html(html.summary(own_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
+    quantities.publish(lambda: effect_quantities(state, effects))
+    picture = grid.chart(state.head)
+
+    def open_cell(row: int, column: int) -> None:
+        if (head := grid.head_at(picture, row, column)) is not None:
+            set_field_value(EffectsState.head, head, state)
+
+    chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
+    left, right = st.columns([0.4, 0.6], gap="medium")
+    with left:
+        rows = [(name, signed(effect)) for name, _head, effect in grid.largest(LARGEST)]
+        st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
+    with right:
+        if state.head is not None:
+            show_head(state, float(effects.heads[state.head]))
+
+
+def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:
+    """Returns how much of the grid has been measured, and of how many texts it is the mean."""
+    if grid.is_estimated.any():
+        return _(
+            "Heads that have not been measured yet have an estimate, by gradients: it is exact only where the rest of "
+            "the model is linear."
+        )
+    if effects.texts > 1:
+        return plural("The mean of {count} text.", "The mean of {count} texts.", effects.texts, count=effects.texts)
+    return _("Each head and each MLP has been measured by running the model without it.")

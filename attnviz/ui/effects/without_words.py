@@ -1,0 +1,46 @@
+"""The tab of words: what the measure becomes where each word is hidden from all heads, or from some."""
+
+import numpy as np
+import streamlit as st
+
+from attnviz.figures.shares import signed, word_rows
+from attnviz.language import _
+from attnviz.lessons.checks import named_quantities
+from attnviz.state.effects import EffectsState
+from attnviz.ui import html, quantities
+from attnviz.ui.chart import chart
+from attnviz.ui.field_widgets import draw
+from attnviz.views.effect_sentences import measure_name
+from attnviz.views.effects import HIDDEN
+from attnviz.views.why_answer import plain_word
+from attnviz.views.word_effects import word_effects
+
+
+def show(state: EffectsState) -> None:
+    """Draws from which heads words are hidden, the text in the colors of its effects, and the effects as bars."""
+    columns = st.columns(3, gap="small", vertical_alignment="bottom")
+    with columns[0]:
+        state = state.updated(hidden_from=draw(EffectsState.hidden_from, state))
+    with columns[1]:
+        state = state.updated(hidden_from_head=draw(EffectsState.hidden_from_head, state))
+    with st.spinner(_("Computing …"), show_time=True):
+        effects = word_effects(state)
+    words = [plain_word(word) for word in state.run.source]
+    quantities.publish(lambda: named_quantities(HIDDEN, words, effects))
+    largest = int(np.abs(effects).argmax())
+    sentence = _(
+        "Without “{word}”, {measure} changes most: by {effect}.",
+        word=words[largest],
+        measure=measure_name(state),
+        effect=signed(effects[largest]),
+    )
+    st.html(html.summary(sentence, role="status") + html.colored_text(words, effects, list(map(signed, effects))))
+    picture = word_rows({_("effect"): effects}, words).with_about(label=_("Effects of hiding words"))
+    chart(picture, "effects-words", height=240)
+    st.caption(
+        _(
+            "A hidden word gets no attention from any query: the weights of the others are divided by what is left. "
+            "The first token is where many heads look when there is nothing to look for; without it their attention "
+            "goes elsewhere, so that its effect is often large, whatever it says."
+        )
+    )
