@@ -1,7 +1,8 @@
-"""What a model would say without a part of it, with a part of another run, or after fewer layers."""
+"""What a model would say without a part of it, with a part of another run, or after fewer layers; and its heads as circuits."""
 
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import ablations, estimates, mlp_ablations
+from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
@@ -9,6 +10,7 @@ from attnviz.effects.metrics import KL, Cosine, Loss, Probability
 __all__ = [
     "KL",
     "Cosine",
+    "HeadCircuits",
     "LayerPredictions",
     "Logit",
     "LogitDifference",
@@ -16,6 +18,7 @@ __all__ = [
     "Probability",
     "ablations",
     "estimates",
+    "head_circuits",
     "knockout",
     "layer_predictions",
     "logit_lens",
