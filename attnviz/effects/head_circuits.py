@@ -64,7 +64,7 @@ class HeadCircuits:
 
         Logits are taken without their mean over the vocabulary, on which probabilities do not depend. Raises ValueError
         if the model has no logits."""
-        self._check_logits()
+        self.check_logits()
         first = self._products(self.maps.embedding)
         later = first if self.tokens is self.maps.embedding else self._products(self.tokens)
         scores = torch.full(self.shape, torch.nan)
@@ -79,7 +79,7 @@ class HeadCircuits:
     def directions(self, tokens: Int[Tensor, " tokens"]) -> Float[Tensor, "tokens width"]:
         """Returns the direction of the residual stream that raises the logit of each token. Raises ValueError if the
         model has no logits."""
-        self._check_logits()
+        self.check_logits()
         count = len(self.tokens)
         return torch.cat([self.maps.gradients(one_hot(block, count).float()) for block in tokens.split(BLOCK)])
 
@@ -143,7 +143,8 @@ class HeadCircuits:
     def _check_token(self, token: int) -> None:
         check_place(N_("There is no token {index}: there are {count}, counted from 0."), token, len(self.tokens))
 
-    def _check_logits(self) -> None:
+    def check_logits(self) -> None:
+        """Raises ValueError if the model has no logits."""
         if self.maps.logits_stream is None:
             raise value_error(
                 "This model has no logits that are read from its residual stream, so what its heads write to the "
@@ -156,7 +157,7 @@ class HeadCircuits:
 
     def _written(self, layer: int, head: int, tokens: Tensor) -> Float[Tensor, "tokens vocabulary"]:
         """Returns the logits that a head writes when it looks at each of these tokens, up to a factor."""
-        self._check_logits()
+        self.check_logits()
         maps = self._layer_of(layer, head)
         if maps.output_stream != self.maps.logits_stream:
             raise value_error("{layer} writes to no logits. Choose a layer of the decoder.", layer=maps.id)
