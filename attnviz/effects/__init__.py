@@ -1,4 +1,5 @@
-"""What a model would say without a part of it, with a part of another run, or after fewer layers; and its heads as circuits."""
+"""What a model would say without a part of it, with a part of another run, or after fewer layers, and its heads as
+circuits."""
 
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import ablations, estimates, mlp_ablations
