@@ -104,24 +104,24 @@ class HeadDetection:
 
 def detect_heads(
     model: "LoadedModel",
-    circuits: HeadCircuits | None = None,
+    make_circuits: Callable[[], HeadCircuits] | None = None,
     *,
     seeds: Sequence[int] = SEEDS,
     progress: Callable[[float], None] = lambda done: None,
 ) -> HeadDetection:
     """Returns what DETECTORS give of every head of a model on repeated random tokens, a text for each of the seeds.
 
-    `circuits` are those of the model, by default computed here; where there are none, copying is `missing`. `progress`
-    gets the share that is done. Raises ValueError if the model cannot read the tokens.
+    `make_circuits` returns the circuits of the model, by default those of its embeddings; where it raises ValueError,
+    copying is `missing`. `progress` gets the share that is done. Raises ValueError if the model cannot read the tokens.
 
     Example:
         >>> from attnviz.models.smollm2 import smollm2
         >>> [(one.layer, one.head) for one in detect_heads(smollm2()).strongest([INDUCTION], least=0.7)]
         [(18, 6), (17, 3), (17, 4)]
     """
-    missing = ""
+    missing, circuits = "", None
     try:
-        circuits = circuits or head_circuits(model.model)
+        circuits = make_circuits() if make_circuits else head_circuits(model.model)
         circuits.check_logits()
     except ValueError as reason:
         missing, circuits = str(reason), None

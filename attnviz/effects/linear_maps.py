@@ -138,7 +138,8 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
         logits = logits_at(output, -1)
     except ValueError:  # of a model without a head that predicts
         logits = words[0].new_zeros(0)
-    stream = _reached(logits, words)
+    # Logits of labels are not those of tokens.
+    stream = _reached(logits, words) if len(logits) == len(embedding.weight) else None
     assert streams[0] is not None  # or _layer_maps has refused it
     return LinearMaps(exact, layers, embedding.weight.detach(), stream, streams[0].module, logits, words[stream or 0])
 

@@ -42,6 +42,11 @@ class TextAttribution(NamedPass):
             if name in self.labels:
                 return self.labels.index(name)
             raise value_error("{name} is not a label of this model. Choose one of the menu.", name=name)
+        return self.typed_token(name)
+
+    def typed_token(self, name: str) -> int:
+        """Returns the token of a word, or the first of several, or that of a number. Raises ValueError if there is
+        none."""
         if NUMBERED.fullmatch(name):
             return int(name[1:])
         ids = self._typed(name)

@@ -1,0 +1,228 @@
+"""The circuits of a head: what it writes, which keys it prefers, and with which heads it composes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.effects.ablation import Head
+from attnviz.effects.head_circuits import Composition, HeadCircuits, TokenVectors
+from attnviz.effects.linear_maps import linear_maps
+from attnviz.figures import Chart, head_grid
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.shares import signed
+from attnviz.formatting import grouped, percent
+from attnviz.language import N_, _, option_name, value_error
+from attnviz.layer import head_name
+from attnviz.models.text_attribution import TextAttribution
+from attnviz.result_cache import ResultCache
+from attnviz.views.why_answer import plain_word
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel  # with huggingface_hub
+
+LISTED = 8  # tokens, and heads
+SAMPLED = 256  # tokens of the vocabulary, drawn at random
+FIRST = 10  # ranks
+MOST_BYTES = 2 << 30  # of a model in float32, whose maps take about as much memory at most
+WHOLE_VOCABULARY = 20  # forward passes of a text take about as long as one of the first layer over the vocabulary
+COMPOSITIONS: dict[Composition, str] = {
+    "query": N_("{head} reads it as a part of its query"),
+    "key": N_("{head} reads it as a part of its key"),
+    "value": N_("{head} reads it as a part of its value"),
+}
+
+# They take much memory, and end with the model.
+_circuits: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
+
+
+class TokenRow(NamedTuple):
+    """A token, and its place in standard deviations from the mean of all tokens."""
+
+    token: str
+    value: str
+
+
+class CompositionRow(NamedTuple):
+    """Another head, what happens between the two, and how much above what circuits without a relation have."""
+
+    head: Head
+    sentence: str
+    above_random: str
+
+
+@dataclass(frozen=True, eq=False)
+class CircuitsView:
+    """The circuits of one head of a model, for one token that it looks at, or from."""
+
+    run: TextAttribution  # a pass of the model, which has names of heads and tokens
+    circuits: HeadCircuits
+    head: Head
+    token: int
+    kind: Composition
+
+    @property
+    def head_name(self) -> str:
+        """The name of the head."""
+        return self.name(self.head)
+
+    @property
+    def word(self) -> str:
+        """The token, as sentences have it."""
+        return plain_word(self.text(self.token))
+
+    def name(self, head: Head) -> str:
+        """Returns the name of a head."""
+        return head_name(self.run.layers[head[0]], head[1])
+
+    def text(self, token: int) -> str:
+        """Returns the text of a token, with its spaces."""
+        return self.run.names([token])[0]
+
+    # OV
+
+    @cached_property
+    def writes(self) -> Tensor:
+        """How much the head raises the logit of each token when it looks at the token. Raises ValueError if that is not
+        known."""
+        return self.circuits.writes(*self.head, self.token)
+
+    @property
+    def raised(self) -> list[TokenRow]:
+        """The tokens that it raises the most."""
+        return self._rows(self.writes, largest=True)
+
+    @property
+    def lowered(self) -> list[TokenRow]:
+        """The tokens that it lowers the most."""
+        return self._rows(self.writes, largest=False)
+
+    @property
+    def written_sentence(self) -> str:
+        """What the head does to the logit of the token that it looks at."""
+        own, others = float(self.writes[self.token]), len(self.writes) - 1
+        below = int((self.writes < own).sum())
+        facts = {"head": self.head_name, "word": self.word, "value": signed(own)}
+        if own >= 0:
+            return _(
+                "When {head} looks at “{word}”, it raises “{word}” itself more than {share} of all other tokens: by "
+                "{value} standard deviations.",
+                share=percent(below / others), **facts,
+            )  # fmt: skip
+        return _(
+            "When {head} looks at “{word}”, it lowers “{word}” itself more than {share} of all other tokens: by "
+            "{value} standard deviations.",
+            share=percent(1 - below / others), **facts,
+        )  # fmt: skip
+
+    @cached_property
+    def copied_shares(self) -> tuple[float, float]:
+        """The shares of random tokens that are among the first ranks of what the head raises, and lowers, the most when
+        it looks at them."""
+        count = len(self.circuits.tokens)
+        tokens = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:SAMPLED]
+        ranks = self.circuits.own_ranks(*self.head, tokens)
+        return float((ranks < FIRST).float().mean()), float((ranks >= count - FIRST).float().mean())
+
+    @property
+    def copying_sentence(self) -> str:
+        """Whether the head copies or suppresses what it looks at."""
+        score = float(self.circuits.copying[self.head])
+        raised, lowered = map(percent, self.copied_shares)
+        return _(
+            "Its copying score is {score}. Of {sampled} random tokens, {raised} are among the {first} that it raises "
+            "the most when it looks at them, and {lowered} among the {first} that it lowers the most.",
+            score=signed(score), sampled=SAMPLED, raised=raised, lowered=lowered, first=FIRST,
+        )  # fmt: skip
+
+    def copying_chart(self) -> Chart[MosaicSpec]:
+        """Returns the copying scores of all heads. Raises ValueError if they are not known."""
+        scores = self.circuits.copying.numpy()
+        return self._grid(scores, largest=1.0).with_about(
+            label=_("Copying scores of heads"), hint=_("Click a head to see its circuits.")
+        )
+
+    # QK
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """The scores that the token gives to each token as its key. Raises ValueError if they are not known."""
+        return self.circuits.preferred_keys(*self.head, self.token)
+
+    @property
+    def preferred(self) -> list[TokenRow]:
+        """The tokens with the largest scores."""
+        return self._rows(self.scores, largest=True)
+
+    @property
+    def avoided(self) -> list[TokenRow]:
+        """The tokens with the lowest scores."""
+        return self._rows(self.scores, largest=False)
+
+    # Composition
+
+    @cached_property
+    def above_random(self) -> Float[np.ndarray, "layers heads"]:
+        """How much the head composes with each other one, above circuits without a relation."""
+        return (self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition).numpy()
+
+    def composition_chart(self) -> Chart[MosaicSpec]:
+        """Returns how much the head composes with each other one."""
+        return self._grid(self.above_random).with_about(
+            label=_("Composition of {head} with other heads", head=self.head_name),
+            hint=_("Click a head to see its circuits."),
+        )
+
+    @property
+    def compositions(self) -> list[CompositionRow]:
+        """The heads with which it composes the most."""
+        values = np.nan_to_num(self.above_random, nan=-np.inf)
+        order = np.argsort(-values, axis=None, kind="stable")[:LISTED]
+        places = [(int(layer), int(head)) for layer, head in zip(*np.unravel_index(order, values.shape), strict=True)]
+        return [
+            CompositionRow(place, self._between(place), signed(values[place]))
+            for place in places
+            if np.isfinite(values[place])
+        ]
+
+    def _between(self, other: Head) -> str:
+        """Returns what happens between the head and another one."""
+        reader = self.head if other[0] < self.head[0] else other
+        return _(COMPOSITIONS[self.kind], head=self.name(reader))
+
+    def _rows(self, values: Tensor, *, largest: bool) -> list[TokenRow]:
+        numbers, tokens = values.topk(min(LISTED, len(values)), largest=largest)
+        names = self.run.names(tokens.tolist())
+        return [TokenRow(name, signed(value)) for name, value in zip(names, numbers.tolist(), strict=True)]
+
+    def _grid(self, values: Float[np.ndarray, "layers heads"], largest: float | None = None) -> Chart[MosaicSpec]:
+        sentences = [
+            "" if np.isnan(value) else f"{self.name(place)}: {signed(value)}" for place, value in np.ndenumerate(values)
+        ]
+        return head_grid(
+            values, sentences, largest=largest, signed=True, chosen=[self.head],
+            layer_names=[*map(option_name, self.run.layer_numbers)],
+        )  # fmt: skip
+
+
+def circuits_of_model(model: "LoadedModel", run: TextAttribution, tokens: TokenVectors, work: int = 0) -> HeadCircuits:
+    """Returns the circuits of a model, which are computed once; `work` is the number of steps of a forward pass. Raises
+    ValueError if it has none, or if it is too large."""
+    if 4 * model.parameter_count > MOST_BYTES:
+        raise value_error(
+            "The circuits of a model with {count} parameters take too much memory here. In a notebook, "
+            "attnviz.effects.head_circuits computes them.",
+            count=grouped(model.parameter_count),
+        )
+    results = _circuits.setdefault(model, ResultCache())
+    maps = results.once(lambda: linear_maps(run.linearized.model), "maps", work=work)
+    if tokens == "embedding":
+        return HeadCircuits(maps, maps.embedding)
+    return results.once(
+        lambda: HeadCircuits(maps, maps.after_first_layer()), "after the first layer", work=WHOLE_VOCABULARY * work
+    )
