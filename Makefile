@@ -69,9 +69,11 @@ load: .venv/tested
 	$(BIN)/python -m tests.bench.load_class
 
 # oracles writes anew what TransformerLens computes, which the tests compare with; it brings several GB.
+ORACLE := $(BIN)/uv run --no-project --with transformer-lens==4.3.0 --with torch==2.13.0 python -m tests.oracles
+
 oracles: .venv/lock
-	$(BIN)/uv run --no-project --with transformer-lens==3.9.0 --with torch==2.13.0 \
-		python -m tests.oracles.transformer_lens_shares tests/attribution/transformer_lens.json
+	$(ORACLE).transformer_lens_shares tests/attribution/transformer_lens.json
+	$(ORACLE).transformer_lens_effects tests/effects/transformer_lens.json
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

@@ -9,6 +9,9 @@ import transformers as hf
 WORDS, WIDTH, HEADS, LAYERS = 61, 32, 4, 3
 IDS = torch.tensor([[3, 17, 42, 5, 17, 42, 9, 28]])
 TOKEN, OTHER = 5, 9  # whose logits are compared
+CORRUPTED = torch.tensor([[3, 17, 33, 5, 17, 42, 50, 28]])
+TEXTS = torch.tensor([[3, 8, 42, 11, 25]]), torch.tensor([[3, 17, 60, 4, 31, 54, 9, 28, 40, 12]])
+SOURCE = 0, 1  # the layer and the head from which paths are patched
 SIZES = {
     "vocab_size": WORDS, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2,

@@ -1,0 +1,203 @@
+"""Ablations, patches, knockouts, the logit lens and circuits by TransformerLens: `make oracles` runs this.
+
+It writes them into a file, which the tests of effects read. Heads are patched by TransformerLens' own functions; where
+heads share their keys and values, which those refuse to tell apart, other heads of the layer are held by a second hook.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformer_lens import FactoredMatrix, patching  # type: ignore[import-not-found]
+
+from tests.oracles.bridge import bridge
+from tests.support.seeded_models import CORRUPTED, HEADS, IDS, LAYERS, OTHER, SEEDED, SOURCE, TEXTS, TOKEN
+
+Hook = Callable[..., Tensor]
+HEAD = range(HEADS)
+
+
+def difference(logits: Tensor) -> Tensor:
+    return logits[0, -1, TOKEN] - logits[0, -1, OTHER]
+
+
+class Effects:
+    """The effects in one model."""
+
+    def __init__(self, name: str) -> None:
+        self.hooked = bridge(name)
+        self.logits, self.clean = self.hooked.run_with_cache(IDS)
+        self.corrupted_logits, self.corrupted = self.hooked.run_with_cache(CORRUPTED)
+
+    def bits(self, logits: Tensor) -> Tensor:
+        before, after = self.logits[0, -1].log_softmax(-1), logits[0, -1].log_softmax(-1)
+        return (before.exp() * (before - after)).sum() / math.log(2)
+
+    def ran(self, *hooks: tuple[str, Hook], ids: Tensor = IDS) -> Tensor:
+        return self.hooked.run_with_hooks(ids, fwd_hooks=list(hooks))
+
+    def loss(self, logits: Tensor) -> Tensor:
+        return -logits[0, :-1].log_softmax(-1).gather(-1, IDS[0, 1:, None]).mean()
+
+    def changes(self, logits: Tensor) -> list[Tensor]:
+        """What three metrics are after a change, minus what they were: logits, loss and bits."""
+        return [
+            difference(logits) - difference(self.logits),
+            self.loss(logits) - self.loss(self.logits),
+            self.bits(logits),
+        ]
+
+    def ablations(self, instead: Callable[[str], Tensor | float]) -> Tensor:
+        """Returns the changes (metrics, layers, heads) where the outputs of a head are others."""
+        changes = []
+        for layer in range(LAYERS):
+            name = f"blocks.{layer}.attn.hook_z"
+            value = torch.as_tensor(instead(name)).expand_as(self.clean[name])
+            changes += [self.changes(self.ran((name, set_head(value, head)))) for head in HEAD]
+        return torch.tensor(changes).T.unflatten(1, (LAYERS, HEADS))
+
+    def mean(self, name: str) -> Tensor:
+        return torch.cat([self.hooked.run_with_cache(text)[1][name][0] for text in TEXTS]).mean(0)
+
+    def mlp_ablations(self) -> Tensor:
+        """Returns the changes (metrics, layers) where an MLP writes nothing."""
+        return torch.tensor(
+            [
+                self.changes(self.ran((f"blocks.{layer}.hook_mlp_out", lambda out, hook: torch.zeros_like(out))))
+                for layer in range(LAYERS)
+            ]
+        ).T
+
+    def patches(self) -> dict[str, Tensor]:
+        """Returns the difference of logits of the corrupted run in which a part is that of the clean run."""
+        arguments = (self.hooked, CORRUPTED, self.clean, difference)
+        by_head = {"output": "out", "query": "q", "key": "k", "value": "v", "pattern": "pattern"}
+        found = {
+            "residual": patching.get_act_patch_resid_pre(*arguments),
+            "mlp": patching.get_act_patch_mlp_out(*arguments),
+            "output by position": patching.get_act_patch_attn_head_out_by_pos(
+                *arguments
+            ).mT,  # to (…, heads, positions)
+        }
+        for what, short in by_head.items():
+            if what in ("key", "value") and self.hooked.cfg.n_key_value_heads not in (None, HEADS):
+                found[what] = self.shared(f"hook_{short}")
+            else:
+                found[what] = getattr(patching, f"get_act_patch_attn_head_{short}_all_pos")(*arguments)
+        return found
+
+    def shared(self, read: str) -> Tensor:
+        """Returns the same where a head alone reads a key or value of the clean run that others share."""
+        group, found = HEADS // self.hooked.cfg.n_key_value_heads, torch.zeros(LAYERS, HEADS)
+        for layer in range(LAYERS):
+            name, written = f"blocks.{layer}.attn.{read}", f"blocks.{layer}.attn.hook_z"
+            for head in HEAD:
+
+                def others(z: Tensor, hook: Any, head: int = head, written: str = written) -> Tensor:
+                    return set_head(z, head)(self.corrupted[written].clone(), hook)
+
+                patched = (name, set_head(self.clean[name], head // group)), (written, others)
+                found[layer, head] = difference(self.ran(*patched, ids=CORRUPTED))
+        return found
+
+    def paths(self) -> dict[str, Tensor]:
+        """Returns the same where what one head writes is that of the clean run for one reader of another head."""
+        arguments = (self.hooked, CORRUPTED, self.clean, self.corrupted, difference, *SOURCE)
+        names = {"q": "query"} if self.hooked.cfg.n_key_value_heads else {"q": "query", "k": "key", "v": "value"}
+        return {
+            name: patching.get_act_patch_direct_path(*arguments, component=short, verbose=False)[SOURCE[0] + 1 :]
+            for short, name in names.items()
+        }
+
+    def knockouts(self) -> Tensor:
+        """Returns the changes (metrics, keys) where no head sees a key. A query that sees none has no output."""
+
+        def hidden(key: int) -> Hook:
+            def hide(scores: Tensor, hook: Any) -> Tensor:
+                scores = scores.masked_fill(scores <= torch.finfo(scores.dtype).min / 2, -torch.inf)
+                scores[..., key] = -torch.inf
+                return scores
+
+            return hide
+
+        def none(pattern: Tensor, hook: Any) -> Tensor:
+            return pattern.nan_to_num()
+
+        layers = [f"blocks.{layer}.attn.hook_" for layer in range(LAYERS)]
+        return torch.tensor(
+            [
+                self.changes(
+                    self.ran(
+                        *((layer + "attn_scores", hidden(key)) for layer in layers),
+                        *((layer + "pattern", none) for layer in layers),
+                    )
+                )
+                for key in range(IDS.shape[1])
+            ]
+        ).T
+
+    def lens(self) -> Tensor:
+        """Returns the logits (layers + 1, 2, vocabulary) at two positions of the stream after each layer."""
+        streams = self.clean.accumulated_resid(layer=-1, incl_mid=False)[:, 0]
+        return self.hooked.unembed(self.hooked.ln_final(streams))[:, [3, -1]]
+
+    def circuits(self) -> dict[str, Tensor]:
+        """Returns copying scores (layers, heads), and composition scores (layers, heads, later layers, heads)."""
+        self.hooked.enable_compatibility_mode(
+            disable_warnings=True, center_writing_weights=False, center_unembed=False, fold_value_biases=False
+        )
+        hooked = self.hooked
+        values = hooked.W_V.repeat_interleave(HEADS // hooked.W_V.shape[1], 1)
+        written = FactoredMatrix(values, hooked.W_O)
+        eigenvalues = (hooked.W_E @ written @ hooked.W_U).eigenvalues
+        return {
+            "copying": eigenvalues.sum(-1).real / eigenvalues.abs().sum(-1),
+            **{mode: hooked.all_composition_scores(mode).scores for mode in "QKV"},
+        }
+
+    def all(self) -> dict[str, Any]:
+        other = self.corrupted
+        return {
+            "clean": difference(self.logits),
+            "corrupted": difference(self.corrupted_logits),
+            "zero": self.ablations(lambda name: 0.0),
+            "mean": self.ablations(self.mean),
+            "resample": self.ablations(lambda name: other[name]),
+            "mlps": self.mlp_ablations(),
+            "patches": self.patches(),
+            "paths": self.paths(),
+            "knockouts": self.knockouts(),
+            "lens": self.lens(),
+            "circuits": self.circuits(),
+        }
+
+
+def set_head(value: Tensor, head: int) -> Hook:
+    """Returns a hook that sets what belongs to a head, (examples, positions, heads, width)."""
+
+    def change(tensor: Tensor, hook: Any) -> Tensor:
+        tensor = tensor.clone()
+        tensor[:, :, head] = value[:, :, head]
+        return tensor
+
+    return change
+
+
+def rounded(value: Any) -> Any:
+    """Returns numbers with six digits after the point."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return rounded(value.tolist()) if isinstance(value, Tensor) else round(value, 6)
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        lines = (f'  "{name}": {json.dumps(rounded(Effects(name).all()))}' for name in SEEDED)
+        Path(sys.argv[1]).write_text("{\n" + ",\n".join(lines) + "\n}\n")
