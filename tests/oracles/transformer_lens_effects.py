@@ -42,10 +42,10 @@ class Effects:
         return self.hooked.run_with_hooks(ids, fwd_hooks=list(hooks))
 
     def loss(self, logits: Tensor) -> Tensor:
-        return -logits[0, :-1].log_softmax(-1).gather(-1, IDS[0, 1:, None]).mean()
+        return -logits[0, :-1].log_softmax(-1).gather(-1, IDS[0, 1:, None]).mean() / math.log(2)
 
     def changes(self, logits: Tensor) -> list[Tensor]:
-        """What three metrics are after a change, minus what they were: logits, loss and bits."""
+        """Returns what the difference of logits, the loss and the KL divergence are after a change, minus before."""
         return [
             difference(logits) - difference(self.logits),
             self.loss(logits) - self.loss(self.logits),

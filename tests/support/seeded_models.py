@@ -28,11 +28,17 @@ SEEDED: dict[str, Callable[[], Any]] = {
 
 
 def seeded_model(name: str) -> Any:
-    """Returns a model with drawn weights; the scales of norms are drawn around 1."""
-    model, generator = SEEDED[name]().eval(), torch.Generator().manual_seed(7)
+    """Returns a model with drawn weights."""
+    return drawn(SEEDED[name]())
+
+
+def drawn(model: Any) -> Any:
+    """Returns a model with weights that are drawn, large enough for its attention to matter; the scales of norms are
+    drawn around 1."""
+    generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
         for parameter, weight in sorted(model.named_parameters()):
             noise = torch.randn(weight.shape, generator=generator)
             is_scale = weight.ndim == 1 and not parameter.endswith("bias")
             weight.copy_(1 + 0.2 * noise if is_scale else 0.25 * noise)
-    return model
+    return model.eval()
