@@ -17,9 +17,10 @@ def difference(output: object) -> float:
     return float(logits[0, -1, 5].double() - logits[0, -1, 7].double())
 
 
+@pytest.mark.parametrize("name", ["BERT", "T5", "BART"])
 @torch.no_grad()
-def test_a_hidden_word_is_a_padded_one_where_all_words_see_all() -> None:
-    model, batch = tiny("BERT"), TINY["BERT"].batch()
+def test_a_hidden_word_is_a_padded_one_where_all_words_see_all(name: str) -> None:
+    model, batch = tiny(name), TINY[name].batch()
     before, expected = difference(model(**batch)), []
     for key in range(TOKENS):
         mask = torch.ones_like(CLEAN)
@@ -29,7 +30,7 @@ def test_a_hidden_word_is_a_padded_one_where_all_words_see_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "head", "mask"), [(None, None, "kv != {}"), (1, None, "kv != {}"), (0, 2, "(h != 2) | (kv != {})")]
+    ("layer", "head", "mask"), [(None, None, "k != {}"), (1, None, "k != {}"), (0, 2, "(h != 2) | (k != {})")]
 )
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Gemma 2"])
 @torch.no_grad()

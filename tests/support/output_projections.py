@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -23,40 +23,38 @@ TARGET = torch.tensor([[0, 4, 33, 6, 50]])  # what a decoder has written
 
 @dataclass(frozen=True)
 class TinyModel:
-    make: Callable[[], Any]
+    model: str
+    sizes: Mapping[str, Any]
     projections: str  # how the names of the attention's output projections end
     mlps: str
     reads: tuple[str, str, str] | None = None  # the same of those of queries, keys and values, if they are modules
     is_decoded: bool = False
 
+    def make(self) -> Any:
+        kind = getattr(hf, self.model)
+        return kind(kind.config_class(**self.sizes))
+
     def batch(self, ids: Tensor = CLEAN) -> dict[str, Tensor]:
         return {"input_ids": ids} | ({"decoder_input_ids": TARGET} if self.is_decoded else {})
 
 
+BLOOM = {"vocab_size": 97, "hidden_size": 32, "n_layer": 2, "n_head": HEADS}
 PROJ = "q_proj", "k_proj", "v_proj"
+BERT = r"self\.query", r"self\.key", r"self\.value"
+T5_READS = r"Attention\.q", r"Attention\.k", r"Attention\.v"
 TINY = {
-    "GPT-2": TinyModel(lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT)), r"attn\.c_proj", "mlp"),
-    "Llama": TinyModel(lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)), "o_proj", "mlp", PROJ),
-    "Pythia": TinyModel(lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**SMALL)), r"attention\.dense", "mlp"),
-    "Gemma 2": TinyModel(lambda: hf.Gemma2ForCausalLM(hf.Gemma2Config(**SLIDING, head_dim=8)), "o_proj", "mlp", PROJ),
-    "Mixtral": TinyModel(lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**GROUPED, **EXPERTS)), "o_proj", "mlp", PROJ),
-    "BLOOM": TinyModel(
-        lambda: hf.BloomForCausalLM(hf.BloomConfig(vocab_size=97, hidden_size=32, n_layer=2, n_head=HEADS)),
-        r"self_attention\.dense", "dense_4h_to_h",
-    ),
-    "BERT": TinyModel(
-        lambda: hf.BertForMaskedLM(hf.BertConfig(**SMALL)),
-        r"attention\.output\.dense", r"\d\.output\.dense", (r"self\.query", r"self\.key", r"self\.value"),
-    ),
-    "T5": TinyModel(
-        lambda: hf.T5ForConditionalGeneration(hf.T5Config(**T5)),
-        r"Attention\.o", "DenseReluDense", (r"Attention\.q", r"Attention\.k", r"Attention\.v"), is_decoded=True,
-    ),
+    "GPT-2": TinyModel("GPT2LMHeadModel", GPT | {"eos_token_id": 2}, r"attn\.c_proj", "mlp"),
+    "Llama": TinyModel("LlamaForCausalLM", GROUPED, "o_proj", "mlp", PROJ),
+    "Pythia": TinyModel("GPTNeoXForCausalLM", SMALL, r"attention\.dense", "mlp"),
+    "Gemma 2": TinyModel("Gemma2ForCausalLM", SLIDING | {"head_dim": 8}, "o_proj", "mlp", PROJ),
+    "Mixtral": TinyModel("MixtralForCausalLM", GROUPED | EXPERTS, "o_proj", "mlp", PROJ),
+    "BLOOM": TinyModel("BloomForCausalLM", BLOOM, r"self_attention\.dense", "dense_4h_to_h"),
+    "BERT": TinyModel("BertForMaskedLM", SMALL, r"attention\.output\.dense", r"\d\.output\.dense", BERT),
+    "T5": TinyModel("T5ForConditionalGeneration", T5, r"Attention\.o", "DenseReluDense", T5_READS, is_decoded=True),
     "BART": TinyModel(
-        lambda: hf.BartForConditionalGeneration(hf.BartConfig(**BOTH | {"decoder_attention_heads": HEADS})),
-        r"attn\.out_proj", "fc2", PROJ, is_decoded=True,
+        "BartForConditionalGeneration", BOTH | {"decoder_attention_heads": HEADS}, r"attn\.out_proj", "fc2", PROJ, True
     ),
-}  # fmt: skip
+}
 
 
 @cache
@@ -89,21 +87,21 @@ def without_head(name: str, layer: int, head: int) -> Any:
     """Returns a copy of a model whose output projection has no weights for a head."""
     model = copy.deepcopy(tiny(name))
     projection = projections(name, model)[layer]
-    weight = projection.weight.data if isinstance(projection, nn.Linear) else projection.weight.data.T
-    weight.unflatten(1, (HEADS, -1))[:, head] = 0
+    weight = projection.get_parameter("weight").data
+    by_head(weight if isinstance(projection, nn.Linear) else weight.T)[:, head] = 0
     return model
 
 
 @contextmanager
-def set_head(projection: nn.Module, head: int, value: Tensor | float) -> Iterator[None]:
-    """Sets what a head writes, before the projection, to numbers (…, width)."""
+def changed_input(module: nn.Module, change: Callable[[Tensor], None]) -> Iterator[None]:
+    """Changes the first argument of a module in place."""
 
-    def change(module: nn.Module, args: tuple[Tensor]) -> tuple[Tensor]:
-        heads = args[0].unflatten(-1, (HEADS, -1)).clone()
-        heads[..., head, :] = value
-        return (heads.flatten(-2),)
+    def changed(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        states = args[0].clone()
+        change(states)
+        return states, *args[1:]
 
-    hook = projection.register_forward_pre_hook(change)
+    hook = module.register_forward_pre_hook(changed)
     try:
         yield
     finally:
@@ -111,7 +109,7 @@ def set_head(projection: nn.Module, head: int, value: Tensor | float) -> Iterato
 
 
 @contextmanager
-def changed_output(module: nn.Module, change: Callable[[Tensor], None]) -> Iterator[None]:
+def changed_output(module: nn.Module, change: Callable[[Tensor], object]) -> Iterator[None]:
     """Changes what a module returns in place."""
 
     def changed(module: nn.Module, args: Any, output: Tensor) -> Tensor:
@@ -126,26 +124,36 @@ def changed_output(module: nn.Module, change: Callable[[Tensor], None]) -> Itera
         hook.remove()
 
 
-@torch.no_grad()
-def kept(name: str, batch: dict[str, Tensor], modules: list[nn.Module]) -> list[Tensor]:
-    """Returns what each of these modules returns."""
-    outputs: dict[nn.Module, Tensor] = {}
-    hooks = [module.register_forward_hook(lambda *call: outputs.update({call[0]: call[-1]})) for module in modules]
-    tiny(name)(**batch)
-    for hook in hooks:
-        hook.remove()
-    return [outputs[module] for module in modules]
+def by_head(states: Tensor) -> Tensor:
+    """Returns a view of numbers as (…, heads, width)."""
+    return states.unflatten(-1, (HEADS, -1))
+
+
+@contextmanager
+def set_head(projection: nn.Module, head: int, value: Tensor | float) -> Iterator[None]:
+    """Sets what a head writes, before the projection, to numbers (…, width)."""
+
+    def change(states: Tensor) -> None:
+        by_head(states)[..., head, :] = value
+
+    with changed_input(projection, change):
+        yield
 
 
 @torch.no_grad()
-def outputs(name: str, batch: dict[str, Tensor]) -> list[Tensor]:
-    """Returns what the heads of each layer write, before the projection: (1, positions, heads, width)."""
-    written: list[Tensor] = []
+def calls(name: str, batch: dict[str, Tensor], modules: list[nn.Module]) -> list[tuple[Tensor, Tensor]]:
+    """Returns what each of these modules gets, and what it returns."""
+    found: dict[nn.Module, tuple[Tensor, Tensor]] = {}
     hooks = [
-        projection.register_forward_pre_hook(lambda module, args: written.append(args[0].unflatten(-1, (HEADS, -1))))
-        for projection in projections(name)
+        module.register_forward_hook(lambda module, args, output: found.update({module: (args[0], output)}))
+        for module in modules
     ]
     tiny(name)(**batch)
     for hook in hooks:
         hook.remove()
-    return written
+    return [found[module] for module in modules]
+
+
+def outputs(name: str, batch: dict[str, Tensor]) -> list[Tensor]:
+    """Returns what the heads of each layer write, before the projection: (1, positions, heads, width)."""
+    return [by_head(states) for states, _written in calls(name, batch, projections(name))]
