@@ -9,8 +9,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--custom-compile-command "make lock"
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words pins js fix bench load oracles mutate train lock audit \
-	docs pictures
+.PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles mutate train \
+	lock audit docs pictures
 
 install: .venv/installed
 
@@ -69,11 +69,15 @@ load: .venv/tested
 	$(BIN)/python -m tests.bench.load_class
 
 # oracles writes anew what TransformerLens computes, which the tests compare with; it brings several GB.
-ORACLE := $(BIN)/uv run --no-project --with transformer-lens==4.3.0 --with torch==2.13.0 python -m tests.oracles
+# bench-effects measures the effects of heads beside it.
+BESIDE_TRANSFORMER_LENS := $(BIN)/uv run --no-project --with transformer-lens==4.3.0 --with torch==2.13.0 python -m
 
 oracles: .venv/lock
-	$(ORACLE).transformer_lens_shares tests/attribution/transformer_lens.json
-	$(ORACLE).transformer_lens_effects tests/effects/transformer_lens.json
+	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_shares tests/attribution/transformer_lens.json
+	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_effects tests/effects/transformer_lens.json
+
+bench-effects: .venv/lock .venv/tested
+	$(BESIDE_TRANSFORMER_LENS) tests.bench.effects
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

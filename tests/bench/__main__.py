@@ -25,6 +25,7 @@ from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
 from tests.bench.attributions import attributions
 from tests.bench.clusters import clusters
+from tests.bench.effects import effects
 from tests.bench.first_paint import first_paint
 from tests.bench.long_maps import long_maps
 from tests.bench.masks import masks
@@ -61,6 +62,7 @@ def main() -> None:
     traces()
     written()
     attributions()
+    effects()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         logs = [Path(folder) / name for name in ("bare", "app")]
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:

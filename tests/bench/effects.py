@@ -1,0 +1,112 @@
+"""All heads ablated one by one, against one forward pass and against TransformerLens; and how far estimates are off.
+
+`make bench-effects` brings TransformerLens; elsewhere it is left out, and that is said.
+"""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnviz.effects import Cosine, LogitDifference, ablations, estimates
+from attnviz.models.minilm import minilm
+from attnviz.models.smollm2 import smollm2
+from tests.bench.measures import in_turn, row, table, timed
+
+MARY = "When Mary and John went to the store, John gave the ball to"  # 14 tokens
+TOKENS = 14
+RUNS = 3
+
+
+def effects() -> None:
+    """All tables."""
+    language, batch, mary, john = _language_model()
+    difference = LogitDifference(mary, john)
+    text = {"input_ids": torch.arange(100, 100 + TOKENS)[None]}
+    table("All heads ablated at 14 tokens", ("model", "heads", "forward ms", "all, forwards"))
+    for name, model, given, metric in (
+        ("MiniLM", minilm().model, text, Cosine()),
+        ("12 layers", _deeper(), text, Cosine()),
+        ("SmolLM2", language, batch, difference),
+    ):
+        exact = ablations(model, given, metric)
+        row(name, exact.numel(), *_against_forward(model, given, partial(ablations, model, given, metric)))
+    estimated(language, batch, difference, exact)
+    against_transformer_lens(language, batch, difference, exact)
+
+
+def estimated(model: Any, batch: Any, metric: LogitDifference, exact: Tensor) -> None:
+    """Estimates by gradients: what they take, and how far they are from the exact effects."""
+    columns = ("heads of", "forward ms", "all, forwards", "correlation", "mean error", "mean effect")
+    table("Effects of SmolLM2's heads estimated", columns)
+    plain, ratio = _against_forward(model, batch, partial(estimates, model, batch, metric))
+    found = estimates(model, batch, metric)
+    for name, layers in (("all layers", slice(None)), ("layers 0–4", slice(0, 5)), ("the last 5", slice(-5, None))):
+        pair = torch.stack([found[layers].flatten(), exact[layers].flatten()])
+        error, size = (pair[0] - pair[1]).abs().mean(), pair[1].abs().mean()
+        row(name, plain, ratio, float(torch.corrcoef(pair)[0, 1]), float(error), float(size))
+
+
+def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference, exact: Tensor) -> None:
+    """The same ablations by TransformerLens: a run with a hook for each head."""
+    if find_spec("transformer_lens") is None:
+        print("\nTransformerLens is left out: it is not installed. `make bench-effects` brings it.")
+        return
+    from tests.oracles.bridge import bridged
+
+    ids = batch["input_ids"]
+    hooked = bridged(copy.deepcopy(model), ids)
+
+    def zero(head: int, z: Tensor, hook: Any) -> Tensor:
+        z[:, :, head] = 0
+        return z
+
+    def difference(logits: Tensor) -> float:
+        return float(logits[0, -1, metric.token] - logits[0, -1, metric.other])
+
+    @torch.no_grad()
+    def ablated(layers: range) -> Tensor:
+        before = difference(hooked(ids))
+        hooks = [
+            [(f"blocks.{layer}.attn.hook_z", partial(zero, head))] for layer in layers for head in range(exact.shape[1])
+        ]
+        after = [difference(hooked.run_with_hooks(ids, fwd_hooks=hook)) for hook in hooks]
+        return torch.tensor(after).unflatten(0, (len(layers), -1)) - before
+
+    torch.testing.assert_close(ablated(range(1)).double(), exact[:1], atol=1e-3, rtol=1e-3)
+    table(f"{exact.numel()} heads of SmolLM2 ablated by TransformerLens", ("their ms", "attnviz ms", "ratio"))
+    theirs, ours = timed(partial(ablated, range(len(exact)))), timed(partial(ablations, model, batch, metric))
+    row(theirs, ours, ours / theirs)
+
+
+def _language_model() -> tuple[Any, dict[str, Tensor], int, int]:
+    loaded = smollm2()
+    batch = {"input_ids": loaded.tokenizer(MARY, return_tensors="pt")["input_ids"]}
+    assert batch["input_ids"].shape[1] == TOKENS
+    [mary], [john] = (loaded.tokenizer(name)["input_ids"] for name in (" Mary", " John"))
+    return loaded.model, batch, mary, john
+
+
+def _deeper() -> Any:
+    """Returns a model with the sizes of MiniLM and 12 layers of drawn weights."""
+    kind, config = type(minilm().model), minilm().model.config.to_diff_dict()
+    return kind(type(minilm().model.config)(**config | {"num_hidden_layers": 12})).eval()
+
+
+def _against_forward(model: Any, batch: Any, ask: Callable[[], object]) -> tuple[float, float]:
+    """Returns what a forward pass takes, in milliseconds, and how many of them `ask` takes."""
+    plain, _, ratio = in_turn(partial(_forward, model, batch), ask, RUNS)
+    return plain, ratio
+
+
+@torch.no_grad()
+def _forward(model: torch.nn.Module, batch: dict[str, Tensor]) -> object:
+    return model(**batch)
+
+
+if __name__ == "__main__":
+    effects()
