@@ -7,6 +7,10 @@ from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
+from attnviz.effects.patching import patch
+from attnviz.effects.path_patching import patch_paths
+from attnviz.effects.text_pair import Patching
+from attnviz.effects.token_alignment import alignment
 
 __all__ = [
     "KL",
@@ -16,12 +20,16 @@ __all__ = [
     "Logit",
     "LogitDifference",
     "Loss",
+    "Patching",
     "Probability",
     "ablations",
+    "alignment",
     "estimates",
     "head_circuits",
     "knockout",
     "layer_predictions",
     "logit_lens",
     "mlp_ablations",
+    "patch",
+    "patch_paths",
 ]

@@ -53,11 +53,16 @@ EffectMetric: TypeAlias = Logit | LogitDifference | Probability | Loss | KL | Co
 @dataclass(eq=False)
 class Measurement:
     """A metric of what a model returns for a batch of several examples of the same length, the last of which is one in
-    which nothing is changed."""
+    which nothing is changed.
+
+    `reference` is what KL and Cosine compare with, as `compared` of another run gives it; by default it is that of the
+    last example.
+    """
 
     metric: EffectMetric
     model: nn.Module
     arguments: ForwardArguments
+    reference: Tensor | None = None
 
     @property
     def options(self) -> dict[str, int]:
@@ -90,16 +95,15 @@ class Measurement:
         match self.metric:
             case Loss(first, last):
                 return self._losses(output, first, last)
-            case Cosine(pooling):
-                vectors = self._vectors(output, pooling)
-                return torch.cosine_similarity(vectors, vectors[-1:], dim=-1)
-        logits = self._logits(output, self.metric.position)
-        match self.metric:
             case KL():
-                after = logits.log_softmax(-1)
-                before = after[-1:]
+                before, after = self._before_and_after(output)
                 terms = torch.where(before.isneginf(), 0, before.exp() * (before - after))
                 return terms.sum(-1) * BITS
+            case Cosine():
+                before, after = self._before_and_after(output)
+                return torch.cosine_similarity(after, before, dim=-1)
+        logits = self._logits(output, self.metric.position)
+        match self.metric:
             case Probability(token):
                 return self._of_token(logits.softmax(-1), token)
             case Logit(token):
@@ -111,6 +115,20 @@ class Measurement:
                 else:
                     means = self._of_token(logits, other)
                 return self._of_token(logits, token) - means
+
+    def compared(self, output: Any) -> Float[Tensor, "examples width"] | None:
+        """Returns what KL and Cosine compare: logarithms of probabilities, or vectors; None for another metric."""
+        match self.metric:
+            case KL(position):
+                return self._logits(output, position).log_softmax(-1)
+            case Cosine(pooling):
+                return self._vectors(output, pooling)
+        return None
+
+    def _before_and_after(self, output: Any) -> tuple[Tensor, Tensor]:
+        after = self.compared(output)
+        assert after is not None
+        return after[-1:] if self.reference is None else self.reference, after
 
     def _of_token(self, logits: Tensor, token: int) -> Tensor:
         if not 0 <= token < logits.shape[-1]:

@@ -60,6 +60,14 @@ class RunChange:
         return self.module.layer if self.module else min(self.layers)
 
 
+Run: TypeAlias = Sequence[RunChange]  # all that is changed in one run
+
+
+def first_layer(run: Run) -> int:
+    """Returns the first layer of attention that may give other numbers than without the changes of a run."""
+    return min(each.first_layer for each in run)
+
+
 @dataclass(frozen=True, eq=False)
 class OwnRun:
     """A run of a model in which nothing is changed: what it returns, and of each layer of attention the number of
@@ -158,32 +166,55 @@ class Text:
             return [*range(len(ids))]
         return [layer for layer, each in enumerate(ids) if each.cross or each.stack != "decoder"]
 
-    def value(self, metric: EffectMetric) -> float:
-        """Returns the metric where nothing is changed."""
-        return float(Measurement(metric, self.model, self.arguments).values(self.own.output)[-1])
+    def value(self, metric: EffectMetric, reference: Tensor | None = None) -> float:
+        """Returns the metric where nothing is changed; `reference` is that of `Measurement`."""
+        return float(Measurement(metric, self.model, self.arguments, reference).values(self.own.output)[-1])
+
+    def reference(self, metric: EffectMetric) -> Tensor | None:
+        """Returns what KL and Cosine of other runs compare with this one by; None for another metric."""
+        return Measurement(metric, self.model, self.arguments).compared(self.own.output)
+
+    def module_values(self, places: Sequence[ModulePlace]) -> list[Float[Tensor, "positions width"]]:
+        """Returns what calls of modules read or return where nothing is changed."""
+        found: dict[ModulePlace, Tensor] = {}
+
+        def kept(place: ModulePlace) -> RunChange:
+            return RunChange(module=place, values=lambda values: found.update({place: values.clone()}))
+
+        run = [kept(place) for place in places]
+        run_changed(
+            self.model, self.arguments, lambda layer, heads: None, lambda changed: _changed_modules(changed, [run])
+        )
+        return [found[place] for place in places]
 
     def effects(
-        self, metric: EffectMetric, changes: Sequence[RunChange], on_progress: OnProgress | None = None
+        self,
+        metric: EffectMetric,
+        changes: Sequence[RunChange | Run],
+        on_progress: OnProgress | None = None,
+        reference: Tensor | None = None,
     ) -> Float[Tensor, " changes"]:
-        """Returns the metric of each changed run minus that of the run in which nothing is changed.
+        """Returns the metric of each run, in which one or several things are changed, minus that of the run in which
+        nothing is changed; `reference` is that of `Measurement`.
 
         Layers below the first change are computed once for all rows of a batch. Raises ValueError if the model does
         not have what the metric is of, or if a layer cannot be changed.
         """
-        measurement = Measurement(metric, self.model, self.arguments)
+        runs: list[Run] = [[each] if isinstance(each, RunChange) else each for each in changes]
+        measurement = Measurement(metric, self.model, self.arguments, reference)
         measurement.values(self.own.output)  # which says what is wrong with the metric
-        order = sorted(range(len(changes)), key=lambda i: changes[i].first_layer)
-        values, size = torch.full((len(changes),), torch.nan, dtype=torch.float64), self._rows(measurement)
+        order = sorted(range(len(runs)), key=lambda i: first_layer(runs[i]))
+        values, size = torch.full((len(runs),), torch.nan, dtype=torch.float64), self._rows(measurement)
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            values[part] = self._effects(measurement, [changes[i] for i in part])
+            values[part] = self._effects(measurement, [runs[i] for i in part])
             if on_progress:
                 on_progress((start + len(part)) / len(order), values.clone())
         return values
 
-    def _effects(self, measurement: Measurement, changes: Sequence[RunChange]) -> Float[Tensor, " changes"]:
-        """Returns the effects of changes in one batch. Sharing layers is tried once: the largest effect is compared
-        with that of a run without it, and where a model does not allow it, there is none from then on."""
+    def _effects(self, measurement: Measurement, changes: Sequence[Run]) -> Float[Tensor, " changes"]:
+        """Returns the effects of changed runs in one batch. Sharing layers is tried once: the largest effect is
+        compared with that of a run without it, and where a model does not allow it, there is none from then on."""
         if self.shares_layers is None:
             try:
                 shared = self._measure(measurement, changes, shares_layers=True)
@@ -210,13 +241,13 @@ class Text:
         return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept) - 1)
 
     def _measure(
-        self, measurement: Measurement, changes: Sequence[RunChange], shares_layers: bool
+        self, measurement: Measurement, changes: Sequence[Run], shares_layers: bool
     ) -> Float[Tensor, " changes"]:
         """Returns the metric of each changed run minus that of one without a change, which is the last row."""
         arguments = self.arguments.repeated(len(changes) + 1, **measurement.options)
 
         def change(layer: int, heads: int) -> LayerChange | None:
-            acting = [(row, each) for row, each in enumerate(changes) if layer in each.layers]
+            acting = [(row, each) for row, run in enumerate(changes) for each in run if layer in each.layers]
             if not acting:
                 return None
 
@@ -244,7 +275,7 @@ class Text:
             runs.append(run)
             with ExitStack() as inside:
                 if shares_layers:
-                    inside.enter_context(self.own.calls.shared(run, [each.first_layer for each in changes]))
+                    inside.enter_context(self.own.calls.shared(run, [first_layer(each) for each in changes]))
                 inside.enter_context(_changed_modules(run, changes))
                 yield
 
@@ -253,12 +284,13 @@ class Text:
 
 
 @contextmanager
-def _changed_modules(run: ChangedRun, changes: Sequence[RunChange]) -> Iterator[None]:
+def _changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
     """Changes what calls of modules read or return, each in its own row."""
     by_module: dict[nn.Module, list[tuple[int, RunChange]]] = defaultdict(list)
-    for row, each in enumerate(changes):
-        if each.module is not None:
-            by_module[each.module.module].append((row, each))
+    for row, several in enumerate(changes):
+        for each in several:
+            if each.module is not None:
+                by_module[each.module.module].append((row, each))
     counts: Counter[tuple[nn.Module, bool]] = Counter()
 
     def changed(module: nn.Module, states: Tensor, is_input: bool) -> Tensor:

@@ -1,0 +1,130 @@
+"""A clean and a corrupted text, and what a metric becomes in the corrupted one with parts of the clean one's run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnviz.effects.metrics import Cosine, EffectMetric, Loss
+from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.effects.token_alignment import Alignment
+from attnviz.language import value_error
+from attnviz.tracing.optional_transformers import is_encoder_decoder
+
+Cell: TypeAlias = tuple[int, ...]  # of a grid
+LEAST_DIFFERENCE = 1e-6  # of two metrics, as a share of the larger, that is not rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Patching:
+    """The metric of patched runs of a corrupted text, and of both texts where nothing is patched."""
+
+    values: Float[Tensor, "..."]  # NaN where nothing is patched
+    clean: float
+    corrupted: float
+
+    @property
+    def recovered(self) -> Float[Tensor, "..."]:
+        """The share of the way from the corrupted run to the clean one: 0 is as corrupted, 1 as clean; NaN if the
+        metric is the same in both."""
+        way = self.clean - self.corrupted
+        if abs(way) <= LEAST_DIFFERENCE * max(abs(self.clean), abs(self.corrupted)):
+            return torch.full_like(self.values, torch.nan)
+        return (self.values - self.corrupted) / way
+
+
+@dataclass(frozen=True, eq=False)
+class TextPair:
+    """Two texts that the same model reads, and pairs of positions (clean, corrupted) of tokens that belong together;
+    without pairs, both have as many tokens, and each belongs to that at its position."""
+
+    clean: Text
+    corrupted: Text
+    aligned: Alignment | None
+
+    @classmethod
+    def from_batches(cls, model: nn.Module, clean: Any, corrupted: Any, aligned: Alignment | None) -> "TextPair":
+        """Returns the pair of two batches of one example. Raises ValueError if they are not aligned."""
+        pair = cls(Text.from_batch(model, clean), Text.from_batch(model, corrupted), aligned)
+        lengths = [text.own.positions[text.layers_of_source[0]] for text in (pair.clean, pair.corrupted)]
+        if aligned is not None:
+            _check_alignment(aligned, lengths)
+        for layer, counts in enumerate(zip(pair.clean.own.positions, pair.corrupted.own.positions, strict=True)):
+            if counts[0] != counts[1] and not pair._is_aligned(layer):
+                raise value_error(
+                    "The clean text has {clean} tokens and the corrupted one {corrupted}. Give texts of the same "
+                    "number of tokens, or pairs of positions that belong together.",
+                    clean=counts[0],
+                    corrupted=counts[1],
+                )
+        return pair
+
+    def positions(self, layer: int, count: int, of_keys: bool = False) -> Int[Tensor, "pairs 2"]:
+        """Returns pairs of positions (clean, corrupted) of queries or keys of a layer, which has `count` of them."""
+        if self._is_aligned(layer, of_keys):
+            return torch.tensor(self.aligned)
+        return torch.arange(count)[:, None].expand(-1, 2)
+
+    def _is_aligned(self, layer: int, of_keys: bool = False) -> bool:
+        """Returns whether pairs are of the queries or keys of a layer, not of a decoder's tokens beside an encoder."""
+        if self.aligned is None or not is_encoder_decoder(self.corrupted.model):
+            return self.aligned is not None
+        layer_id = self.corrupted.own.ids[layer]
+        return layer_id.cross if of_keys and layer_id.cross else layer_id.stack != "decoder" and not layer_id.cross
+
+    def metric_of_corrupted(self, metric: EffectMetric) -> EffectMetric:
+        """Returns a metric of the clean text with the aligned positions of the corrupted one; those counted from the
+        end are the same. Raises ValueError if there is none."""
+        if isinstance(metric, Cosine) or self.aligned is None or is_encoder_decoder(self.corrupted.model):
+            return metric
+        names = ("first", "last") if isinstance(metric, Loss) else ("position",)
+        places = {name: place for name in names if (place := getattr(metric, name)) is not None and place >= 0}
+        targets = dict(self.aligned)
+        for place in places.values():
+            if place not in targets:
+                raise value_error(
+                    "The metric is of position {index} of the clean text, which belongs to none of the corrupted one.",
+                    index=place,
+                )
+        changed: dict[str, Any] = {name: targets[place] for name, place in places.items()}
+        return replace(metric, **changed)
+
+    def patching(
+        self,
+        metric: EffectMetric,
+        shape: Sequence[int],
+        cells: Mapping[Cell, RunChange],
+        on_progress: OnProgress | None = None,
+    ) -> Patching:
+        """Returns the metric of changed runs of the corrupted text, each in a cell of a grid."""
+        reference, own = self.clean.reference(metric), self.metric_of_corrupted(metric)
+        clean, corrupted = self.clean.value(metric, reference), self.corrupted.value(own, reference)
+
+        def on_grid(effects: Tensor) -> Patching:
+            values = torch.full(tuple(shape), torch.nan, dtype=torch.float64)
+            for cell, effect in zip(cells, effects, strict=True):
+                values[cell] = corrupted + effect
+            return Patching(values, clean, corrupted)
+
+        def progress(share: float, effects: Tensor) -> None:
+            if on_progress:
+                on_progress(share, on_grid(effects).recovered)
+
+        return on_grid(self.corrupted.effects(own, list(cells.values()), progress, reference))
+
+
+def _check_alignment(aligned: Alignment, lengths: Sequence[int]) -> None:
+    """Raises ValueError unless there are pairs, of positions that exist, each at most once."""
+    if not aligned:
+        raise value_error("No token of the clean text belongs to one of the corrupted text. Give texts that are alike.")
+    for positions, count in zip(zip(*aligned, strict=True), lengths, strict=True):
+        if not all(0 <= position < count for position in positions) or len({*positions}) < len(positions):
+            raise value_error(
+                "Aligned tokens are pairs of positions (clean, corrupted), each from 0 to {last} and at most once; "
+                "these are {positions}.",
+                last=count - 1,
+                positions=", ".join(map(str, positions)),
+            )
