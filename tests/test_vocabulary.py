@@ -40,6 +40,7 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/notebook/why_viewer.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
     ("attnviz/effects/patching.py", "what"),
+    ("attnviz/effects/path_patching.py", "what"),
 }
 
 MOST_LETTERS = 70  # of the name of a test

@@ -55,6 +55,7 @@ def patch(
     Mediation Analysis"; Heimersheim & Nanda 2024, "How to use and interpret activation patching").
 
     Example:
+        >>> import torch
         >>> from transformers import GPT2Config, GPT2LMHeadModel
         >>> from attnviz.attribution import Logit
         >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
@@ -107,7 +108,7 @@ def head_parts(
     return parts
 
 
-def of_head(head: int, heads: int, part: Float[Tensor, "sequences heads …"]) -> Float[Tensor, "sequences …"]:
+def select_head(head: int, heads: int, part: Float[Tensor, "sequences heads …"]) -> Float[Tensor, "sequences …"]:
     """Returns a part of one of so many heads, which may share it."""
     return part[:, head // (heads // part.shape[1])]
 
@@ -139,7 +140,7 @@ def patched_head(what: HeadPart, layer: int, head: int, part: Tensor, positions:
         else:
             call = heads.call()
             read = getattr(call, what).clone()
-            set_positions(of_head(head, count, read)[sequences], part, positions)
+            set_positions(select_head(head, count, read)[sequences], part, positions)
             written[:] = heads.attention(replace(call, **{what: read}), sequences)[0][:, :, head]
 
     def change_weights(_layer: int, weights: Tensor) -> None:
@@ -161,7 +162,7 @@ def _patched_heads(pair: TextPair, what: HeadPart, heads: Sequence[Head], by_pos
     parts = head_parts(pair.clean, what, {layer for layer, _head in heads})
     cells: dict[Cell, RunChange] = {}
     for layer, head in heads:
-        part = of_head(head, pair.clean.heads[layer], parts[layer])
+        part = select_head(head, pair.clean.heads[layer], parts[layer])
         positions = pair.positions(layer, part.shape[:2].numel(), of_keys=what in ("key", "value"))
         if not by_position:
             cells[layer, head] = patched_head(what, layer, head, part, positions)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attnviz.effects.ablation import Head, checked_heads, every_head
 from attnviz.effects.metrics import EffectMetric
-from attnviz.effects.patching import head_part, head_parts, of_head, patched_head, set_positions
+from attnviz.effects.patching import head_part, head_parts, patched_head, select_head, set_positions
 from attnviz.effects.sweep import ModulePlace, OnProgress, Run, RunChange
 from attnviz.effects.text_pair import Cell, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
@@ -50,7 +50,7 @@ def patch_paths(
         )
     sent, own = (head_parts(each, "output", range(layer)) for each in (pair.clean, text))
     mlps = [mlp for mlp in text.mlps if mlp.layer < layer]
-    held = [held_module(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
+    fixed = [fixed_module(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
     received: dict[Head, Tensor] = {}
 
     def path(sender: Head) -> Run:
@@ -59,7 +59,7 @@ def patch_paths(
         def change_heads(index: int, heads: LayerHeads, example: int) -> None:
             sequences = heads.sequences(example)
             if index == layer:
-                received[sender] = of_head(head, heads.output.shape[2], head_part(what, heads, sequences)).clone()
+                received[sender] = select_head(head, heads.output.shape[2], head_part(what, heads, sequences)).clone()
                 return
             heads.output[sequences] = own[index].transpose(1, 2)
             if index == first:
@@ -67,7 +67,7 @@ def patch_paths(
                 positions = pair.positions(index, part.shape[:2].numel())
                 set_positions(heads.output[sequences, :, number], part, positions)
 
-        between = [change for change in held if change.first_layer >= first]
+        between = [change for change in fixed if change.first_layer >= first]
         return [RunChange(range(first, layer + 1), change_heads), *between]
 
     def progress(start: float, share: float, values: Tensor) -> None:
@@ -85,7 +85,7 @@ def patch_paths(
     return pair.patching(metric, shape, cells, lambda share, recovered: progress(1, share, recovered))
 
 
-def held_module(place: ModulePlace, written: Tensor) -> RunChange:
+def fixed_module(place: ModulePlace, written: Tensor) -> RunChange:
     """Returns the run in which a module returns what is given, (positions, width)."""
 
     def change(values: Tensor) -> None:

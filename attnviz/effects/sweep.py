@@ -176,16 +176,16 @@ class Text:
 
     def module_values(self, places: Sequence[ModulePlace]) -> list[Float[Tensor, "positions width"]]:
         """Returns what calls of modules read or return where nothing is changed."""
-        found: dict[ModulePlace, Tensor] = {}
+        values_of: dict[ModulePlace, Tensor] = {}
 
         def kept(place: ModulePlace) -> RunChange:
-            return RunChange(module=place, values=lambda values: found.update({place: values.clone()}))
+            return RunChange(module=place, values=lambda values: values_of.update({place: values.clone()}))
 
         run = [kept(place) for place in places]
         run_changed(
             self.model, self.arguments, lambda layer, heads: None, lambda changed: _changed_modules(changed, [run])
         )
-        return [found[place] for place in places]
+        return [values_of[place] for place in places]
 
     def effects(
         self,
