@@ -19,12 +19,12 @@ from attnviz.attribution.linearized_pass import (
     query_weights,
     values_of_head,
 )
-from attnviz.attribution.metric_values import metric_value
+from attnviz.attribution.metric_values import logits_of, metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.gradient_graph import nonlinear_modules
+from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
 from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
@@ -241,6 +241,20 @@ def attribution_of(linearized: LinearizedPass, metric: Metric) -> Attribution:
         known,
         shares,
     )
+
+
+def residual_pass(linearized: LinearizedPass) -> LinearizedPass:
+    """Returns the pass in which nonlinearities between the residual stream and the logits, as BERT has one in its head,
+    are held: elsewhere they are an MLP, and hide all that was written before."""
+    output, run = linearized.ran
+    logits = logits_of(output)
+    if logits is None:
+        return linearized
+    read = {id(node.variable) for node in graph_nodes([logits]) if hasattr(node, "variable")}
+    writers = [writer for writer in (*run.embeddings, *run.heads, *run.mlps) if id(writer.value) in read]
+    if len(writers) != 1 or not writers[0].nonlinear or writers[0].nonlinear <= linearized.gated:
+        return linearized
+    return residual_pass(linearized.gating(writers[0].nonlinear))
 
 
 def _not_affine(error: float, total: float, modules: str) -> Exception:

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import in_float32
+from attnviz.attribution.attribution import residual_pass
+from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.language import value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
-from attnviz.tracing.linearized_run import FixedScales, run_linearized
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.shared_layers import LayerCalls
 
@@ -124,9 +124,15 @@ class Text:
     @cached_property
     def mlps(self) -> list[ModulePlace]:
         """The MLPs, recognized by what they compute (`attnviz.tracing.linearized_run`), in the order in which they run.
-        Raises ValueError as `attnviz.attribute` does."""
-        _, linearized = run_linearized(self.model, self.arguments, FixedScales())
-        modules = [writer.module for writer in linearized.mlps]
+        Raises ValueError as `attnviz.attribute` does, and where what an MLP writes is not what a module returns."""
+        modules = []
+        for writer in residual_pass(LinearizedPass(self.model, self.arguments)).ran[1].mlps:
+            if writer.returned_by is None:
+                raise value_error(
+                    "What the MLP {name} writes is returned by none of its modules, so it cannot be taken away.",
+                    name=type(writer.module).__name__,
+                )
+            modules.append(writer.returned_by)
         places: dict[nn.Module, list[int]] = {module: [] for module in modules}
 
         @contextmanager

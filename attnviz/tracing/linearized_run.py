@@ -215,7 +215,10 @@ class Linearization(TorchFunctionMode):
             self._check_is_mlp(module, nonlinear)
             hidden = operands[0].detach().requires_grad_()
             args, kwargs = _replaced((args, kwargs), operands[0], hidden)
-            return self._write_mlp(module, function(*args, **kwargs), nonlinear=nonlinear, hidden=hidden)
+            owner = self.run.owner((args, kwargs))
+            map_of_torch = owner if isinstance(owner, nn.Linear) else None
+            output = function(*args, **kwargs)
+            return self._write_mlp(module, output, nonlinear=nonlinear, hidden=hidden, returned_by=map_of_torch)
         gates = [one for one in operands if one in self._hidden]
         if name in PRODUCTS and len(operands) == 2 and len(gates) == 1 and self._has_heads(module):
             self.run.gates.add(module)
@@ -312,7 +315,9 @@ class Linearization(TorchFunctionMode):
             return None
         nonlinear = frozenset().union(*(part.nonlinear for part in parts))
         self.run.mlps[:] = [writer for writer in self.run.mlps if writer not in parts]
-        output = self._write_mlp(module, output, nonlinear=nonlinear, parts=tuple(parts), routed=_routed(args))
+        output = self._write_mlp(
+            module, output, nonlinear=nonlinear, parts=tuple(parts), routed=_routed(args), returned_by=module
+        )
         return (output, *result[1:]) if isinstance(result, tuple) else output
 
 

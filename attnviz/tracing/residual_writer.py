@@ -21,6 +21,7 @@ class ResidualWriter:
     name: str = ""  # of the layer, of heads
     call: Call | None = None  # of attention, where queries, keys and values are known
     width_axis: int = -1
+    returned_by: nn.Module | None = None  # the module that returns this, of an MLP; None if none does
     nonlinear: frozenset[nn.Module] = frozenset()  # modules that computed the nonlinearities of an MLP
     output: Tensor | None = None  # of the MLP, as a function of the leaf that it is made of:
     hidden: Tensor | None = None  # the units that its last linear map reads,

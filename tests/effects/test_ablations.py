@@ -66,7 +66,7 @@ def by_hand(
 
 def same(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected.double(), atol=2e-5, rtol=1e-5)
-    assert float(expected.abs().min()) > 0
+    assert bool(expected.any(-1).any())
 
 
 @pytest.mark.parametrize("metric", METRICS)

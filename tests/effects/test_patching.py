@@ -52,7 +52,7 @@ class Patched:
         clean, corrupted = self._difference(self.clean), self._difference(self.corrupted)
         assert abs(clean - corrupted) > 0.01
         expected = (torch.stack(self.found) - corrupted) / (clean - corrupted)
-        found = patch(self.model, self.clean, self.corrupted, METRIC, what)
+        found = patch(self.model, self.clean, self.corrupted, METRIC, what).recovered
         torch.testing.assert_close(found.flatten(), expected, atol=1e-4, rtol=1e-4)
         assert float(expected.abs().max()) > 0.01
 

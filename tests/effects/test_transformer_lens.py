@@ -55,13 +55,13 @@ def test_ablated_mlps(name: str) -> None:
 @pytest.mark.parametrize("what", BY_HEAD)
 @pytest.mark.parametrize("name", SEEDED)
 def test_patched_heads(name: str, what: Any) -> None:
-    same_patches(patch(model(name), CLEAN_BATCH, CORRUPTED_BATCH, DIFFERENCE, what), name, what)
+    same_patches(patch(model(name), CLEAN_BATCH, CORRUPTED_BATCH, DIFFERENCE, what).recovered, name, what)
 
 
 @pytest.mark.parametrize("what", ["mlp", "residual"])
 @pytest.mark.parametrize("name", SEEDED)
 def test_patched_positions(name: str, what: Any) -> None:
-    same_patches(patch(model(name), CLEAN_BATCH, CORRUPTED_BATCH, DIFFERENCE, what), name, what)
+    same_patches(patch(model(name), CLEAN_BATCH, CORRUPTED_BATCH, DIFFERENCE, what).recovered, name, what)
 
 
 @pytest.mark.parametrize("name", SEEDED)
