@@ -162,14 +162,13 @@ def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None
     if how == "mean":
         by_layer = zip(*written, strict=True)
         return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_layer]]
-    for outputs in written:
-        for output, count in zip(outputs, text.own.positions, strict=True):
-            if len(output) < count:
-                raise value_error(
-                    "A resampled text has at least as many tokens as the text, {count}; one of these has {shortest}.",
-                    count=count,
-                    shortest=len(output),
-                )
+    for count, *outputs in zip(text.own.positions, *written, strict=True):
+        if (shortest := min(map(len, outputs))) < count:
+            raise value_error(
+                "A resampled text has at least as many tokens as the text, {count}; one of these has {shortest}.",
+                count=count,
+                shortest=shortest,
+            )
     return [list(outputs) for outputs in written]
 
 
@@ -196,11 +195,12 @@ def outputs_and_gradients(text: Text, metric: EffectMetric) -> tuple[list[Tensor
         layer.output.add_(leaves[-1])
 
     measurement = Measurement(metric, text.model, text.arguments)
-    arguments = text.arguments.repeated(1, **measurement.options)
     try:
         with torch.inference_mode(False), torch.enable_grad():
+            arguments = text.arguments.repeated(1, **measurement.options)
             output, _ = run_changed(text.model, arguments, lambda layer, heads: LayerChange(heads=keep), gradients=True)
-            gradients = torch.autograd.grad(measurement.values(output)[-1], leaves, allow_unused=True)
+            value = measurement.values(output)[-1]
+            gradients = torch.autograd.grad(value, leaves, allow_unused=True)
     except (NotImplementedError, RuntimeError) as error:
         raise value_error(
             "An estimate takes gradients, which this model does not have. {error}", error=error

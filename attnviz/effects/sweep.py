@@ -126,7 +126,9 @@ class Text:
         """The MLPs, recognized by what they compute (`attnviz.tracing.linearized_run`), in the order in which they run.
         Raises ValueError as `attnviz.attribute` does, and where what an MLP writes is not what a module returns."""
         modules = []
-        for writer in residual_pass(LinearizedPass(self.model, self.arguments)).ran[1].mlps:
+        with torch.inference_mode(False):
+            writers = residual_pass(LinearizedPass(self.model, self.arguments)).ran[1].mlps
+        for writer in writers:
             if writer.returned_by is None:
                 raise value_error(
                     "What the MLP {name} writes is returned by none of its modules, so it cannot be taken away.",
