@@ -32,7 +32,7 @@ def measure_text(metric: EffectMetric, value: float) -> str:
     return number(value) if isinstance(metric, Probability | KL | Cosine) else fixed(value)
 
 
-def own_sentence(state: EffectsState, own: float) -> str:
+def measure_sentence(state: EffectsState, own: float) -> str:
     """Returns the measure where nothing is taken away."""
     name = measure_name(state)
     if isinstance(state.metric, KL | Cosine):

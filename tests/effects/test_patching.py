@@ -1,4 +1,4 @@
-"""Parts of a clean run in a corrupted one, against hooks written by hand."""
+"""Parts of a clean run in a corrupted one, against TransformerLens 4.3 and hooks written by hand."""
 
 import copy
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnviz.effects import LogitDifference, patch
+from attnviz.effects import LogitDifference, patch, patch_paths
 from tests.support.output_projections import (
     CLEAN,
     CORRUPTED,
@@ -25,6 +25,9 @@ from tests.support.output_projections import (
     set_head,
     tiny,
 )
+from tests.support.seeded_models import CORRUPTED as SEEDED_CORRUPTED
+from tests.support.seeded_models import IDS, LAYERS, OTHER, SEEDED, SOURCE, TOKEN, seeded_model
+from tests.support.transformer_lens import expected, same
 
 METRIC = LogitDifference(5, 7)
 BLOCKS = {"GPT-2": r"h\.\d", "Llama": r"layers\.\d", "Gemma 2": r"layers\.\d", "BERT": r"layer\.\d"}
@@ -55,6 +58,32 @@ class Patched:
         found = patch(self.model, self.clean, self.corrupted, METRIC, what).recovered
         torch.testing.assert_close(found.flatten(), expected, atol=1e-4, rtol=1e-4)
         assert float(expected.abs().max()) > 0.01
+
+
+def seeded(name: str) -> tuple[Any, ...]:
+    return seeded_model(name), {"input_ids": IDS}, {"input_ids": SEEDED_CORRUPTED}, LogitDifference(TOKEN, OTHER)
+
+
+@pytest.mark.parametrize("what", ["output", "query", "key", "value", "pattern", "mlp", "residual"])
+@pytest.mark.parametrize("name", SEEDED)
+def test_patches_are_those_of_transformer_lens(name: str, what: Any) -> None:
+    found = patch(*seeded(name), what)
+    same(found.values, expected(name)["patches"][what])
+    numbers = expected(name)["clean"], expected(name)["corrupted"]
+    assert (found.clean, found.corrupted) == pytest.approx(numbers, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_patches_at_positions_are_those_of_transformer_lens(name: str) -> None:
+    same(patch(*seeded(name), positions=True).values, expected(name)["patches"]["output by position"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_direct_paths_are_those_of_transformer_lens(name: str) -> None:
+    for what, numbers in expected(name)["paths"].items():
+        receivers = [(layer, head) for layer in range(SOURCE[0] + 1, LAYERS) for head in range(HEADS)]
+        found = [patch_paths(*seeded(name), receiver, what).values[SOURCE] for receiver in receivers]
+        same(torch.stack(found).unflatten(0, (-1, HEADS)), numbers)
 
 
 @pytest.mark.parametrize("name", [name for name in TINY if name != "BLOOM"])

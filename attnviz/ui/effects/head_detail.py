@@ -9,7 +9,7 @@ from attnviz.ui.markdown import plain
 from attnviz.views.head_detail import head_detail
 
 
-def show_head(state: EffectsState, effect: float) -> None:
+def show_chosen_head(state: EffectsState, effect: float) -> None:
     """Draws the keys of a head with their weights, their shares, and the effects of hiding them."""
     assert state.head is not None
     try:

@@ -9,11 +9,11 @@ from attnviz.language import _, plural
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.effects.head_detail import show_head
+from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import own_sentence
+from attnviz.views.effect_sentences import measure_sentence
 from attnviz.views.effects import effect_quantities
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates
 
@@ -40,7 +40,7 @@ def show(state: EffectsState) -> None:
     effects = result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
     grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
     with notes:
-        st.html(html.summary(own_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
+        st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
     quantities.publish(lambda: effect_quantities(state, effects))
     picture = grid.chart(state.head)
 
@@ -55,7 +55,7 @@ def show(state: EffectsState) -> None:
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if state.head is not None:
-            show_head(state, float(effects.heads[state.head]))
+            show_chosen_head(state, float(effects.heads[state.head]))
 
 
 def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:
