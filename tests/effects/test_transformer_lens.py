@@ -1,13 +1,14 @@
-"""Ablations, hidden words and the logit lens are those of TransformerLens 4.3 in three seeded models."""
+"""Ablations, hidden words, the logit lens and circuits are those of TransformerLens 4.3 in three seeded models."""
 
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 
-from attnviz.effects import KL, LogitDifference, Loss, ablations, knockout, logit_lens, mlp_ablations
-from tests.support.seeded_models import CORRUPTED, IDS, OTHER, SEEDED, TEXTS, TOKEN, seeded_model
+from attnviz.effects import KL, LogitDifference, Loss, ablations, head_circuits, knockout, logit_lens, mlp_ablations
+from attnviz.effects.head_circuits import Composition
+from tests.support.seeded_models import CORRUPTED, HEADS, IDS, LAYERS, OTHER, SEEDED, TEXTS, TOKEN, seeded_model
 from tests.support.transformer_lens import expected, same
 
 DIFFERENCE = LogitDifference(TOKEN, OTHER)
@@ -43,3 +44,12 @@ def test_hidden_words(name: str) -> None:
 @pytest.mark.parametrize("name", SEEDED)
 def test_the_logit_lens(name: str) -> None:
     same(logit_lens(model(name), CLEAN_BATCH)[:, [3, -1]], expected(name)["lens"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_circuits(name: str) -> None:
+    circuits, numbers = head_circuits(model(name)), expected(name)["circuits"]
+    same(circuits.copying, numbers["copying"])
+    for kind in get_args(Composition):
+        found = [circuits.composition(kind, LAYERS - 1, head)[:-1] for head in range(HEADS)]
+        same(torch.stack(found, -1), numbers[kind])

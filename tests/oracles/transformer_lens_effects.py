@@ -147,9 +147,9 @@ class Effects:
         return self.hooked.unembed(self.hooked.ln_final(streams))[:, [3, -1]]
 
     def circuits(self) -> dict[str, Tensor]:
-        """Returns copying scores (layers, heads), and composition scores (layers, heads, later layers, heads)."""
+        """Returns copying scores (layers, heads), and composition scores (earlier layers, heads, heads of the last)."""
         self.hooked.enable_compatibility_mode(
-            disable_warnings=True, center_writing_weights=False, center_unembed=False, fold_value_biases=False
+            disable_warnings=True, center_writing_weights=False, fold_value_biases=False
         )
         hooked = self.hooked
         values = hooked.W_V.repeat_interleave(HEADS // hooked.W_V.shape[1], 1)
@@ -157,7 +157,9 @@ class Effects:
         eigenvalues = (hooked.W_E @ written @ hooked.W_U).eigenvalues
         return {
             "copying": eigenvalues.sum(-1).real / eigenvalues.abs().sum(-1),
-            **{mode: hooked.all_composition_scores(mode).scores for mode in "QKV"},
+            "query": hooked.all_composition_scores("Q").scores[:-1, :, -1],
+            "key": hooked.all_composition_scores("K").scores[:-1, :, -1],
+            "value": hooked.all_composition_scores("V").scores[:-1, :, -1],
         }
 
     def all(self) -> dict[str, Any]:
