@@ -42,6 +42,11 @@ def element(name: str, /, *content: object, **attributes: object) -> Markup:
     return Markup("<{0}{1}>{2}</{0}>").format(name, written, join(content))
 
 
+def anchor(text: object, address: str, **attributes: object) -> Markup:
+    """Returns a link that opens in place."""
+    return element("a", text, href=address, **attributes)
+
+
 def join(parts: Iterable[object], between: str = "") -> Markup:
     """Returns the parts, escaped and joined."""
     return escape(between).join(map(escape, parts))

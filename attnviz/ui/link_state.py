@@ -1,12 +1,13 @@
 """The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import _
+from attnviz.link import Link, page_address
 from attnviz.server.streamlit_internals import bound_keys, run_context
 from attnviz.state.fields import LinkReader
 from attnviz.ui.markdown import plain
@@ -72,3 +73,10 @@ def refuse(name: str) -> None:
 def link_parameters() -> list[tuple[str, str]]:
     """Returns all parameters of the link, one with several values several times."""
     return [(name, value) for name in st.query_params for value in st.query_params.get_all(name)]
+
+
+def own_address(page: str, dropped: Sequence[str], added: Link) -> str:
+    """Returns the address of this page with other values: without those of the parameters that are dropped, and with
+    those that are added."""
+    kept = [(name, value) for name, value in link_parameters() if name not in dropped]
+    return f"./{page_address(page, [*kept, *added])}"

@@ -27,8 +27,9 @@ def draw_sentence(
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
         for text, field in words:
             if field.is_offered(kind.partial(**values)):
-                st.markdown(plain(text), width="content")
-                places[field.name] = st.container(width="content")
+                with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
+                    st.markdown(plain(text), width="content")
+                    places[field.name] = st.container(width="content")
             if field is fields[0] is words[0][1]:
                 with places[field.name]:
                     values[field.name] = _menu(field, kind.partial(**values))

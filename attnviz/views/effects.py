@@ -6,9 +6,10 @@ from functools import partial
 import numpy as np
 
 from attnviz.language import _
-from attnviz.lessons.checks import Quantities, named_quantities
+from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import HEADS, WORDS, EffectsState
+from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.why_answer import plain_word
@@ -32,11 +33,23 @@ def effect_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
     return numbers | {f"effect of MLP {layer}": float(effect) for layer, effect in enumerate(effects.mlps)}
 
 
+def head_quantities(detail: HeadDetail) -> Quantities:
+    """Returns the numbers of a head that lessons check: its weights, its shares, and the effects of hiding its keys."""
+    numbers = {"share of the head": detail.share} if np.isfinite(detail.share) else {}
+    for name, values in ((WEIGHT, detail.weights), ("share from ", detail.shares), (HIDDEN, detail.effects)):
+        if np.isfinite(values).all():
+            numbers |= named_quantities(name, detail.keys, values)
+    return numbers
+
+
 def _heads(state: EffectsState) -> PageView:
     effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
     heads = [str(head) for head in range(effects.heads.shape[1])]
     panel = Panel(_("Effects of heads"), effects.heads, list(state.run.layer_numbers), heads, is_signed=True)
-    return PageView((panel,), effect_quantities(state, effects))
+    numbers = effect_quantities(state, effects)
+    return PageView(
+        (panel,), numbers if state.head is None else {**numbers, **head_quantities(head_detail(state, state.head))
+    )
 
 
 def _words(state: EffectsState) -> PageView:

@@ -32,6 +32,7 @@ class HeadDetail:
     weights: Float[np.ndarray, " keys"]
     shares: Float[np.ndarray, " keys"]
     effects: Float[np.ndarray, " keys"]
+    share: float  # of all that the head writes, at all positions; NaN where it is not known
 
     @property
     def rows(self) -> dict[str, Float[np.ndarray, " keys"]]:
@@ -44,13 +45,12 @@ class HeadDetail:
         strongest = int(self.weights.argmax())
         names = {"head": self.name, "word": self.word, "key": self.keys[strongest],
                  "weight": number(self.weights[strongest]), "effect": signed(effect)}  # fmt: skip
-        if np.isnan(self.shares).all():
+        if np.isnan(self.share):
             return _("{head} looks from “{word}” most at “{key}” ({weight}). Without the head: {effect}.", **names)
-        share = signed(float(self.shares.sum()))
         return _(
-            "{head} looks from “{word}” most at “{key}” ({weight}). What it writes there adds {share}. Without the "
+            "{head} looks from “{word}” most at “{key}” ({weight}). What it writes adds {share}. Without the "
             "head: {effect}.",
-            share=share,
+            share=signed(self.share),
             **names,
         )
 
@@ -86,6 +86,7 @@ def head_detail(state: EffectsState, head: Head) -> HeadDetail:
     return HeadDetail(
         head_name(run.layers[layer], number), plain_word(run.queries(layer)[position]), tuple(map(plain_word, keys)),
         weights, shares, effects if len(effects) == len(keys) else unknown,
+        np.nan if own is None else float(own.heads[layer, number].sum()),
     )  # fmt: skip
 
 

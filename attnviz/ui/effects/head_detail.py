@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from attnviz.effects.ablation import Head
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html
 from attnviz.ui.chart import chart
@@ -9,11 +10,10 @@ from attnviz.ui.markdown import plain
 from attnviz.views.head_detail import head_detail
 
 
-def show_chosen_head(state: EffectsState, effect: float) -> None:
+def show_chosen_head(state: EffectsState, head: Head, effect: float) -> None:
     """Draws the keys of a head with their weights, their shares, and the effects of hiding them."""
-    assert state.head is not None
     try:
-        detail = head_detail(state, state.head)
+        detail = head_detail(state, head)
     except ValueError as problem:
         st.caption(plain(str(problem)))
         return

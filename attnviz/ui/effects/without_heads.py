@@ -4,6 +4,7 @@ from functools import partial
 
 import streamlit as st
 
+from attnviz.effects.ablation import Head
 from attnviz.figures.shares import signed
 from attnviz.language import _, plural
 from attnviz.state.effects import EffectsState
@@ -12,6 +13,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.link_state import own_address
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import measure_sentence
 from attnviz.views.effects import effect_quantities
@@ -41,8 +43,10 @@ def show(state: EffectsState) -> None:
     grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
     with notes:
         st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
-    quantities.publish(lambda: effect_quantities(state, effects))
-    picture = grid.chart(state.head)
+    largest = grid.largest(LARGEST)
+    shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
+    quantities.publish(partial(effect_quantities, state, effects))
+    picture = grid.chart(shown)
 
     def open_cell(row: int, column: int) -> None:
         if (head := grid.head_at(picture, row, column)) is not None:
@@ -51,11 +55,20 @@ def show(state: EffectsState) -> None:
     chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
-        rows = [(name, signed(effect)) for name, _head, effect in grid.largest(LARGEST)]
+        rows = [(_head_link(state, name, head), signed(effect)) for name, head, effect in largest]
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
-        if state.head is not None:
-            show_chosen_head(state, float(effects.heads[state.head]))
+        if shown is not None:
+            show_chosen_head(state, shown, float(grid.values[shown]))
+
+
+def _head_link(state: EffectsState, name: str, head: Head | None) -> html.Markup:
+    """Returns the name of a head as a link that chooses it; the name of an MLP as it is."""
+    if head is None:
+        return html.Markup.escape(name)
+    chosen = EffectsState.head.name_of(state, head)
+    parameter = EffectsState.head.parameter
+    return html.anchor(name, own_address("effects", (parameter,), ((parameter, chosen),)))
 
 
 def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:

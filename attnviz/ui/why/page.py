@@ -16,7 +16,7 @@ from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import draw, set_field_value
-from attnviz.ui.why.links import anchor, question_address, term_address, trail_address
+from attnviz.ui.why.links import question_address, term_address, trail_address
 from attnviz.views.why import shares_csv, why_quantities
 from attnviz.views.why_answer import HeadReading, StateAnswer, WhyAnswer
 from attnviz.views.why_sentences import (
@@ -61,10 +61,10 @@ def _examples(shown: StateAnswer) -> html.Markup:
     for example in WHY_EXAMPLES:
         current = example.step_of(opened)
         is_current = "true" if current is not None else None
-        parts.append(anchor(_(example.title), question_address(example.steps[0][1]), aria_current=is_current))
+        parts.append(html.anchor(_(example.title), question_address(example.steps[0][1]), aria_current=is_current))
         if current is not None:
             numbers = [
-                anchor(i + 1, question_address(own), aria_current="step" if i == current else None,
+                html.anchor(i + 1, question_address(own), aria_current="step" if i == current else None,
                        aria_label=_("Step {number}", number=i + 1))
                 for i, (_text, own) in enumerate(example.steps)
             ]  # fmt: skip
@@ -95,7 +95,9 @@ def _trail(shown: WhyAnswer) -> html.Markup:
     for count, opened in enumerate(shown.sums):
         text = [question_sentence(shown, count), " ", html.element("b", signed(opened.total))]
         last = count == len(steps)
-        items.append(html.element("li", *text if last else [anchor(html.join(text), trail_address(steps[:count]))]))
+        items.append(
+            html.element("li", *text if last else [html.anchor(html.join(text), trail_address(steps[:count]))])
+        )
     return html.element("ol", *items, class_="attnviz-trail", aria_label=_("Opened terms"))
 
 
@@ -104,7 +106,7 @@ def _table(shown: WhyAnswer) -> html.Markup:
     rows = term_rows(shown)
     cells = [
         (
-            anchor(row.writer, term_address(SumTerm.from_share(row.term))), html.token(row.word), row.share,
+            html.anchor(row.writer, term_address(SumTerm.from_share(row.term))), html.token(row.word), row.share,
             row.sum_so_far,
         )
         for row in rows
@@ -133,7 +135,7 @@ def _sources(shown: WhyAnswer, reading: HeadReading) -> html.Markup:
     """Returns the words that a head has read as a table, with the two ways on from each."""
 
     def way(text: str, step: TrailStep) -> html.Markup:
-        return anchor(text, trail_address((*shown.trail, step)))
+        return html.anchor(text, trail_address((*shown.trail, step)))
 
     cells = [
         (
@@ -152,7 +154,7 @@ def _show_drawing(shown: StateAnswer) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="why-drawing"):
         step = shown.next_step()
         if step is not None and len(shown.trail) < MOST_STEPS:
-            st.html(anchor(_("Follow the largest"), trail_address((*shown.trail, step)), class_="attnviz-main"),
+            st.html(html.anchor(_("Follow the largest"), trail_address((*shown.trail, step)), class_="attnviz-main"),
                     width="content")  # fmt: skip
         draw(WhyState.tree)
     if shown.state.tree:
