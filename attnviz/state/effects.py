@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from attnviz.analysis.head_detectors import DETECTORS
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import AblationKind, Head
+from attnviz.effects.head_circuits import Composition, TokenVectors
 from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
 from attnviz.formatting import grouped
 from attnviz.language import N_, option_name, value_error
@@ -12,12 +14,13 @@ from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
 from attnviz.sources.haystack import FILLER
 from attnviz.state.aggregation_methods import layer_head_name
-from attnviz.state.fields import ChoiceField, FlagField
+from attnviz.state.fields import ChoiceField, FlagField, TextField
 from attnviz.state.session_fields import LongTextField
 from attnviz.state.text_question import TextQuestion, other_field, position_field, token_field
 
 HEADS, WORDS = N_("Without a head"), N_("Without a word")
-TABS = {name: name for name in (HEADS, WORDS)}
+CIRCUITS, DETECTORS_TAB = N_("Circuits of a head"), N_("Kinds of heads")
+TABS = {name: name for name in (HEADS, WORDS, CIRCUITS, DETECTORS_TAB)}
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
 WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
@@ -25,6 +28,8 @@ ABLATIONS: dict[str, AblationKind] = {
     N_("nothing"): "zero", N_("its mean over other texts"): "mean", N_("its output on another text"): "resample",
 }  # fmt: skip
 MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
+TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first layer", N_("as embeddings"): "embedding"}
+COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
 EVERYWHERE, NO_HEAD = N_("all layers"), N_("none")
 
 
@@ -63,6 +68,18 @@ def other_texts(state: Any) -> str:
     return "\n".join(FILLER[:6])
 
 
+def first_read(state: Any) -> str:
+    """Returns the name of the token that a head looks at first: the likeliest one, or else the first of the text."""
+    if state.source.model().outputs == "next token":
+        return state.likeliest_name(0)
+    return state.run.text_inputs.token_name(state.run.typed_token(state.text))
+
+
+def has_two_first_layers(state: Any) -> bool:
+    """Returns whether the model has an encoder and a decoder."""
+    return bool(state.source.model().is_encoder_decoder)
+
+
 class EffectsState(TextQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
@@ -99,6 +116,22 @@ class EffectsState(TextQuestion):
                                          for layer, count in enumerate(state.run.heads) for head in range(count)},
         lambda _state: None, option_name=head_choice_name, parameter="effects-head",
     )  # fmt: skip
+
+    reads = TextField(N_("Looks at the token"), first_read, parameter="reads")
+    token_vectors = ChoiceField[TokenVectors](
+        N_("Tokens are taken"), TOKEN_VECTORS,
+        lambda state: "embedding" if has_two_first_layers(state) else "first layer",
+        when=lambda state: not has_two_first_layers(state), parameter="tokens-as",
+        about=N_(
+            "**After the first layer**: as the first layer leaves them in a text of one token, which is nearer to what "
+            "later layers read in a text. **As embeddings**: as the vocabulary has them."
+        ),
+    )  # fmt: skip
+    composition = ChoiceField(
+        N_("Read as a part of"), COMPOSITIONS, parameter="composition",
+        about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
+    )  # fmt: skip
+    detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind")
 
     @property
     def metric(self) -> EffectMetric:

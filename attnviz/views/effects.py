@@ -8,8 +8,10 @@ import numpy as np
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.result_cache import result_cache
-from attnviz.state.effects import HEADS, WORDS, EffectsState
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, WORDS, EffectsState
+from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
+from attnviz.views.head_detection import DetectionView, detection_view
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.why_answer import plain_word
@@ -46,10 +48,8 @@ def _heads(state: EffectsState) -> PageView:
     effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
     heads = [str(head) for head in range(effects.heads.shape[1])]
     panel = Panel(_("Effects of heads"), effects.heads, list(state.run.layer_numbers), heads, is_signed=True)
-    numbers = effect_quantities(state, effects)
-    return PageView(
-        (panel,), numbers if state.head is None else {**numbers, **head_quantities(head_detail(state, state.head))
-    )
+    of_head = {} if state.head is None else head_quantities(head_detail(state, state.head))
+    return PageView((panel,), {**effect_quantities(state, effects), **of_head})
 
 
 def _words(state: EffectsState) -> PageView:
@@ -58,4 +58,44 @@ def _words(state: EffectsState) -> PageView:
     return PageView((panel,), named_quantities(HIDDEN, words, effects))
 
 
-TABS: dict[str, Callable[[EffectsState], PageView]] = {HEADS: _heads, WORDS: _words}
+def _circuits(state: EffectsState) -> PageView:
+    shown = circuits_view(state)
+    heads = [str(head) for head in range(shown.above_random.shape[1])]
+    title = _("Composition of {head} with other heads", head=shown.head_name)
+    panel = Panel(title, shown.above_random, list(state.run.layer_numbers), heads, is_signed=True)
+    return PageView((panel,), circuit_quantities(shown))
+
+
+def circuit_quantities(shown: CircuitsView) -> Quantities:
+    """Returns the numbers that lessons check: the composition with each head, and the copying score where it is
+    known."""
+    numbers = {
+        f"composition with {layer}.{head}": float(value)
+        for (layer, head), value in np.ndenumerate(shown.above_random)
+        if np.isfinite(value)
+    }
+    return numbers | ({} if shown.copying_score is None else {"copying score": shown.copying_score})
+
+
+def _kinds(state: EffectsState) -> PageView:
+    shown = detection_view(state)
+    heads = [str(head) for head in range(shown.shares.shape[1])]
+    panel = Panel(_(state.detector.name), shown.shares, list(state.run.layer_numbers), heads)
+    return PageView((panel,), detection_quantities(shown))
+
+
+def detection_quantities(shown: DetectionView) -> Quantities:
+    """Returns the numbers that lessons check: the share of each head."""
+    return {
+        f"share of {layer}.{head}": float(share)
+        for (layer, head), share in np.ndenumerate(shown.shares)
+        if np.isfinite(share)
+    }
+
+
+TABS: dict[str, Callable[[EffectsState], PageView]] = {
+    HEADS: _heads,
+    WORDS: _words,
+    CIRCUITS: _circuits,
+    DETECTORS_TAB: _kinds,
+}

@@ -1,5 +1,6 @@
 """The circuits of a head: what it writes, which keys it prefers, and with which heads it composes."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,11 +17,12 @@ from attnviz.effects.linear_maps import linear_maps
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed
-from attnviz.formatting import grouped, percent
-from attnviz.language import N_, _, option_name, value_error
+from attnviz.formatting import grouped, number, percent
+from attnviz.language import _, option_name, value_error
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.result_cache import ResultCache
+from attnviz.state.effects import EffectsState
 from attnviz.views.why_answer import plain_word
 
 if TYPE_CHECKING:
@@ -29,14 +31,9 @@ if TYPE_CHECKING:
 LISTED = 8  # tokens, and heads
 SAMPLED = 256  # tokens of the vocabulary, drawn at random
 FIRST = 10  # ranks
+LONGEST = 24  # characters of a token in a table
 MOST_BYTES = 2 << 30  # of a model in float32, whose maps take about as much memory at most
 WHOLE_VOCABULARY = 20  # forward passes of a text take about as long as one of the first layer over the vocabulary
-COMPOSITIONS: dict[Composition, str] = {
-    "query": N_("{head} reads it as a part of its query"),
-    "key": N_("{head} reads it as a part of its key"),
-    "value": N_("{head} reads it as a part of its value"),
-}
-
 # They take much memory, and end with the model.
 _circuits: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 
@@ -49,10 +46,10 @@ class TokenRow(NamedTuple):
 
 
 class CompositionRow(NamedTuple):
-    """Another head, what happens between the two, and how much above what circuits without a relation have."""
+    """The head that writes, the head that reads it, and how much above what circuits without a relation have."""
 
-    head: Head
-    sentence: str
+    writer: str
+    reader: str
     above_random: str
 
 
@@ -105,19 +102,20 @@ class CircuitsView:
     @property
     def written_sentence(self) -> str:
         """What the head does to the logit of the token that it looks at."""
-        own, others = float(self.writes[self.token]), len(self.writes) - 1
-        below = int((self.writes < own).sum())
-        facts = {"head": self.head_name, "word": self.word, "value": signed(own)}
+        own, count = float(self.writes[self.token]), grouped(len(self.writes))
+        facts = {"head": self.head_name, "word": self.word, "value": signed(own), "count": count}
         if own >= 0:
+            rank = grouped(int((self.writes > own).sum()) + 1)
             return _(
-                "When {head} looks at “{word}”, it raises “{word}” itself more than {share} of all other tokens: by "
-                "{value} standard deviations.",
-                share=percent(below / others), **facts,
+                "When {head} looks at “{word}”, it raises “{word}” itself by {value} standard deviations: number "
+                "{rank} of all {count} tokens.",
+                rank=rank, **facts,
             )  # fmt: skip
+        rank = grouped(int((self.writes < own).sum()) + 1)
         return _(
-            "When {head} looks at “{word}”, it lowers “{word}” itself more than {share} of all other tokens: by "
-            "{value} standard deviations.",
-            share=percent(1 - below / others), **facts,
+            "When {head} looks at “{word}”, it lowers “{word}” itself by {value} standard deviations: number {rank} of "
+            "all {count} tokens that it lowers.",
+            rank=rank, **facts,
         )  # fmt: skip
 
     @cached_property
@@ -130,8 +128,17 @@ class CircuitsView:
         return float((ranks < FIRST).float().mean()), float((ranks >= count - FIRST).float().mean())
 
     @property
+    def copying_score(self) -> float | None:
+        """The copying score of the head; None if it is not known."""
+        try:
+            score = float(self.circuits.copying[self.head])
+        except ValueError:
+            return None
+        return None if math.isnan(score) else score
+
+    @property
     def copying_sentence(self) -> str:
-        """Whether the head copies or suppresses what it looks at."""
+        """Whether the head copies or suppresses what it looks at. Raises ValueError if that is not known."""
         score = float(self.circuits.copying[self.head])
         raised, lowered = map(percent, self.copied_shares)
         return _(
@@ -142,7 +149,7 @@ class CircuitsView:
 
     def copying_chart(self) -> Chart[MosaicSpec]:
         """Returns the copying scores of all heads. Raises ValueError if they are not known."""
-        scores = self.circuits.copying.numpy()
+        scores = self.circuits.copying.double().numpy()
         return self._grid(scores, largest=1.0).with_about(
             label=_("Copying scores of heads"), hint=_("Click a head to see its circuits.")
         )
@@ -169,7 +176,7 @@ class CircuitsView:
     @cached_property
     def above_random(self) -> Float[np.ndarray, "layers heads"]:
         """How much the head composes with each other one, above circuits without a relation."""
-        return (self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition).numpy()
+        return (self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition).double().numpy()
 
     def composition_chart(self) -> Chart[MosaicSpec]:
         """Returns how much the head composes with each other one."""
@@ -184,21 +191,29 @@ class CircuitsView:
         values = np.nan_to_num(self.above_random, nan=-np.inf)
         order = np.argsort(-values, axis=None, kind="stable")[:LISTED]
         places = [(int(layer), int(head)) for layer, head in zip(*np.unravel_index(order, values.shape), strict=True)]
-        return [
-            CompositionRow(place, self._between(place), signed(values[place]))
-            for place in places
-            if np.isfinite(values[place])
-        ]
+        rows = []
+        for place in places:
+            if np.isfinite(values[place]):
+                writer, reader = map(self.name, sorted((place, self.head)))
+                rows.append(CompositionRow(writer, reader, signed(values[place])))
+        return rows
 
-    def _between(self, other: Head) -> str:
-        """Returns what happens between the head and another one."""
-        reader = self.head if other[0] < self.head[0] else other
-        return _(COMPOSITIONS[self.kind], head=self.name(reader))
+    @property
+    def composition_note(self) -> str:
+        """What the numbers of composition are."""
+        return _(
+            "Frobenius norm of the product of both circuits, divided by both norms, above that of random circuits, "
+            "{random} (Elhage et al. 2021).",
+            random=number(self.circuits.random_composition),
+        )
 
     def _rows(self, values: Tensor, *, largest: bool) -> list[TokenRow]:
         numbers, tokens = values.topk(min(LISTED, len(values)), largest=largest)
         names = self.run.names(tokens.tolist())
-        return [TokenRow(name, signed(value)) for name, value in zip(names, numbers.tolist(), strict=True)]
+        return [
+            TokenRow(name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…", signed(value))
+            for name, value in zip(names, numbers.tolist(), strict=True)
+        ]
 
     def _grid(self, values: Float[np.ndarray, "layers heads"], largest: float | None = None) -> Chart[MosaicSpec]:
         sentences = [
@@ -208,6 +223,26 @@ class CircuitsView:
             values, sentences, largest=largest, signed=True, chosen=[self.head],
             layer_names=[*map(option_name, self.run.layer_numbers)],
         )  # fmt: skip
+
+
+def circuits_view(state: EffectsState) -> CircuitsView:
+    """Returns the circuits of the chosen head, by default of the one that copies or suppresses most. Raises ValueError
+    if there are none, or if there is no such token."""
+    circuits = circuits_of_model(state.source.model(), state.run, state.token_vectors, state.source.forward_work)
+    head = opening_head(circuits) if state.head is None else state.head
+    return CircuitsView(state.run, circuits, head, state.run.typed_token(state.reads), state.composition)
+
+
+def opening_head(circuits: HeadCircuits) -> Head:
+    """Returns the head that copies, or suppresses, most after the first layer, or the last one where that is not
+    known."""
+    layers, heads = circuits.shape
+    try:
+        copying = circuits.copying[1:].nan_to_num(0).abs()
+    except ValueError:
+        return layers - 1, 0
+    layer, head = divmod(int(copying.argmax()), heads)
+    return layer + 1, head
 
 
 def circuits_of_model(model: "LoadedModel", run: TextAttribution, tokens: TokenVectors, work: int = 0) -> HeadCircuits:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from jaxtyping import Float
 
 from attnviz.analysis.head_detectors import DETECTORS, Detector, HeadDetection, detect_heads
 from attnviz.analysis.strongest_heads import SEEDS
@@ -16,6 +17,7 @@ from attnviz.language import _, option_name, plural, value_error
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.result_cache import ResultCache
+from attnviz.state.effects import EffectsState
 from attnviz.views.head_circuits import circuits_of_model
 
 if TYPE_CHECKING:
@@ -62,6 +64,11 @@ class DetectionView:
         return f"{_(self.detector.about)} {rests}"
 
     @property
+    def shares(self) -> Float[np.ndarray, "layers heads"]:
+        """The share of each head."""
+        return self.detection.mean(self.detector)
+
+    @property
     def rows(self) -> list[DetectedRow]:
         """The heads with the largest shares, the largest first."""
         return [
@@ -72,12 +79,12 @@ class DetectionView:
 
     def chart(self, chosen: Head | None) -> Chart[MosaicSpec]:
         """Returns the shares of all heads as colors, in which the chosen head has a frame."""
-        values = self.detection.mean(self.detector)
         sentences = [
-            "" if np.isnan(value) else f"{self.name(place)}: {number(value)}" for place, value in np.ndenumerate(values)
+            "" if np.isnan(share) else f"{self.name(place)}: {number(share)}"
+            for place, share in np.ndenumerate(self.shares)
         ]
         return head_grid(
-            values, sentences, largest=1.0, chosen=[] if chosen is None else [chosen],
+            self.shares, sentences, largest=1.0, chosen=[] if chosen is None else [chosen],
             layer_names=[*map(option_name, self.run.layer_numbers)],
         ).with_about(label=_(self.detector.name), hint=_("Click a head to see all that it does."))  # fmt: skip
 
@@ -86,6 +93,12 @@ class DetectionView:
         shares = {detector: self.detection.mean(detector)[head] for detector in DETECTORS}
         known = {detector: share for detector, share in shares.items() if np.isfinite(share)}
         return [(_(one.name), number(share)) for one, share in sorted(known.items(), key=lambda item: -item[1])]
+
+
+def detection_view(state: EffectsState) -> DetectionView:
+    """Returns the shares of the chosen detector. Raises ValueError if the model cannot read random tokens."""
+    detection = detection_of_model(state.source.model(), state.run, state.source.forward_work)
+    return DetectionView(state.run, detection, state.detector)
 
 
 def detection_of_model(model: "LoadedModel", run: TextAttribution, work: int = 0) -> HeadDetection:

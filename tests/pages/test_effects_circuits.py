@@ -1,0 +1,46 @@
+"""The tabs of circuits and of kinds of heads, opened by their links."""
+
+from attnviz.models import MINILM, TRANSLATOR
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB
+from tests.support.app import contents, errors, healthy, ok, open_page
+
+
+def test_a_head_shows_its_circuits() -> None:
+    app = ok(healthy(open_page("effects", inspect=CIRCUITS, effects_head="layer 18, head 6", reads="river"), charts=2))
+    text = contents(app)
+    assert "When layer 18, head 6 looks at “river”, it raises “river” itself by +2.76 standard deviations" in text
+    assert "When it looks from “river”, it prefers and avoids" in text
+    assert "layer 16, head 0" in text  # composes with it by its key
+    app.text_input(key="reads").set_value("Mary")
+    app.selectbox(key="composition").set_value("the query")
+    text = contents(ok(app.run()))
+    assert "looks at “Mary”" in text
+    assert "is a part of the query of" in text
+
+
+def test_the_head_that_is_shown_first_is_in_the_menu() -> None:
+    app = ok(open_page("effects", inspect=CIRCUITS))
+    assert app.selectbox(key="effects-head").value == "layer 23, head 3"
+    assert "effects-head" not in app.query_params
+
+
+def test_kinds_of_heads_are_listed() -> None:
+    link = {"inspect": DETECTORS_TAB, "kind": "copy-suppression head", "effects_head": "layer 24, head 4"}
+    text = contents(ok(healthy(open_page("effects", **link), charts=1)))
+    assert "Over 300 queries of 3 texts of repeated random tokens." in text
+    assert text.count("layer 24, head 4") >= 2  # in the list, and as the chosen head
+
+
+def test_what_is_not_known_is_said_in_its_place() -> None:
+    app = open_page("effects", why_model=MINILM, inspect=CIRCUITS)
+    assert "norms or other maps lie in the residual stream" in errors(app)
+    text = contents(ok(open_page("effects", why_model=TRANSLATOR, inspect=CIRCUITS, effects_head="encoder 0, head 1")))
+    assert "encoder 0 writes to no logits" in text
+    assert "is a part of the key of" in text
+
+
+def test_both_tabs_are_in_german() -> None:
+    text = contents(ok(open_page("effects", lang="de", inspect=CIRCUITS)))
+    assert "Standardabweichungen" in text
+    text = contents(ok(open_page("effects", lang="de", inspect=DETECTORS_TAB)))
+    assert "Texten aus wiederholten zufälligen Tokens" in text

@@ -1,0 +1,139 @@
+"""Circuits of heads and kinds of heads, as the page shows them, against those of the library."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.head_detectors import COPY_SUPPRESSION, DETECTORS, INDUCTION
+from attnviz.effects.head_circuits import head_circuits
+from attnviz.models import MINILM, TRANSLATOR
+from attnviz.models.loading import inspect_folder
+from attnviz.models.smollm2 import smollm2
+from attnviz.models.text_attribution import read_text
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, EffectsState
+from attnviz.views import head_circuits as views
+from attnviz.views.effects import effects_view
+from attnviz.views.head_circuits import CircuitsView, circuits_of_model, circuits_view
+from attnviz.views.head_detection import detection_of_model, detection_view
+
+
+def state(tab: str = CIRCUITS, **link: str) -> EffectsState:
+    return EffectsState.read([("inspect", tab), *((name.replace("_", "-"), text) for name, text in link.items())])
+
+
+@pytest.fixture(scope="module")
+def opening() -> CircuitsView:
+    return circuits_view(state())
+
+
+def test_the_head_that_suppresses_most_opens_first(opening: CircuitsView) -> None:
+    assert opening.head == (23, 3)
+    assert opening.word == "Mary"
+    assert [row.token for row in opening.lowered[:2]] == [" Mary", "Mary"]
+    assert opening.copying_score == pytest.approx(-0.98, abs=0.005)
+    assert opening.written_sentence == (
+        "When layer 23, head 3 looks at “Mary”, it lowers “Mary” itself by −5.34 standard deviations: number 1 of all "
+        "49,152 tokens that it lowers."
+    )
+    raised, lowered = opening.copied_shares
+    assert raised == 0
+    assert 0.4 < lowered < 0.7
+    assert f"{lowered:.1%}".replace("%", "") in opening.copying_sentence
+
+
+def test_lists_are_the_ends_of_all_tokens(opening: CircuitsView) -> None:
+    own = head_circuits(smollm2().model, tokens="first layer")
+    for values, most, least in (
+        (own.writes(23, 3, opening.token), opening.raised, opening.lowered),
+        (own.preferred_keys(23, 3, opening.token), opening.preferred, opening.avoided),
+    ):
+        order = values.argsort(descending=True).tolist()
+        assert [row.token for row in most] == [opening.text(token)[:24] for token in order[:8]]
+        assert [row.token[:23] for row in least] == [opening.text(token)[:23] for token in order[: -8 - 1 : -1]]
+        assert float(most[0].value) == pytest.approx(float(values.max()), abs=0.006)
+
+
+def test_the_previous_token_head_writes_what_the_induction_head_finds() -> None:
+    shown = circuits_view(state(effects_head="layer 18, head 6", reads="river"))
+    assert shown.head == (18, 6)
+    assert [(row.writer, row.reader) for row in shown.compositions[:3]] == [
+        ("layer 17, head 8", "layer 18, head 6"), ("layer 16, head 0", "layer 18, head 6"),
+        ("layer 18, head 6", "layer 19, head 8"),
+    ]  # fmt: skip
+    chart = shown.composition_chart()
+    assert chart.spec.names[chart.spec.names.index("layer 16, head 0: +0.12")]
+    assert sum(name == "" for name in chart.spec.names) == 9  # heads of one layer do not read each other
+    assert "0.042" in shown.composition_note
+
+
+def test_embeddings_may_be_taken_as_they_are() -> None:
+    shown = circuits_view(state(tokens_as="as embeddings", effects_head="layer 23, head 3"))
+    assert shown.circuits.tokens is shown.circuits.maps.embedding
+    assert shown.copied_shares[1] < 0.1
+
+
+def test_a_translator_has_circuits_of_embeddings() -> None:
+    shown = circuits_view(state(why_model=TRANSLATOR))
+    assert shown.circuits.tokens is shown.circuits.maps.embedding
+    assert shown.head[0] >= 2  # of the decoder, which writes to logits
+    assert len(shown.raised) == 8
+    encoder = circuits_view(state(why_model=TRANSLATOR, effects_head="encoder 0, head 1"))
+    assert encoder.copying_score is None
+    assert {row.reader for row in encoder.compositions} - {"encoder 0, head 1"}
+    with pytest.raises(ValueError, match="encoder 0 writes to no logits"):
+        _ = encoder.raised
+
+
+def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="norms or other maps lie in the residual stream"):
+        circuits_view(state(why_model=MINILM))
+    with pytest.raises(ValueError, match=r"There is no token 99999: there are 49152"):
+        _ = circuits_view(state(reads="#99999")).raised
+    monkeypatch.setattr(views, "MOST_BYTES", 1 << 20)
+    with pytest.raises(ValueError, match="take too much memory here"):
+        circuits_view(state())
+
+
+def test_kinds_of_heads_are_those_that_detectors_find() -> None:
+    shown = detection_view(state(DETECTORS_TAB, kind="induction head"))
+    assert shown.detector == INDUCTION
+    assert [row.name for row in shown.rows[:3]] == ["layer 18, head 6", "layer 17, head 3", "layer 17, head 4"]
+    assert shown.rows[0].share == "0.89"
+    assert "Over 150 queries of 3 texts" in shown.sentence
+    grid = shown.chart((18, 6))
+    assert "layer 18, head 6: 0.89" in grid.spec.names
+    of_head = shown.of_head((24, 4))
+    assert [name for name, _share in of_head[:3]] == ["attention sink", "copy-suppression head", "induction head"]
+    assert len(of_head) == len(DETECTORS)
+
+
+def test_kinds_of_heads_of_an_encoder_leave_out_copying() -> None:
+    shown = detection_view(state(DETECTORS_TAB, why_model=MINILM))
+    assert shown.rows[0].name == "encoder 0, head 2"
+    copying = detection_view(state(DETECTORS_TAB, why_model=MINILM, kind=COPY_SUPPRESSION.name))
+    assert not copying.rows
+    assert "norms or other maps lie in the residual stream" in copying.sentence
+
+
+def test_lessons_can_check_what_both_tabs_show(opening: CircuitsView) -> None:
+    circuits = effects_view(state())
+    assert circuits.quantities["copying score"] == pytest.approx(opening.copying_score)
+    assert circuits.quantities["composition with 22.1"] == pytest.approx(float(opening.above_random[22, 1]))
+    np.testing.assert_array_equal(circuits.panels[0].weights, opening.above_random)
+    kinds = effects_view(state(DETECTORS_TAB, kind="induction head"))
+    assert kinds.quantities["share of 18.6"] == pytest.approx(0.885, abs=0.01)
+
+
+def test_the_circuits_of_a_model_end_with_it(saved) -> None:
+    loaded = inspect_folder(saved / "llama").load()
+    run = read_text(loaded, "the cat")
+    circuits = weakref.ref(circuits_of_model(loaded, run, "first layer").maps)
+    detection = weakref.ref(detection_of_model(loaded, run))
+    assert circuits() is not None
+    assert detection() is not None
+    del loaded, run
+    gc.collect()
+    assert circuits() is None
+    assert detection() is None
