@@ -4,16 +4,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnviz.effects.ablation import Head, checked_heads, every_head
 from attnviz.effects.metrics import EffectMetric
-from attnviz.effects.sweep import ModulePlace, OnProgress, RunChange, Text
-from attnviz.effects.text_pair import Cell, Patching, TextPair
+from attnviz.effects.sweep import ModulePlace, RunChange, Text
+from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
+
+SAME = 1e-5  # the difference of vectors, as a share, that comes from rounding
 
 HeadPart: TypeAlias = Literal["output", "query", "key", "value", "pattern"]
 PatchedPart: TypeAlias = Literal["output", "query", "key", "value", "pattern", "mlp", "residual"]
@@ -29,7 +32,7 @@ def patch(
     positions: bool = False,
     heads: Sequence[Head] | None = None,
     aligned: Alignment | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnPatching | None = None,
 ) -> Patching:
     """Returns the metric of a corrupted text where a part of its run is taken from that of a clean text.
 
@@ -47,8 +50,8 @@ def patch(
     Texts of different lengths need `aligned`, pairs of positions as `alignment` gives them; what belongs to nothing is
     not patched. The positions of the metric are those of the clean text, and in the corrupted text those aligned with
     them. In a model with an encoder and a decoder, pairs are of the encoder's tokens, and the decoder reads as many in
-    both. KL and Cosine compare with the clean run. `on_progress` gets the share that is done and what is recovered so
-    far, and ends the computation by an exception.
+    both. KL and Cosine compare with the clean run. `on_progress` gets the share that is done and the values so far, and
+    ends the computation by an exception.
 
     Raises ValueError if texts are not aligned, if there is no such head, if the model has not what the metric is of,
     or if what is patched is not known (Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal
@@ -69,12 +72,12 @@ def patch(
     own = pair.corrupted.own
     if what == "mlp" or what == "residual":
         places = pair.corrupted.mlps if what == "mlp" else pair.corrupted.streams
-        return pair.patching(metric, (len(places), max(own.positions)), _patched_modules(pair, places), on_progress)
+        shape, layers = (len(places), max(own.positions)), [place.layer for place in places]
+        return pair.patching(metric, shape, _patched_modules(pair, places), layers, on_progress)
     chosen = every_head(pair.corrupted) if heads is None else checked_heads(pair.corrupted, heads)
     cells = _patched_heads(pair, what, chosen, positions)
     counts = [max([max(own.positions), *(cell[-1] + 1 for cell in cells)])] if positions else []
-    shape = len(own.heads), max(own.heads), *counts
-    return pair.patching(metric, shape, cells, on_progress)
+    return pair.patching(metric, (len(own.heads), max(own.heads), *counts), cells, on_progress=on_progress)
 
 
 def head_part(what: HeadPart, layer: LayerHeads, sequences: slice) -> Float[Tensor, "sequences heads positions width"]:
@@ -149,7 +152,9 @@ def patched_head(what: HeadPart, layer: int, head: int, part: Tensor, positions:
     return RunChange((layer,), change_heads, change_weights if what == "pattern" else None)
 
 
-def _patched_heads(pair: TextPair, what: HeadPart, heads: Sequence[Head], by_position: bool) -> dict[Cell, RunChange]:
+def _patched_heads(
+    pair: TextPair, what: HeadPart, heads: Sequence[Head], by_position: bool
+) -> dict[Cell, RunChange | None]:
     """Returns the run of each head in which a part is that of the clean run, or of each head and position."""
     if what == "pattern" and (
         pair.clean.own.positions != pair.corrupted.own.positions
@@ -160,7 +165,7 @@ def _patched_heads(pair: TextPair, what: HeadPart, heads: Sequence[Head], by_pos
             "part."
         )
     parts = head_parts(pair.clean, what, {layer for layer, _head in heads})
-    cells: dict[Cell, RunChange] = {}
+    cells: dict[Cell, RunChange | None] = {}
     for layer, head in heads:
         part = select_head(head, pair.clean.heads[layer], parts[layer])
         positions = pair.positions(layer, part.shape[:2].numel(), of_keys=what in ("key", "value"))
@@ -171,14 +176,19 @@ def _patched_heads(pair: TextPair, what: HeadPart, heads: Sequence[Head], by_pos
     return cells
 
 
-def _patched_modules(pair: TextPair, places: Sequence[ModulePlace]) -> dict[Cell, RunChange]:
-    """Returns the run of each module and position in which it reads or returns what it does in the clean run."""
-    cells: dict[Cell, RunChange] = {}
-    for number, (place, clean) in enumerate(zip(places, pair.clean.module_values(places), strict=True)):
+def _patched_modules(pair: TextPair, places: Sequence[ModulePlace]) -> dict[Cell, RunChange | None]:
+    """Returns the run of each module and position in which it reads or returns what it does in the clean run; None
+    where that is the same in both."""
+    cells: dict[Cell, RunChange | None] = {}
+    read = (text.module_values(places) for text in (pair.clean, pair.corrupted))
+    for number, (place, clean, corrupted) in enumerate(zip(places, *read, strict=True)):
         for source, target in pair.positions(place.layer, len(clean)).tolist():
 
             def change(values: Tensor, vector: Tensor = clean[source], target: int = target) -> None:
                 values[target] = vector
 
-            cells[number, target] = RunChange(module=place, values=change)
+            is_same = torch.allclose(
+                clean[source], corrupted[target], SAME, SAME * float(corrupted[target].abs().max())
+            )
+            cells[number, target] = None if is_same else RunChange(module=place, values=change)
     return cells

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from attnviz.effects.ablation import Head, checked_heads, every_head
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.patching import head_part, head_parts, patched_head, select_head, set_positions
-from attnviz.effects.sweep import ModulePlace, OnProgress, Run, RunChange
-from attnviz.effects.text_pair import Cell, Patching, TextPair
+from attnviz.effects.sweep import ModulePlace, Run, RunChange
+from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerHeads
@@ -26,7 +26,7 @@ def patch_paths(
     what: ReceivedPart = "query",
     *,
     aligned: Alignment | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: OnPatching | None = None,
 ) -> Patching:
     """Returns the metric of a corrupted text where a head, the receiver, gets the query, key or value that it would
     have if a head of a layer before it, the sender, wrote what it writes in a clean text: values are (layers, heads) of
@@ -70,19 +70,19 @@ def patch_paths(
         between = [change for change in fixed if change.first_layer >= first]
         return [RunChange(range(first, layer + 1), change_heads), *between]
 
-    def progress(start: float, share: float, values: Tensor) -> None:
+    def progress(start: float, share: float, patching: Patching) -> None:
         if on_progress:
-            on_progress((start + share) / 2, values)
+            on_progress((start + share) / 2, patching)
 
-    shape = (len(text.heads), max(text.heads))
-    unknown = torch.full(shape, torch.nan)
+    shape = len(text.heads), max(text.heads)
+    unknown = pair.patching(metric, shape, {})
     paths = [path(sender) for sender in senders]
     text.effects(pair.metric_of_corrupted(metric), paths, lambda share, _: progress(0, share, unknown))
-    cells: dict[Cell, RunChange] = {
+    cells: dict[Cell, RunChange | None] = {
         sender: patched_head(what, layer, head, part, torch.arange(part.shape[:2].numel())[:, None].expand(-1, 2))
         for sender, part in received.items()
     }
-    return pair.patching(metric, shape, cells, lambda share, recovered: progress(1, share, recovered))
+    return pair.patching(metric, shape, cells, on_progress=lambda share, patching: progress(1, share, patching))
 
 
 def fixed_module(place: ModulePlace, written: Tensor) -> RunChange:

@@ -1,6 +1,6 @@
 """A clean and a corrupted text, and what a metric becomes in the corrupted one with parts of the clean one's run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnviz.effects.metrics import Cosine, EffectMetric, Loss
-from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.effects.sweep import RunChange, Text
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
 from attnviz.tracing.optional_transformers import is_encoder_decoder
@@ -25,6 +25,7 @@ class Patching:
     values: Float[Tensor, "..."]  # NaN where nothing is patched
     clean: float
     corrupted: float
+    layers: tuple[int, ...]  # the layer of attention of each row: of an MLP that before it, of a stream that after it
 
     @property
     def recovered(self) -> Float[Tensor, "..."]:
@@ -34,6 +35,9 @@ class Patching:
         if abs(way) <= LEAST_DIFFERENCE * max(abs(self.clean), abs(self.corrupted)):
             return torch.full_like(self.values, torch.nan)
         return (self.values - self.corrupted) / way
+
+
+OnPatching: TypeAlias = Callable[[float, Patching], None]  # gets the share that is done, and the values so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,24 +100,29 @@ class TextPair:
         self,
         metric: EffectMetric,
         shape: Sequence[int],
-        cells: Mapping[Cell, RunChange],
-        on_progress: OnProgress | None = None,
+        cells: Mapping[Cell, RunChange | None],
+        layers: Sequence[int] | None = None,
+        on_progress: OnPatching | None = None,
     ) -> Patching:
-        """Returns the metric of changed runs of the corrupted text, each in a cell of a grid."""
+        """Returns the metric of changed runs of the corrupted text, each in a cell of a grid; those of cells without a
+        change are as corrupted. `layers` are those of its rows, by default a row for each layer."""
         reference, own = self.clean.reference(metric), self.metric_of_corrupted(metric)
         clean, corrupted = self.clean.value(metric, reference), self.corrupted.value(own, reference)
+        changes = {cell: change for cell, change in cells.items() if change is not None}
 
         def on_grid(effects: Tensor) -> Patching:
             values = torch.full(tuple(shape), torch.nan, dtype=torch.float64)
-            for cell, effect in zip(cells, effects, strict=True):
+            for cell in cells.keys() - changes.keys():
+                values[cell] = corrupted
+            for cell, effect in zip(changes, effects, strict=True):
                 values[cell] = corrupted + effect
-            return Patching(values, clean, corrupted)
+            return Patching(values, clean, corrupted, tuple(range(shape[0]) if layers is None else layers))
 
         def progress(share: float, effects: Tensor) -> None:
             if on_progress:
-                on_progress(share, on_grid(effects).recovered)
+                on_progress(share, on_grid(effects))
 
-        return on_grid(self.corrupted.effects(own, list(cells.values()), progress, reference))
+        return on_grid(self.corrupted.effects(own, list(changes.values()), progress, reference))
 
 
 def _check_alignment(aligned: Alignment, lengths: Sequence[int]) -> None:

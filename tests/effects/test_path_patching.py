@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnviz.effects import LogitDifference, patch_paths
+from attnviz.effects import LogitDifference, Patching, patch_paths
 from tests.support.output_projections import (
     CLEAN,
     CORRUPTED,
@@ -92,12 +92,12 @@ def test_a_path_to_no_later_head_or_to_its_weights_is_refused(receiver: tuple[in
 
 
 def test_progress_of_paths_reaches_the_end_and_what_is_recovered() -> None:
-    reports: list[tuple[float, Tensor]] = []
+    reports: list[tuple[float, Patching]] = []
     found = patch_paths(
         tiny("GPT-2"), CLEAN, CORRUPTED, METRIC, (1, 0), on_progress=lambda *report: reports.append(report)
     )
-    shares = [share for share, _values in reports]
+    shares = [share for share, _patching in reports]
     assert shares == sorted(shares)
     assert shares[0] <= 0.5
     assert shares[-1] == 1
-    torch.testing.assert_close(reports[-1][1], found.recovered, equal_nan=True)
+    torch.testing.assert_close(reports[-1][1].recovered, found.recovered, equal_nan=True)

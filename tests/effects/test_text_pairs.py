@@ -46,6 +46,7 @@ def test_all_that_a_decoder_reads_of_its_encoder_recovers_all() -> None:
     assert bool(found[0, [0, 1, 3, 4, 5, 6]].abs().max() < 1e-4)
     assert bool(found[2:, : TARGET.shape[1]].abs().max() < 1)
     assert bool(found[2:, TARGET.shape[1] :].isnan().all())
+    assert patch(tiny("T5"), *batches, METRIC, "residual").layers == (0, 1, 2, 4)  # a layer of the decoder has two
 
 
 def test_a_text_has_nothing_to_recover_from_itself() -> None:
@@ -172,7 +173,7 @@ def test_a_decoder_reads_as_many_tokens_in_both_texts() -> None:
 
 
 def test_a_patch_ends_where_nobody_wants_it() -> None:
-    def stop(share: float, values: Tensor) -> None:
+    def stop(share: float, patching: Patching) -> None:
         raise InterruptedError
 
     for measured in (patch, patch_paths):
