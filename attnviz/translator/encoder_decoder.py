@@ -155,6 +155,15 @@ class MultiHeadAttention(nn.Module):
             )
         return self.output(attention.output.transpose(-3, -2).flatten(-2))
 
+    def head_contributions(self, record: AttentionRecord) -> Float[Tensor, "heads queries width"]:
+        """Returns what each head adds to the output of the first example: its output times its own rows of Wᴼ.
+
+        Their sum and the bias of Wᴼ are the output, because Concat(head₀, head₁, …) Wᴼ = Σ headᵢ Wᴼᵢ (Vaswani et al.
+        2017, 3.2.2).
+        """
+        own_rows = self.output.weight.T.unflatten(0, (HEADS, -1))  # heads, d_v, width
+        return (record.weights[0] @ record.value[0]) @ own_rows
+
     def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
             return _split_heads(self.key(vectors)), _split_heads(self.value(vectors))

@@ -1,17 +1,20 @@
 """What Transformer shows."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from attnviz.language import _, in_sentence
 from attnviz.lessons.checks import Quantities, map_quantities
+from attnviz.models.interventions import Intervention
 from attnviz.result_cache import result_cache
 from attnviz.state.color_range import ColorRange
 from attnviz.state.transformer import BEFORE, FORMS, HEAD_NAMES, SEVERAL, THREE_USES, WHAT_IF, TransformerState
 from attnviz.translator import Translation, load
-from attnviz.translator.encoder_decoder import USES, Use
-from attnviz.translator.head_ablation import HeadAblation, ablate_heads
+from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES, Use
 from attnviz.translator.live_training import Checkpoint, TrainingHistory
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
+from attnviz.translator.weights import evaluation_sentences
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.translator_maps import Maps, use_maps
 
@@ -21,6 +24,17 @@ PLACES: dict[Use, str] = {  # in the names of quantities
     "cross": " in cross-attention",
 }
 SUFFIXES = (" with attention", " with one vector")  # in the names of quantities
+ABLATION_SENTENCES = 60  # test sentences by which an ablation is measured
+
+
+@dataclass(frozen=True, eq=False)
+class HeadAblation:
+    """The translator without one head: its output is zero."""
+
+    layer: int
+    head: int
+    translation: Translation
+    exact: float  # share of test sentences that are right in every word
 
 
 def transformer(state: TransformerState) -> PageView:
@@ -67,11 +81,19 @@ def both_translations(english: str) -> tuple[Translation, Translation]:
 
 
 def head_ablations(state: TransformerState, use: Use) -> tuple[HeadAblation, ...]:
-    """Returns what each head of a use changes when it is ablated."""
-    english = state.translation.english
-    return result_cache().once(
-        lambda: ablate_heads(state.translator, english, use), "head ablations", state.similarity, english, use
-    )
+    """Returns what each head of a use changes when it is ablated, layer by layer."""
+    translator, english = state.translator, " ".join(state.translation.english)
+
+    def compute() -> tuple[HeadAblation, ...]:
+        sentences, ablations = evaluation_sentences("test", ABLATION_SENTENCES), []
+        for layer, place in enumerate(USE_LAYERS[use]):
+            for head in range(HEADS):
+                ablated = [Intervention(ablated=((place, head),))]
+                exact = translator.exact_match(sentences, ablated)
+                ablations.append(HeadAblation(layer, head, translator.translate(english, ablated), exact))
+        return tuple(ablations)
+
+    return result_cache().once(compute, "head ablations", state.similarity, english, use)
 
 
 def use_quantities(state: TransformerState) -> Quantities:

@@ -21,7 +21,7 @@ from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, 
 from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Model
 from attnviz.state.lookup import W
-from attnviz.state.transformer import first_head
+from attnviz.state.transformer import TransformerState, first_head
 from attnviz.steps.all_steps import compute_steps
 from attnviz.steps.matrix import cell_number
 from attnviz.steps.scaling import KEYS, measure_scaling
@@ -29,9 +29,9 @@ from attnviz.steps.sentence_example import SentenceExample
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, HEADS, LAYERS, USES
-from attnviz.translator.head_ablation import ablate_heads
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
+from attnviz.views.transformer import head_ablations
 from attnviz.views.translator_maps import Maps, use_maps
 from tests.support import language_model, shares_by_hand
 
@@ -437,7 +437,7 @@ def several_heads() -> list[str]:
     found = compute_steps(SentenceExample(heads=2, d_k=2))
     english = dict(read_lesson(FOLDER / "07-several-heads.toml").steps[2].state)["english"]
     plain = load().translate(english)
-    ablations = ablate_heads(load(), tuple(english.split()), "decoder")
+    ablations = head_ablations(TransformerState(english=english), "decoder")
     changing = [one for one in ablations if one.translation.french != plain.french]
     [one] = changing
     assert "pas" in plain.french

@@ -18,13 +18,13 @@ from attnviz.scores import Additive, Cosine, General
 from attnviz.state.parts import title
 from attnviz.state.transformer import SHORT, WHAT_IF, TransformerState
 from attnviz.translator import EXAMPLES, Translation, TranslationStep, load
-from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES
-from attnviz.translator.head_ablation import TEST_SENTENCES, head_ablation
+from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES
 from attnviz.translator.live_training import LiveTraining, Status
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.translator.weights import evaluation_sentences
 from attnviz.ui.transformer import training_dynamics, what_if
 from attnviz.ui.transformer.training import QUEUE, TRAINING
+from attnviz.views.transformer import ABLATION_SENTENCES
 from tests.support.app import contents, healthy, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -107,11 +107,11 @@ def test_both_translations_are_compared_with_the_right_one() -> None:
 def test_what_one_head_does_that_another_does_not() -> None:
     negated = "the old king does not see the young birds ."
     app = healthy(page(tab="Several heads", english=negated))
-    heads = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-    texts = {at: load().translate(negated, [head_ablation("decoder", *at)]).text for at in heads}
+    heads = [(layer, head) for layer in USE_LAYERS["decoder"] for head in range(HEADS)]
+    texts = {at: load().translate(negated, [Intervention(ablated=(at,))]).text for at in heads}
     changed = {at: text for at, text in texts.items() if text != load().translate(negated).text}
-    assert changed == {(0, 2): "le vieux roi ne voit les jeunes oiseaux."}  # without it “pas” is missing
-    exact = load().exact_match(evaluation_sentences("test", TEST_SENTENCES), [head_ablation("decoder", 0, 2)])
+    assert changed == {(2, 2): "le vieux roi ne voit les jeunes oiseaux."}  # without it “pas” is missing
+    exact = load().exact_match(evaluation_sentences("test", ABLATION_SENTENCES), [Intervention(ablated=((2, 2),))])
     said = contents(app)
     assert "The translation changes without layer 0, head 2." in said
     assert said.count("<tr class='attnviz-changes'>") == 1

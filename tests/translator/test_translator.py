@@ -24,6 +24,7 @@ from attnviz.translator.encoder_decoder import (
     START,
     TARGET_VOCABULARY,
     USE_LAYERS,
+    USES,
     ForwardPass,
     KeyValueCache,
 )
@@ -482,3 +483,24 @@ def test_what_is_trained_on_are_sentences_for_training(as_installed):
             parse_sentence(words).french for words in known[number]
         ]
     assert len(set(known[0]) & set(known[SAMPLES - 1])) < len(known[0]) / 10
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_the_heads_add_is_the_output_of_the_attention(use):
+    for layer in range(LAYERS):
+        attention = translator.load().model.attention(use, layer)
+        assert (attention.use, attention.layer) == (use, layer)
+        generator = torch.Generator().manual_seed(layer)
+        vectors, memory = (torch.randn(1, count, D_MODEL, generator=generator) for count in (5, 7))
+        forward_pass = ForwardPass(records=[])
+        output = attention(vectors, forward_pass, memory if use == "cross" else None)[0]
+        parts = attention.head_contributions(forward_pass.records[0])
+        assert parts.shape == (HEADS, 5, D_MODEL)
+        torch.testing.assert_close(parts.sum(0) + attention.output.bias, output, atol=1e-5, rtol=1e-4)
+
+
+def test_a_batch_is_translated_under_interventions_as_each_sentence_is():
+    shown, intervention = translator.load(), Intervention(ablated=((2, 2),))
+    sentences = [tuple(one.split()) for one in EXAMPLES]
+    expected = [shown.translate(one, [intervention]).french for one in EXAMPLES]
+    assert shown.translate_batch(sentences, [intervention]) == expected

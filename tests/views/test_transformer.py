@@ -14,8 +14,8 @@ from attnviz.scores import Cosine
 from attnviz.state.transformer import MASKS, TransformerState
 from attnviz.translator import EXAMPLES, VARIANTS, TranslationStep, load, parse_sentence, training_log
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
-from attnviz.translator.head_ablation import head_ablation
 from attnviz.views.page_view import PageView
+from attnviz.views.transformer import head_ablations
 
 NEGATED = "the old king does not see the young birds ."
 
@@ -104,7 +104,7 @@ def test_a_training_of_a_session_is_not_in_the_link() -> None:
 
 def test_the_tables_of_other_tabs_are_quantities() -> None:
     several = view(f"tab=Several+heads&english={NEGATED.replace(' ', '+')}")
-    ablations = [head_ablation("decoder", layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    ablations = [Intervention(ablated=((layer, head),)) for layer in USE_LAYERS["decoder"] for head in range(HEADS)]
     texts = [load().translate(NEGATED, [ablation]).text for ablation in ablations]
     changed = [text for text in texts if text != load().translate(NEGATED).text]
     assert several.quantities == {"heads that change the translation": len(changed)}
@@ -121,3 +121,16 @@ def test_an_unknown_word_is_a_sentence(tab: str) -> None:
 def test_heads_are_numbered_across_layers() -> None:
     state = TransformerState(encoder_head=HEADS, english=NEGATED)
     assert ("encoder-head", "Layer 1, head 0") in state.link()
+
+
+def test_each_head_is_ablated_by_itself(as_installed: None) -> None:
+    found = head_ablations(TransformerState(), "encoder")
+    assert [(one.layer, one.head) for one in found] == [
+        (layer, head) for layer in range(LAYERS) for head in range(HEADS)
+    ]
+    for one in found:
+        expected = load().translate(EXAMPLES[0], [Intervention(ablated=((one.layer, one.head),))])
+        assert one.translation.french == expected.french
+        assert 0 <= one.exact <= 1
+    assert found[7].translation.text == "les petits voiture rouge est belle."  # its head of agreement
+    assert found[7].exact < min(one.exact for one in found[:7])

@@ -10,14 +10,13 @@ from attnviz.layer import head_option
 from attnviz.state.transformer import TransformerState
 from attnviz.translator import Translation
 from attnviz.translator.encoder_decoder import D_MODEL, HEADS, Use
-from attnviz.translator.head_ablation import TEST_SENTENCES, HeadAblation, head_contributions
 from attnviz.ui import html, quantities
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer.before_attention import wrong_words
 from attnviz.ui.transformer.word_by_word import written
-from attnviz.views.transformer import ablation_quantities, head_ablations
+from attnviz.views.transformer import ABLATION_SENTENCES, HeadAblation, ablation_quantities, head_ablations
 from attnviz.views.translator_maps import use_maps
 
 COLUMNS = (
@@ -59,7 +58,7 @@ def show(state: TransformerState) -> None:
             d=D_V,
             width=D_MODEL,
             row=plain(visible(rows[row])),
-            sentences=TEST_SENTENCES,
+            sentences=ABLATION_SENTENCES,
         )
     )
 
@@ -95,7 +94,7 @@ def _table(state: TransformerState, use: Use, row: int, ablations: tuple[HeadAbl
     translation, model = state.translation, state.translator.model
     step_maps = use_maps(translation, use)
     records = [one for one in translation.steps[-1].records if one.use == use]
-    added = [head_contributions(model.attention(use, i), one)[:, row] for i, one in enumerate(records)]
+    added = [model.attention(use, i).head_contributions(one)[:, row] for i, one in enumerate(records)]
     lengths = torch.cat(added).norm(dim=-1).tolist()
     cells = []
     for i, (one, length) in enumerate(zip(ablations, lengths, strict=True)):
@@ -113,7 +112,7 @@ def _table(state: TransformerState, use: Use, row: int, ablations: tuple[HeadAbl
                 class_="attnviz-changes" if one.translation.french != translation.french else None,
             )
         )
-    head = html.element("tr", *(html.element("th", _(name, count=TEST_SENTENCES), scope="col") for name in COLUMNS))
+    head = html.element("tr", *(html.element("th", _(name, count=ABLATION_SENTENCES), scope="col") for name in COLUMNS))
     table = html.element(
         "table", html.element("thead", head), html.element("tbody", *cells), class_="attnviz-ablations"
     )
