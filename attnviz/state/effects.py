@@ -37,7 +37,7 @@ def measures(state: Any) -> Sequence[str]:
     """Returns what an effect on the model's output can be measured by. Raises ValueError if it has none."""
     model = state.source.model()
     if model.outputs == "next token":
-        return (*WITH_TOKEN, DIVERGENCE, LOSS)
+        return (*WITH_TOKEN, DIVERGENCE, *[LOSS][: len(state.run.predicting) - 1])
     if model.outputs == "labels":
         return (*WITH_TOKEN, DIVERGENCE) if len(state.run.labels) > 1 else (LOGIT,)
     if model.outputs == "sentence vector":
@@ -95,9 +95,9 @@ class EffectsState(TextQuestion):
         ),
     )  # fmt: skip
     averages = FlagField(
-        N_("Measured in other texts, too"),
+        N_("Measured in other texts, too"), when=lambda state: state.ablation != "resample",  # no other is as long
         about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
-    )
+    )  # fmt: skip
     other_texts = LongTextField(
         N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
     )
@@ -134,14 +134,30 @@ class EffectsState(TextQuestion):
     detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind")
 
     @property
+    def predicting(self) -> tuple[str, ...]:
+        """The tokens after which it may be asked what the model says; a loss is of at least one token after them."""
+        return self.run.predicting[:-1] if self.measure == LOSS else self.run.predicting
+
+    @property
+    def opening_position(self) -> int:
+        """The position of the question, or of a loss the first one."""
+        return 0 if self.measure == LOSS else super().opening_position
+
+    @property
     def metric(self) -> EffectMetric:
         """What an effect is measured by."""
         return self._metric(self.position)
 
     def check_metric(self) -> None:
-        """Raises ValueError if the model does not have what an effect is measured by."""
+        """Raises ValueError if the model does not have what an effect is measured by, or if it is not finite."""
         linearized = self.run.linearized
-        Measurement(self.metric, linearized.model, linearized.arguments).values(linearized.ran[0])
+        own = Measurement(self.metric, linearized.model, linearized.arguments).values(linearized.ran[0])
+        if not own.isfinite().all():
+            raise value_error(
+                "The measure is {number} here, so that no effect on it can be measured. The model rules the token out, "
+                "or its weights are damaged.",
+                number=own[-1].item(),
+            )
 
     def _metric(self, position: int) -> EffectMetric:
         if self.measure == COSINE:

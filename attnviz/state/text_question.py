@@ -41,7 +41,7 @@ def token_name(option: str, code: str | None = None) -> str:
 def position_field(when: Callable[[Any], bool]) -> ChoiceField[int]:
     """Returns the field of the position whose logits are asked for."""
     return ChoiceField(
-        N_("After"), lambda state: named_positions(state.run.predicting), lambda state: state.opening_position,
+        N_("After"), lambda state: named_positions(state.predicting), lambda state: state.opening_position,
         when=lambda state: when(state) and not state.run.names_labels, parameter="after", option_name=token_name,
     )  # fmt: skip
 
@@ -89,6 +89,11 @@ class TextQuestion(State):
         return texts.once(
             lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
         )
+
+    @property
+    def predicting(self) -> tuple[str, ...]:
+        """The tokens after which it may be asked what the model says."""
+        return self.run.predicting
 
     @property
     def opening_position(self) -> int:

@@ -1,11 +1,16 @@
 """Effects in sentences."""
 
+import numpy as np
+
 from attnviz.effects.metrics import KL, Cosine, EffectMetric, Logit, LogitDifference, Loss, Probability
 from attnviz.figures.shares import signed
 from attnviz.formatting import fixed, number
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
+from attnviz.views.head_effects import HeadEffects
 from attnviz.views.why_answer import plain_word
+
+SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits
 
 
 def measure_name(state: EffectsState) -> str:
@@ -20,10 +25,10 @@ def measure_name(state: EffectsState) -> str:
         case Probability():
             return _("the probability of {token}", token=token)
         case KL():
-            return _("the KL divergence of what is said from what is said now, in bits")
+            return _("the KL divergence (in bits) of what is said from what is said now")
         case Loss(first):
             word = plain_word(run.predicting[first - 1])
-            return _("the loss of the text after “{word}”, in bits a token", word=word)
+            return _("the loss (in bits a token) of the text after “{word}”", word=word)
     return _("the cosine of the text’s vector with that which it has now")
 
 
@@ -39,6 +44,24 @@ def measure_sentence(state: EffectsState, own: float) -> str:
         return _("Measured is {measure}: {value} where nothing is taken away.", measure=name,
                  value=measure_text(state.metric, own))  # fmt: skip
     return _("Now {measure} is {value}.", measure=name, value=measure_text(state.metric, own))
+
+
+def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:
+    """Returns where effects say little, or are of other numbers than those that the model itself computes with."""
+    notes = []
+    if isinstance(state.metric, Probability) and not SATURATED <= effects.own <= 1 - SATURATED:
+        notes.append(
+            _(
+                "The probability is {value}: the softmax is saturated, so that heads change it little, whatever they "
+                "do to the logits. Measure the logit, or the difference of two logits.",
+                value=number(effects.own),
+            )
+        )
+    if np.isinf(effects.heads).any() or np.isinf(effects.mlps).any():
+        notes.append(_("An effect is infinite where the model without a part rules out a token that it may say now."))
+    if state.run.linearized.model is not state.source.model().model:
+        notes.append(_("The model has weights of half precision. Effects are measured in a copy in float32."))
+    return notes
 
 
 def effect_sentence(name: str, effect: float, estimated: bool = False) -> str:

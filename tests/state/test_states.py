@@ -52,7 +52,7 @@ LINKS = {
     "sinks.size": ["2"], "cosine.tau": ["0.1234567891"], "score.scale": ["", "0.08838834764831845"],
     "mask.vertical-slash.columns": ["0 5 9", "a"],
     "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"], "second": ["a dog", " "],
-    "inspect": ["Together", "Side by side", "Nebeneinander", "What if"], "special-tokens": ["Hidden"],
+    "inspect": ["Together", "Side by side", "Nebeneinander", "What if", "Without a word"], "special-tokens": ["Hidden"],
     "color-by": ["Entropy", "Entropie", "Mass"], "key": ["Its strongest key", "1 · a", "9 · z"],
     "across": ["Itself", "Next token"], "leave-out": ["Special tokens"], "measured-on": ["Random repeated tokens"],
     "together": ["Rollout", "Value-weighted", "Maximum", ""], "rollout-to": ["encoder 2", "layer 9"],
@@ -86,6 +86,11 @@ LINKS = {
     "why-head": ["2", "99"], "why-from": ["1 · cat", "x"], "why-at": ["0 · When"], "why-over": ["0 · When", "y"],
     "why-side": ["the query"], "trail": ["value.2.1.3.0-key.1.1.2.1", "value.2.1.99.0", "x"], "tree": ["true"],
     "term": ["2.1.3", "mlp.1.2", "word.2", "encoder.9", "x"],
+    "measure": ["logit", "Wahrscheinlichkeit", "KL of all tokens", "loss of the text", "cosine of the vector"],
+    "instead": ["its mean over other texts", "x"], "averages": ["true"],
+    "other-texts": ["The cat sat.", "", "a\n" * 30],
+    "hidden-from": ["layer 3", "encoder 1", "all layers"], "hidden-from-head": ["2", "99"],
+    "effects-head": ["layer 2, head 1", "encoder 1, head 0", "layer 99, head 1", "none"],
     "train-seed": ["3"], "train-similarity": ["dot"], "trained-step": ["100"],
 }  # fmt: skip
 

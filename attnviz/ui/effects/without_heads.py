@@ -8,7 +8,7 @@ from attnviz.effects.ablation import Head
 from attnviz.figures.shares import signed
 from attnviz.language import _, plural
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.field_widgets import draw, set_field_value
@@ -33,13 +33,13 @@ def show(state: EffectsState) -> None:
     state = state.updated(other_texts=draw(EffectsState.other_texts, state))
     with columns[2]:
         state = state.updated(head=draw(EffectsState.head, state))
-    heads = sum(state.run.heads)
-
-    def describe(effects: HeadEffects) -> str:
-        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
-
     notes = st.container()
-    effects = result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
+    subject = state.source, state.metric
+    good = cache.or_last_good("effects of heads", subject, partial(_measurable, state), lambda: None, notes)
+    if good is None:
+        return
+    state = good.updated(head=state.head)
+    effects = _measured(state)
     grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
     with notes:
         st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
@@ -69,6 +69,22 @@ def _head_link(state: EffectsState, name: str, head: Head | None) -> html.Markup
     chosen = EffectsState.head.name_of(state, head)
     parameter = EffectsState.head.parameter
     return html.anchor(name, own_address("effects", (parameter,), ((parameter, chosen),)))
+
+
+def _measured(state: EffectsState) -> HeadEffects:
+    """Returns the effects that have been measured so far, and draws the progress."""
+    heads = sum(state.run.heads)
+
+    def describe(effects: HeadEffects) -> str:
+        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
+
+    return result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
+
+
+def _measurable(state: EffectsState) -> EffectsState:
+    """Returns a state whose effects are measured. Raises ValueError if they cannot be."""
+    _measured(state)
+    return state
 
 
 def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:
