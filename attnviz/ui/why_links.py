@@ -1,4 +1,4 @@
-"""Links to Why, beside the sentences of maps and beside next words."""
+"""Links to Why and to Effects, beside the sentences of maps and beside next words."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +11,7 @@ from attnviz.formatting import visible
 from attnviz.language import N_, _
 from attnviz.link import Link
 from attnviz.sources import Model
+from attnviz.state.effects_links import effects_link
 from attnviz.state.why import LOGIT_QUESTION, WhyState
 from attnviz.state.why_links import ScoreLinks, WhyText, text_of_model
 from attnviz.ui import html, presentation
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText  # with huggingface_hub
 
 WHY = N_("Why?")
+WITHOUT = N_("What happens without it?")
 
 
 def why_address(link: Link) -> str:
@@ -32,16 +34,23 @@ def why_link(link: Link, text: str = "") -> html.Markup:
     return html.element("a", text or _(WHY), href=why_address(link), class_="attnviz-page-link")
 
 
+def effects_anchor(link: Link, text: str) -> html.Markup:
+    """Returns a link to Effects, for the end of a sentence."""
+    return html.element("a", text, href=presentation.page_link("effects", link), class_="attnviz-page-link")
+
+
 def candidate_link(source: Model, candidates: Sequence["Candidate"]) -> html.Markup:
-    """Returns a link to why a model says the likeliest token, or label, rather than the next one; none where Why cannot
-    be asked about it."""
+    """Returns links to why a model says the likeliest token, or label, rather than the next one, and to what happens
+    to that without each head; none where Why cannot be asked about it."""
     read = text_of_model(source)
     if read is None:
         return html.Markup("")
     first, second = nlargest(2, candidates, key=lambda one: one.before)
     word, other = (visible(one.text.strip(" ") or one.text) for one in (first, second))
     text = _("Why “{word}” rather than “{other}”, as trained?", word=word, other=other)
-    return html.element("p", why_link(read.token_link(first.index, second.index), text))
+    link = read.token_link(first.index, second.index)
+    effects = effects_anchor(effects_link(link), _("What happens to it without each head?"))
+    return html.element("p", why_link(link, text), " ", effects)
 
 
 def cell_links(

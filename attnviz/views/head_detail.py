@@ -69,7 +69,7 @@ def sum_of_measure(state: EffectsState) -> Attribution | None:
 def head_detail(state: EffectsState, head: Head) -> HeadDetail:
     """Returns what a head looks at, writes and does. Raises ValueError if its weights are not known."""
     layer, number = head
-    run, position = state.run, _query(state, layer)
+    run, position = state.run, measured_query(state, layer)
     keys = run.keys(layer)
     weights = run.weights(layer, number, position).double().numpy()
     own = sum_of_measure(state)
@@ -90,7 +90,7 @@ def head_detail(state: EffectsState, head: Head) -> HeadDetail:
     )  # fmt: skip
 
 
-def _query(state: EffectsState, layer: int) -> int:
+def measured_query(state: EffectsState, layer: int) -> int:
     """Returns the query of a layer at which the measure is taken: the last one where that has no position."""
     queries, position = len(state.run.queries(layer)), getattr(state.metric, "position", -1)
     return position % queries if -queries <= position < queries else queries - 1

@@ -15,7 +15,7 @@ from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import measure_sentence
+from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import effect_quantities
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates
 
@@ -42,7 +42,8 @@ def show(state: EffectsState) -> None:
     effects = _measured(state)
     grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
     with notes:
-        st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.note(_state_of(effects, grid)))
+        lines = [_state_of(effects, grid), *measure_notes(state, effects)]
+        st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.join(map(html.note, lines)))
     largest = grid.largest(LARGEST)
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
     quantities.publish(partial(effect_quantities, state, effects))

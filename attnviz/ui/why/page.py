@@ -10,6 +10,7 @@ from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
 from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
+from attnviz.state.effects_links import head_effect_link
 from attnviz.state.why import WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.ui import html, quantities
@@ -17,6 +18,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.why.links import question_address, term_address, trail_address
+from attnviz.ui.why_links import WITHOUT, effects_anchor
 from attnviz.views.why import shares_csv, why_quantities
 from attnviz.views.why_answer import HeadReading, StateAnswer, WhyAnswer
 from attnviz.views.why_sentences import (
@@ -117,9 +119,13 @@ def _table(shown: WhyAnswer) -> html.Markup:
     return html.table(headings, cells, marked=marked, class_="attnviz-table attnviz-shares")
 
 
-def _show_term(shown: WhyAnswer) -> None:
+def _show_term(shown: StateAnswer) -> None:
     """Draws the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
-    st.html(html.paragraphs([term_text(shown)]))
+    without: list[object] = []
+    if shown.reading is not None:
+        head = shown.reading.layer, shown.reading.head
+        without = [" ", effects_anchor(head_effect_link(shown.state, head), _(WITHOUT))]
+    st.html(html.element("p", term_text(shown), *without))
     try:
         picture = shown.term_chart()
     except ValueError as problem:
