@@ -33,7 +33,7 @@ def summary(app: AppTest) -> str:
 def largest(app: AppTest) -> list[tuple[str, str]]:
     """The names and effects of the table."""
     [table] = [html.body for html in app.get("html") if "attnviz-shares" in html.body]
-    return re.findall(r"<th>([^<]*)</th><td>([^<]*)</td>", table)
+    return re.findall(r"<th>(?:<a [^>]*>)?([^<]+)(?:</a>)?</th><td>([^<]*)</td>", table)
 
 
 def tiny(saved, name: str, **link: object) -> AppTest:
@@ -57,6 +57,7 @@ def test_the_page_opens_with_the_heads_that_a_difference_of_logits_rests_on() ->
         ("KL of all tokens", "Measured is the KL divergence .+: 0.00 where nothing is taken away"),
         ("loss of the text", "Now the loss .in bits a token. of the text after “.+” is "),
     ],
+    ids=["difference", "logit", "probability", "KL", "loss"],
 )
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
 def test_every_measure_of_tiny_models(saved, name: str, measure: str, sentence: str) -> None:
