@@ -43,7 +43,7 @@ class HeadDetail:
     def sentence(self, effect: float) -> str:
         """Returns what the head looks at, writes and does, in a sentence; `effect` is what ablating it changes."""
         strongest = int(self.weights.argmax())
-        names = {"head": self.name, "word": self.word, "key": self.keys[strongest],
+        names = {"head": self.name[:1].upper() + self.name[1:], "word": self.word, "key": self.keys[strongest],
                  "weight": number(self.weights[strongest]), "effect": signed(effect)}  # fmt: skip
         if np.isnan(self.share):
             return _("{head} looks from “{word}” most at “{key}” ({weight}). Without the head: {effect}.", **names)

@@ -44,8 +44,10 @@ def test_the_page_opens_with_the_heads_that_a_difference_of_logits_rests_on() ->
     app = measured(open_page("effects", effects_head="layer 23, head 3"))
     assert "Now the logit of “Mary” above that of “John” is 6.09." in contents(app)
     assert dict(largest(app))["layer 23, head 3"] == "−3.12"
-    assert "looks from “to” most at “John”" in contents(app)
-    assert "What it writes there adds +2.95. Without the head: −3.12." in contents(app)
+    assert (
+        "Layer 23, head 3 looks from “to” most at “John” (0.77). What it writes adds +2.95. Without the head: −3.12."
+        in contents(app)
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,206 @@
+"""Effects of heads, MLPs and words as Effects shows them, of SmolLM2 and of tiny models."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from attnviz.effects import ablations, knockout
+from attnviz.models import MINILM, TRANSLATOR
+from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, WORDS, EffectsState
+from attnviz.views.effect_grid import EffectGrid
+from attnviz.views.effect_sentences import measure_notes, measure_sentence
+from attnviz.views.effects import effects_view
+from attnviz.views.head_detail import head_detail, sum_of_measure
+from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates
+from attnviz.views.word_effects import word_effects
+from tests.support.tiny_models import TEXT
+
+MARY_OR_JOHN = EffectsState()
+
+
+@cache
+def measured(state: EffectsState = MARY_OR_JOHN) -> HeadEffects:
+    return head_effects(state)
+
+
+@cache
+def first_part() -> HeadEffects:
+    """What is known when some heads have been measured."""
+
+    class PartKnownError(Exception):
+        pass
+
+    parts: list[HeadEffects] = []
+
+    def stop(share: float, effects: HeadEffects) -> None:
+        parts.append(effects)
+        raise PartKnownError
+
+    with pytest.raises(PartKnownError):
+        head_effects(MARY_OR_JOHN, stop)
+    return parts[0]
+
+
+def tiny(saved, name="gpt2", **values) -> EffectsState:
+    return EffectsState(model=str(saved / name), text=TEXT, **values)
+
+
+def test_the_head_that_looks_at_john_has_the_largest_effect_of_heads() -> None:
+    effects = measured()
+    assert effects.own == pytest.approx(6.094, abs=1e-3)
+    assert effects.heads.shape == (30, 9)
+    assert effects.is_complete
+    assert effects.measured == 270
+    assert effects.heads[23, 3] == pytest.approx(-3.12, abs=0.01)
+    assert np.unravel_index(np.abs(effects.heads).argmax(), effects.heads.shape) == (23, 3)
+    assert np.isfinite(effects.mlps).all()
+
+
+def test_by_kl_other_heads_come_first() -> None:
+    heads = measured(EffectsState(measure=DIVERGENCE)).heads
+    order = np.argsort(-heads, axis=None)
+    assert [divmod(int(place), 9) for place in order[[0, 3]]] == [(1, 3), (23, 3)]
+    assert heads[1, 3] == pytest.approx(0.327, abs=1e-3)
+    assert heads[23, 3] == pytest.approx(0.064, abs=1e-3)
+
+
+def test_weight_share_and_effect_of_a_head_are_beside_each_other() -> None:
+    looks_at_john, looks_at_mary = head_detail(MARY_OR_JOHN, (23, 3)), head_detail(MARY_OR_JOHN, (24, 4))
+    assert looks_at_john.share == pytest.approx(2.954, abs=1e-3)  # 2.949 of them from “to”
+    assert looks_at_john.keys[looks_at_john.weights.argmax()] == "John"
+    assert looks_at_mary.keys[looks_at_mary.weights.argmax()] == "Mary"
+    assert looks_at_mary.weights.max() == pytest.approx(0.81, abs=0.005)
+    assert looks_at_mary.share == pytest.approx(-1.09, abs=0.005)
+    batch, metric = MARY_OR_JOHN.measured_runs[0]
+    hidden = knockout(MARY_OR_JOHN.run.linearized.model, batch, metric, layer=24, head=4)
+    np.testing.assert_allclose(looks_at_mary.effects, hidden.numpy())
+    assert len(looks_at_mary.rows) == 3
+    assert looks_at_mary.sentence(0.5).startswith("Layer 24, head 4 looks from “to” most at “Mary” (0.81). What it")
+
+
+def test_estimates_are_marked_until_heads_are_measured() -> None:
+    part, estimated = first_part(), head_estimates(MARY_OR_JOHN)
+    assert estimated is not None
+    assert 0 < part.measured < 270
+    assert not part.is_complete
+    grid = EffectGrid(MARY_OR_JOHN.run, part, estimated)
+    known = np.isfinite(part.heads)
+    assert (grid.is_estimated[:, :-1] == ~known).all()
+    np.testing.assert_array_equal(grid.values[:, :-1], np.where(known, part.heads, estimated))
+    sentences = np.array(grid.sentences, dtype=object).reshape(grid.values.shape)
+    assert sentences[23, 3].startswith("layer 23, head 3: about ")
+    assert sentences[23, 3].endswith(", estimated")
+    assert "estimated" not in sentences[0, 0]
+    assert {head for _name, head, _effect in grid.largest(400)} == {*map(tuple, np.argwhere(known).tolist())}
+    assert not EffectGrid(MARY_OR_JOHN.run, measured()).is_estimated.any()
+
+
+def test_a_measure_at_its_extreme_has_no_estimates() -> None:
+    assert head_estimates(EffectsState(measure=DIVERGENCE)) is None
+    assert head_estimates(EffectsState(model=MINILM)) is None
+
+
+def test_cells_are_heads_and_then_an_mlp() -> None:
+    grid = EffectGrid(MARY_OR_JOHN.run, measured())
+    picture = grid.chart((23, 3))
+    rows, columns = picture.spec.rows, picture.spec.columns
+    found = [grid.head_at(picture, row, column) for row in range(rows) for column in range(columns)]
+    assert {*found} == {None} | {(layer, head) for layer in range(30) for head in range(9)}
+    names = [name for name, _head, _effect in grid.largest(4)]
+    assert names == ["layer 0, MLP", "layer 11, MLP", "layer 2, MLP", "layer 23, head 3"]
+
+
+def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> None:
+    state = tiny(saved, averages=True, other_texts=f"A lazy dog.\n\n {TEXT} It jumps.")
+    model = state.run.linearized.model
+    runs = state.measured_runs
+    assert [metric.position for _batch, metric in runs] == [state.position, -1, -1]
+    each = torch.stack([ablations(model, batch, metric) for batch, metric in runs])
+    effects = head_effects(state)
+    assert effects.texts == 3
+    np.testing.assert_allclose(effects.heads, each.mean(0), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(effects.spread, each.std(0, correction=0), rtol=0, atol=1e-9)
+    assert (effects.spread > 0).any()
+    assert (head_effects(tiny(saved)).spread == 0).all()
+
+
+@pytest.mark.parametrize(("ablation", "how"), [("mean", "mean"), ("resample", "resample")])
+def test_other_texts_say_what_heads_write(saved, ablation, how) -> None:
+    state = tiny(saved, ablation=ablation, other_texts=f"{TEXT} A dog.\n{TEXT} It jumps.")
+    batch, metric = state.measured_runs[0]
+    model = state.run.linearized.model
+    expected = ablations(model, batch, metric, how=how, texts=state.other_runs)
+    np.testing.assert_allclose(head_effects(state).heads, expected, rtol=0, atol=1e-9)
+
+
+def test_words_are_hidden_from_all_heads_or_from_some(saved) -> None:
+    everywhere, in_layer = tiny(saved), tiny(saved, hidden_from=1)
+    of_head = in_layer.updated(hidden_from_head=2)
+    batch, metric = everywhere.measured_runs[0]
+    for state, places in ((everywhere, {}), (in_layer, {"layer": 1}), (of_head, {"layer": 1, "head": 2})):
+        expected = knockout(everywhere.run.linearized.model, batch, metric, **places)
+        np.testing.assert_allclose(word_effects(state), expected, rtol=0, atol=1e-9)
+
+
+def test_quantities_are_the_numbers_of_the_tab(saved) -> None:
+    state = tiny(saved)
+    effects = head_effects(state)
+    quantities = effects_view(state).quantities
+    assert quantities["measure"] == pytest.approx(effects.own)
+    assert quantities["effect of 1.2"] == pytest.approx(effects.heads[1, 2])
+    assert quantities["effect of MLP 0"] == pytest.approx(effects.mlps[0])
+    hidden = effects_view(state.updated(inspect=WORDS)).quantities
+    assert len(hidden) == len({*state.run.source})
+    assert hidden["effect of hiding The"] == pytest.approx(word_effects(state)[0])
+
+
+@pytest.mark.parametrize("measure", [LOGIT, PROBABILITY, DIVERGENCE, LOSS])
+def test_a_measure_is_said_with_its_value(saved, measure) -> None:
+    state = tiny(saved, measure=measure)
+    assert (sum_of_measure(state) is None) == (measure != LOGIT)
+    logits = AutoModelForCausalLM.from_pretrained(saved / "gpt2")(**state.measured_runs[0][0]).logits[0].double()
+    ids = state.measured_runs[0][0]["input_ids"][0]
+    expected = {
+        LOGIT: logits[-1].max(),
+        PROBABILITY: logits[-1].softmax(-1).max(),
+        DIVERGENCE: torch.tensor(0.0),
+        LOSS: torch.nn.functional.cross_entropy(logits[:-1], ids[1:]) / np.log(2),
+    }[measure]
+    own = head_effects(state).own
+    assert own == pytest.approx(expected.item(), abs=1e-5)
+    assert measure_sentence(state, own)
+
+
+def test_encoders_and_decoders_have_their_layers() -> None:
+    effects = measured(EffectsState(model=TRANSLATOR))
+    assert effects.heads.shape == (6, 4)
+    assert np.isfinite(effects.mlps).sum() == 4  # cross-attention and self-attention of the decoder share theirs
+    sentence = EffectsState(model=MINILM)
+    assert sentence.measure == COSINE
+    assert measured(sentence).own == pytest.approx(1)
+    assert (measured(sentence).heads <= 1e-6).all()
+
+
+def test_it_is_said_where_a_measure_says_little(saved) -> None:
+    state, effects = tiny(saved, measure=PROBABILITY), head_effects(tiny(saved))
+    assert not measure_notes(state, replace(effects, own=0.5))
+    for own in (0.9999, 0.00001):
+        [note] = measure_notes(state, replace(effects, own=own))
+        assert "the softmax is saturated" in note
+    assert not measure_notes(tiny(saved), replace(effects, own=0.9999))
+    infinite = np.where(np.arange(4) == 2, np.inf, effects.heads)
+    [note] = measure_notes(tiny(saved, measure=DIVERGENCE), replace(effects, heads=infinite))
+    assert note.startswith("An effect is infinite")
+
+
+def test_a_model_in_half_precision_is_measured_in_a_copy(saved, tmp_path) -> None:
+    AutoModelForCausalLM.from_pretrained(saved / "gpt2").bfloat16().save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((saved / "gpt2" / file).read_bytes())
+    state = EffectsState(model=str(tmp_path), text=TEXT)
+    [note] = measure_notes(state, head_effects(state))
+    assert "a copy in float32" in note
