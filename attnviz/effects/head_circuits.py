@@ -43,7 +43,7 @@ class HeadCircuits:
     def writes(self, layer: int, head: int, token: int) -> Float[Tensor, " vocabulary"]:
         """Returns how much a head that looks at a token raises the logit of each token, in standard deviations from the
         mean of all tokens. Raises ValueError if there is no such head or token, or if the head writes to no logits."""
-        self._check_token(token)
+        self.check_token(token)
         return _standard(self._written(layer, head, torch.tensor([token]))[0])
 
     def own_ranks(self, layer: int, head: int, tokens: Int[Tensor, " tokens"]) -> Int[Tensor, " tokens"]:
@@ -92,7 +92,7 @@ class HeadCircuits:
         Each token is normalized by its own scale, as norms do but for their epsilon. Raises ValueError if there is no
         such head or token, and if the layer normalizes its keys once more.
         """
-        self._check_token(token)
+        self.check_token(token)
         maps, tokens = self._layer_of(layer, head), self._vectors(layer)
         if maps.normalizes_keys:
             raise value_error(
@@ -140,7 +140,8 @@ class HeadCircuits:
         check_place(NO_HEAD, head, self.maps.layers[layer].heads)
         return self.maps.layers[layer]
 
-    def _check_token(self, token: int) -> None:
+    def check_token(self, token: int) -> None:
+        """Raises ValueError if there is no such token."""
         check_place(N_("There is no token {index}: there are {count}, counted from 0."), token, len(self.tokens))
 
     def check_logits(self) -> None:

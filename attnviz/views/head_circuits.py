@@ -103,7 +103,7 @@ class CircuitsView:
     def written_sentence(self) -> str:
         """What the head does to the logit of the token that it looks at."""
         own, count = float(self.writes[self.token]), grouped(len(self.writes))
-        facts = {"head": self.head_name, "word": self.word, "value": signed(own), "count": count}
+        facts = {"head": self.head_name, "word": self.word, "value": number(abs(own)), "count": count}
         if own >= 0:
             rank = grouped(int((self.writes > own).sum()) + 1)
             return _(
@@ -230,7 +230,8 @@ def circuits_view(state: EffectsState) -> CircuitsView:
     if there are none, or if there is no such token."""
     circuits = circuits_of_model(state.source.model(), state.run, state.token_vectors, state.source.forward_work)
     head = opening_head(circuits) if state.head is None else state.head
-    return CircuitsView(state.run, circuits, head, state.run.typed_token(state.reads), state.composition)
+    circuits.check_token(token := state.run.typed_token(state.reads))
+    return CircuitsView(state.run, circuits, head, token, state.composition)
 
 
 def opening_head(circuits: HeadCircuits) -> Head:

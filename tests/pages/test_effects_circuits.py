@@ -1,5 +1,7 @@
 """The tabs of circuits and of kinds of heads, opened by their links."""
 
+import pytest
+
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.effects import CIRCUITS, DETECTORS_TAB
 from tests.support.app import contents, errors, healthy, ok, open_page
@@ -8,7 +10,7 @@ from tests.support.app import contents, errors, healthy, ok, open_page
 def test_a_head_shows_its_circuits() -> None:
     app = ok(healthy(open_page("effects", inspect=CIRCUITS, effects_head="layer 18, head 6", reads="river"), charts=2))
     text = contents(app)
-    assert "When layer 18, head 6 looks at “river”, it raises “river” itself by +2.76 standard deviations" in text
+    assert "When layer 18, head 6 looks at “river”, it raises “river” itself by 2.76 standard deviations" in text
     assert "When it looks from “river”, it prefers and avoids" in text
     assert "layer 16, head 0" in text  # composes with it by its key
     app.text_input(key="reads").set_value("Mary")
@@ -44,3 +46,19 @@ def test_both_tabs_are_in_german() -> None:
     assert "Standardabweichungen" in text
     text = contents(ok(open_page("effects", lang="de", inspect=DETECTORS_TAB)))
     assert "Texten aus wiederholten zufälligen Tokens" in text
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "t5"])
+def test_saved_models_show_both_tabs(saved, name: str) -> None:
+    folder = str(saved / name)
+    text = contents(ok(healthy(open_page("effects", why_model=folder, inspect=CIRCUITS), charts=2)))
+    assert "Its copying score is" in text
+    text = contents(ok(healthy(open_page("effects", why_model=folder, inspect=DETECTORS_TAB), charts=1)))
+    assert "texts of repeated random tokens" in text
+
+
+def test_a_model_with_norms_in_its_stream_shows_kinds_alone(saved) -> None:
+    folder = str(saved / "bart")
+    app = open_page("effects", why_model=folder, inspect=CIRCUITS)
+    assert "norms or other maps lie in the residual stream" in errors(app)
+    ok(healthy(open_page("effects", why_model=folder, inspect=DETECTORS_TAB), charts=1))

@@ -34,7 +34,7 @@ def test_the_head_that_suppresses_most_opens_first(opening: CircuitsView) -> Non
     assert [row.token for row in opening.lowered[:2]] == [" Mary", "Mary"]
     assert opening.copying_score == pytest.approx(-0.98, abs=0.005)
     assert opening.written_sentence == (
-        "When layer 23, head 3 looks at “Mary”, it lowers “Mary” itself by −5.34 standard deviations: number 1 of all "
+        "When layer 23, head 3 looks at “Mary”, it lowers “Mary” itself by 5.34 standard deviations: number 1 of all "
         "49,152 tokens that it lowers."
     )
     raised, lowered = opening.copied_shares
@@ -90,7 +90,7 @@ def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="norms or other maps lie in the residual stream"):
         circuits_view(state(why_model=MINILM))
     with pytest.raises(ValueError, match=r"There is no token 99999: there are 49152"):
-        _ = circuits_view(state(reads="#99999")).raised
+        circuits_view(state(reads="#99999"))
     monkeypatch.setattr(views, "MOST_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="take too much memory here"):
         circuits_view(state())

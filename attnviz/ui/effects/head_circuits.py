@@ -37,13 +37,14 @@ def show(state: EffectsState) -> None:
         head = circuits_view(state).head
     with place:  # of which the one that opens first is known by its circuits
         shown = circuits_view(state.updated(head=draw(EffectsState.head, state, opening=head)))
-    _or_reason(lambda: st.html(html.summary(shown.written_sentence, role="status") + html.note(shown.copying_sentence)))
-    _or_reason(lambda: show_grid(shown.copying_chart(), "effects-copying", state))
+    reasons: set[str] = set()
+    _or_reason(reasons, lambda: _show_summary(shown))
+    _or_reason(reasons, lambda: show_grid(shown.copying_chart(), "effects-copying", state))
     left, right = st.columns(2, gap="medium")
     with left:
-        _or_reason(lambda: _show_written(shown))
+        _or_reason(reasons, lambda: _show_written(shown))
     with right:
-        _or_reason(lambda: _show_keys(shown))
+        _or_reason(reasons, lambda: _show_keys(shown))
     _show_composition(shown, state)
     st.caption(
         _(
@@ -80,12 +81,18 @@ def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState) -> None
     chart(picture, key, height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
 
 
-def _or_reason(show_part: Callable[[], object]) -> None:
-    """Draws a part of the tab, or why it is not known."""
+def _or_reason(reasons: set[str], show_part: Callable[[], object]) -> None:
+    """Draws a part of the tab, or why it is not known, if that is not among the reasons before it."""
     try:
         show_part()
     except ValueError as problem:
-        st.caption(plain(str(problem)))
+        if str(problem) not in reasons:
+            st.caption(plain(str(problem)))
+        reasons.add(str(problem))
+
+
+def _show_summary(shown: CircuitsView) -> None:
+    st.html(html.summary(shown.written_sentence, role="status") + html.note(shown.copying_sentence))
 
 
 def _show_written(shown: CircuitsView) -> None:
