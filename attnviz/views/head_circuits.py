@@ -48,8 +48,8 @@ class TokenRow(NamedTuple):
 class CompositionRow(NamedTuple):
     """The head that writes, the head that reads it, and how much above what circuits without a relation have."""
 
-    writer: str
-    reader: str
+    writer: Head
+    reader: Head
     above_random: str
 
 
@@ -194,7 +194,7 @@ class CircuitsView:
         rows = []
         for place in places:
             if np.isfinite(values[place]):
-                writer, reader = map(self.name, sorted((place, self.head)))
+                writer, reader = sorted((place, self.head))
                 rows.append(CompositionRow(writer, reader, signed(values[place])))
         return rows
 

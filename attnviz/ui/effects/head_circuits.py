@@ -1,28 +1,20 @@
 """The tab of circuits: what a head writes, which keys it prefers, and with which heads it composes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import Composition
-from attnviz.figures import Chart
-from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.language import N_, _
 from attnviz.state.effects import EffectsState
-from attnviz.state.fields import Field
 from attnviz.ui import html, quantities
-from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.effects.head_choice import draw_fields, head_link, show_grid
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.views.effects import circuit_quantities
 from attnviz.views.head_circuits import CircuitsView, TokenRow, circuits_view
 
-GRID_ROW = 21  # pixels
 PARTS: dict[Composition, str] = {
     "key": N_("is a part of the key of"), "query": N_("is a part of the query of"),
     "value": N_("is a part of the value of"),
@@ -55,30 +47,6 @@ def show(state: EffectsState) -> None:
             "looks at it depends on all others."
         )
     )
-
-
-def draw_fields(
-    state: EffectsState, fields: Sequence[Field[Any]], places: Sequence[DeltaGenerator] = ()
-) -> EffectsState:
-    """Draws fields side by side, and returns the state with their values."""
-    places = places or st.columns(3, gap="small", vertical_alignment="bottom")
-    for field, place in zip(fields, places, strict=False):
-        with place:
-            state = state.updated(**{field.name: draw(field, state)})
-    return state
-
-
-def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState) -> None:
-    """Draws a grid of heads, of which a click chooses one."""
-    tiles = LayerTiles(len(state.run.heads), max(state.run.heads))
-
-    def open_cell(row: int, column: int) -> None:
-        tile = picture.spec.head_at(row, column)
-        if tile is not None and picture.spec.names[tile]:
-            head: Head = tiles.place(tile)
-            set_field_value(EffectsState.head, head, state)
-
-    chart(picture, key, height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
 
 
 def _or_reason(reasons: set[str], show_part: Callable[[], object]) -> None:
@@ -123,5 +91,9 @@ def _show_composition(shown: CircuitsView, state: EffectsState) -> None:
     quantities.publish(lambda: circuit_quantities(shown))
     show_grid(shown.composition_chart(), "effects-composition", state)
     headings = _("What this head writes"), _(PARTS[state.composition]), _("above random")
-    table = html.table(headings, shown.compositions, class_="attnviz-table attnviz-shares")
+    rows = [
+        (*(head_link(state, shown.name(head), head) for head in (row.writer, row.reader)), row.above_random)
+        for row in shown.compositions
+    ]
+    table = html.table(headings, rows, class_="attnviz-table attnviz-shares")
     st.html(table + html.note(shown.composition_note))

@@ -6,7 +6,7 @@ from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
-from attnviz.ui.effects.head_circuits import draw_fields, show_grid
+from attnviz.ui.effects.head_choice import draw_fields, head_link, show_grid
 from attnviz.views.effects import detection_quantities
 from attnviz.views.head_detection import LEAST, DetectionView, detection_view
 
@@ -23,7 +23,7 @@ def show(state: EffectsState) -> None:
     show_grid(shown.chart(state.head), "effects-kinds", state)
     left, right = st.columns(2, gap="medium")
     with left:
-        st.html(_strongest(shown))
+        st.html(_strongest(shown, state))
     with right:
         if state.head is None:
             st.html(html.note(_("Click a head to see all that it does.")))
@@ -39,9 +39,9 @@ def show(state: EffectsState) -> None:
     )
 
 
-def _strongest(shown: DetectionView) -> html.Markup:
+def _strongest(shown: DetectionView, state: EffectsState) -> html.Markup:
     """Returns the heads with the largest shares as a table."""
-    rows = [(row.name, row.share, row.ends) for row in shown.rows]
+    rows = [(head_link(state, row.name, row.head), row.share, row.ends) for row in shown.rows]
     if not rows:
         return html.note(_("No head has a share of {least} or more.", least=number(LEAST)))
     return html.table((_("Head"), _("share"), _("least and largest")), rows, class_=TABLE)

@@ -4,22 +4,20 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.effects.ablation import Head
 from attnviz.figures.shares import signed
 from attnviz.language import _, plural
 from attnviz.state.effects import EffectsState
 from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
+from attnviz.ui.effects.head_choice import GRID_ROW, head_link
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.job_progress import result_so_far
-from attnviz.ui.link_state import own_address
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import effect_quantities
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates
 
-GRID_ROW = 21  # pixels
 LARGEST = 10  # effects in the table
 
 
@@ -56,20 +54,13 @@ def show(state: EffectsState) -> None:
     chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
-        rows = [(_head_link(state, name, head), signed(effect)) for name, head, effect in largest]
+        rows = [
+            (name if head is None else head_link(state, name, head), signed(effect)) for name, head, effect in largest
+        ]
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if shown is not None:
             show_chosen_head(state, shown, float(grid.values[shown]))
-
-
-def _head_link(state: EffectsState, name: str, head: Head | None) -> html.Markup:
-    """Returns the name of a head as a link that chooses it; the name of an MLP as it is."""
-    if head is None:
-        return html.Markup.escape(name)
-    chosen = EffectsState.head.name_of(state, head)
-    parameter = EffectsState.head.parameter
-    return html.anchor(name, own_address("effects", (parameter,), ((parameter, chosen),)))
 
 
 def _measured(state: EffectsState) -> HeadEffects:

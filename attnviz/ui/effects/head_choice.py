@@ -1,0 +1,50 @@
+"""The choice of a head: by a menu, by a click on a grid, or by its name in a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.effects.ablation import Head
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.layer_mosaic import LayerTiles
+from attnviz.state.effects import EffectsState
+from attnviz.state.fields import Field
+from attnviz.ui import html
+from attnviz.ui.chart import chart
+from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.link_state import own_address
+
+GRID_ROW = 21  # pixels
+
+
+def draw_fields(
+    state: EffectsState, fields: Sequence[Field[Any]], places: Sequence[DeltaGenerator] = ()
+) -> EffectsState:
+    """Draws fields side by side, and returns the state with their values."""
+    places = places or st.columns(3, gap="small", vertical_alignment="bottom")
+    for field, place in zip(fields, places, strict=False):
+        with place:
+            state = state.updated(**{field.name: draw(field, state)})
+    return state
+
+
+def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState) -> None:
+    """Draws a grid of heads, of which a click chooses one."""
+    tiles = LayerTiles(len(state.run.heads), max(state.run.heads))
+
+    def open_cell(row: int, column: int) -> None:
+        tile = picture.spec.head_at(row, column)
+        if tile is not None and picture.spec.names[tile]:
+            set_field_value(EffectsState.head, tiles.place(tile), state)
+
+    chart(picture, key, height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
+
+
+def head_link(state: EffectsState, name: str, head: Head) -> html.Markup:
+    """Returns the name of a head as a link that chooses it."""
+    parameter = EffectsState.head.parameter
+    chosen = EffectsState.head.name_of(state, head)
+    return html.anchor(name, own_address("effects", (parameter,), ((parameter, chosen),)))
