@@ -13,8 +13,8 @@ export class MosaicController extends NamingController {
 
   /** @type {NamingController<any>["fit"]} */
   fit(width, height) {
-    const { rows, columns, least } = this.spec;
-    if (!least) return super.fit(width, height);
+    const { rows, columns, least, leastWidth } = this.spec;
+    if (!least) return super.fit(Math.max(width, leastWidth && leastWidth * columns + AXES), height);
     const high = Math.max(least, (height - AXES) / rows);
     const wide = Math.min(Math.max(least, (width - AXES) / columns), WIDEST_TILE * high);
     return { width: wide * columns + AXES, height: Math.min(high, wide) * rows + AXES };

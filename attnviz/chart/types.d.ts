@@ -27,6 +27,7 @@ export interface MosaicSpec {
   tileWidth: number;
   aspect: number | null;
   least: number;
+  leastWidth: number;
 }
 export type Change = "neither" | "kept" | "reweighted" | "removed" | "added";
 export interface CellLinks {

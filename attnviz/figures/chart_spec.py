@@ -49,7 +49,7 @@ class MosaicSpec:
     A tile has `tile_height` × `tile_width` cells. The map of the head, `height` × `width` cells, is at its lower left.
     A tile without a name is empty. The picture is at most `aspect` times as high as it is wide. Where a tile has a
     `least` size, in pixels, its sides are not smaller, it is at most 1.6 times as wide as high, and never higher than
-    wide; a picture that is larger than its place scrolls.
+    wide. With a `least_width` it is not narrower. A picture that is larger than its place scrolls.
 
     Example:
         >>> spec = MosaicSpec(("head 0", "head 1"), rows=1, columns=2, height=4, width=4, tile_height=5, tile_width=5)
@@ -70,6 +70,7 @@ class MosaicSpec:
     tile_width: int = 1
     aspect: float | None = None
     least: int = 0
+    least_width: int = 0
 
     @property
     def size(self) -> tuple[int, int]:

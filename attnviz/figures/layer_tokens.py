@@ -1,0 +1,75 @@
+"""A number and a word for each layer and token, the last layer at the top."""
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+from jaxtyping import Float
+
+from attnviz.figures.chart_spec import About, Chart, MosaicSpec
+from attnviz.figures.colorbar import colorbar
+from attnviz.figures.maps import Array, as_array
+from attnviz.figures.mosaic import tiled
+from attnviz.figures.sentences import escaped, label
+from attnviz.figures.themes import COLOR_AXES
+from attnviz.formatting import visible
+from attnviz.language import _
+
+GAP = 1  # pixels between two cells
+LEAST_WIDTH = 58  # pixels of a cell, in which a word of LETTERS fits
+LETTERS, LETTER_SIZE = 8, 11  # of a word, and their pixels
+
+
+def layer_tokens(
+    values: Float[Array, "layers tokens"],
+    layers: Sequence[str],
+    tokens: Sequence[str],
+    words: Sequence[Sequence[str]],
+    sentences: Sequence[Sequence[str]],
+    *,
+    largest: float = 1.0,
+    chosen: tuple[int, int] | None = None,
+) -> Chart[MosaicSpec]:
+    """Draws values as colors from 0 to `largest`, with a word in each cell; the first layer is at the bottom.
+
+    `words` and `sentences` are those of each layer and token. The `chosen` cell, a layer and a token, has a frame.
+    `layer_at` returns the layer of a row of the picture, which scrolls where its words do not fit.
+
+    Example:
+        >>> chart = layer_tokens(np.array([[0.2], [0.9]]), ["0", "1"], ["to"], [["the"], ["Mary"]], [["a"], ["b"]])
+        >>> chart.spec.names, chart.figure.data[0].text
+        (('b', 'a'), [['Mary'], ['the']])
+    """
+    values = as_array(values)
+    rows, columns = values.shape
+    names = tuple(sentence for row in reversed(sentences) for sentence in row)
+    spec = MosaicSpec(names, rows, columns, least_width=LEAST_WIDTH)
+    cells = go.Heatmap(
+        z=values[::-1].astype("f4"), coloraxis=COLOR_AXES["weights"], zsmooth=False, hoverinfo="none",
+        xgap=GAP, ygap=GAP, text=[[_cell_text(word) for word in row] for row in reversed(words)],
+        texttemplate="%{text}", textfont={"size": LETTER_SIZE},
+    )  # fmt: skip
+    frames = [] if chosen is None else [(rows - 1 - chosen[0]) * columns + chosen[1]]
+    figure = tiled(
+        spec, cells, frames,
+        **{COLOR_AXES["weights"]: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
+        margin={"l": 8, "r": 8, "t": 44, "b": 8},
+        xaxis={"tickvals": [*range(columns)], "ticktext": [label(token) for token in tokens], "automargin": True,
+               "autotickangles": [0, 90]},
+        yaxis={"title": {"text": _("layers"), "standoff": 4}, "automargin": True,
+               "tickvals": [*range(rows)], "ticktext": [escaped(name) for name in reversed(layers)]},
+    )  # fmt: skip
+    about = About(
+        label=_("Layers and tokens"),
+        description=_("{rows} layers by {columns} tokens, a cell each.", rows=rows, columns=columns),
+    )
+    return Chart(figure, spec, about)
+
+
+def layer_at(chart: Chart[MosaicSpec], row: int) -> int:
+    """Returns the layer of a row of the picture."""
+    return chart.spec.rows - 1 - row
+
+
+def _cell_text(word: str) -> str:
+    text = visible(word.removeprefix(" ") or word)
+    return escaped(text if len(text) <= LETTERS else text[: LETTERS - 1] + "…")
