@@ -6,9 +6,17 @@ from functools import partial
 import streamlit as st
 
 from attnviz.language import _
-from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, WORDS, EffectsState
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, LENS, PATCHING, WORDS, EffectsState
 from attnviz.ui import presentation
-from attnviz.ui.effects import controls, head_circuits, head_detectors, without_heads, without_words
+from attnviz.ui.effects import (
+    controls,
+    head_circuits,
+    head_detectors,
+    logit_lens,
+    patching,
+    without_heads,
+    without_words,
+)
 from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
 
@@ -32,6 +40,8 @@ presentation.show_title(state.model)
 shows: dict[str, Callable[[], None]] = {
     HEADS: partial(show_effects, without_heads.show),
     WORDS: partial(show_effects, without_words.show),
+    PATCHING: partial(patching.show, state),
+    LENS: partial(logit_lens.show, state),
     CIRCUITS: partial(head_circuits.show, state),
     DETECTORS_TAB: partial(head_detectors.show, state),
 }

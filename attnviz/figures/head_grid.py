@@ -13,7 +13,7 @@ from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.sentences import escaped
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.language import _
+from attnviz.language import N_, _
 from attnviz.layer import LayerId, head_name
 
 GAP = 2  # pixels between two heads
@@ -30,14 +30,15 @@ def head_grid(
     layer_names: Sequence[str] = (),
     head_names: Sequence[str] = (),
     signed: bool = False,
+    heads_name: str = N_("heads"),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color. `signed` values have
     the scale of differences, from −`largest`.
 
     Rows are layers and columns are heads, or the other way round if `LayerTiles` says so. `names` are the sentences of
     the cells, layer by layer, and empty where there is no head; by default “layer 0, head 0”. `layer_names` are by
-    default numbers. The `chosen` cells, pairs of a layer and a head, have a frame. `spec.head_at` returns the tile that
-    was clicked, as in a mosaic.
+    default numbers. `heads_name` is the title of the axis of heads. The `chosen` cells, pairs of a layer and a head,
+    have a frame. `spec.head_at` returns the tile that was clicked, as in a mosaic.
 
     Example:
         >>> grid = head_grid(np.array([[0.2, 0.8]]), ["head 0", "head 1"])
@@ -59,7 +60,7 @@ def head_grid(
         tuple(names[layer * heads + head] for layer, head in places), rows, columns,
         aspect=None if tiles.is_wide else TALL * rows / columns, least=LEAST_WIDTH if tiles.is_wide else 0,
     )  # fmt: skip
-    axes = [(_("layers"), _ticks(layers, layer_names)), (_("heads"), _ticks(heads, head_names))]
+    axes = [(_("layers"), _ticks(layers, layer_names)), (_(heads_name), _ticks(heads, head_names))]
     (down, row_ticks), (across, column_ticks) = reversed(axes) if tiles.is_wide else axes
     figure = tiled(
         spec,

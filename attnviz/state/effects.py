@@ -1,35 +1,65 @@
 """What a link to Effects says."""
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.head_detectors import DETECTORS
+from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.attribution.named_pass import MOST_BYTES
 from attnviz.effects.ablation import AblationKind, Head
 from attnviz.effects.head_circuits import Composition, TokenVectors
 from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
-from attnviz.formatting import grouped
+from attnviz.effects.patching import PatchedPart
+from attnviz.effects.path_patching import ReceivedPart
+from attnviz.effects.token_alignment import Alignment, alignment
+from attnviz.formatting import grouped, quoted
 from attnviz.language import N_, option_name, value_error
 from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
 from attnviz.sources.haystack import FILLER
+from attnviz.sources.model import TRANSLATED
 from attnviz.state.aggregation_methods import layer_head_name
-from attnviz.state.fields import ChoiceField, FlagField, TextField
+from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
+from attnviz.state.fields import ChoiceField, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
-from attnviz.state.text_question import TextQuestion, other_field, position_field, token_field
+from attnviz.state.text_question import MARY, TextQuestion, other_field, position_field, token_field
+from attnviz.text import EXAMPLE, too_long_error
+
+if TYPE_CHECKING:
+    from attnviz.models.model import ModelInputs  # with huggingface_hub
 
 HEADS, WORDS = N_("Without a head"), N_("Without a word")
 CIRCUITS, DETECTORS_TAB = N_("Circuits of a head"), N_("Kinds of heads")
-TABS = {name: name for name in (HEADS, WORDS, CIRCUITS, DETECTORS_TAB)}
+PATCHING, LENS = N_("Patching"), N_("Logit lens")
+TABS = {name: name for name in (HEADS, WORDS, PATCHING, LENS, CIRCUITS, DETECTORS_TAB)}
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
 WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
 ABLATIONS: dict[str, AblationKind] = {
     N_("nothing"): "zero", N_("its mean over other texts"): "mean", N_("its output on another text"): "resample",
 }  # fmt: skip
+PATCHED: dict[str, PatchedPart] = {
+    N_("the residual stream"): "residual", N_("the output of an MLP"): "mlp", N_("the output of a head"): "output",
+    N_("the query of a head"): "query", N_("the key of a head"): "key", N_("the value of a head"): "value",
+    N_("the weights of a head"): "pattern",
+}  # fmt: skip
+NO_PATHS = N_("nothing")
+RECEIVED: dict[str, ReceivedPart | None] = {
+    NO_PATHS: None, N_("the query"): "query", N_("the key"): "key", N_("the value"): "value",
+}  # fmt: skip
+CHANGED_TEXTS = {
+    MARY: "When Mary and John went to the store, Mary gave the ball to",
+    EXAMPLE: EXAMPLE.replace("tired", "wide"),
+    TRANSLATED: TRANSLATED.replace("car is", "cars are"),
+}
 MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
 TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first layer", N_("as embeddings"): "embedding"}
 COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
+CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
+LIKELIEST, ENTROPY, CHOSEN = N_("probability of the likeliest token"), N_("entropy"), N_("probability of the token")
 EVERYWHERE, NO_HEAD = N_("all layers"), N_("none")
 
 
@@ -47,6 +77,20 @@ def measures(state: Any) -> Sequence[str]:
         "effect by. Choose another model.",
         name=model.name,
     )
+
+
+def parse_cell(text: str) -> tuple[int, int] | None:
+    """Returns a layer and a position, which a link has as 12.9. Raises ValueError for another text."""
+    if not text:
+        return None
+    if not (match := CELL.fullmatch(text)):
+        raise value_error("A cell is written as a layer and a position, 12.9; this is {text}.", text=quoted(text))
+    return int(match[1]), int(match[2])
+
+
+def format_cell(cell: tuple[int, int] | None) -> str:
+    """Returns a layer and a position as a link has them."""
+    return "" if cell is None else f"{cell[0]}.{cell[1]}"
 
 
 def head_choice_name(option: str, code: str | None = None) -> str:
@@ -78,6 +122,11 @@ def first_read(state: Any) -> str:
 def has_two_first_layers(state: Any) -> bool:
     """Returns whether the model has an encoder and a decoder."""
     return bool(state.source.model().is_encoder_decoder)
+
+
+def lens_colors(state: Any) -> Sequence[str]:
+    """Returns what the colors of the logit lens may be."""
+    return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
 
 
 class EffectsState(TextQuestion):
@@ -116,7 +165,6 @@ class EffectsState(TextQuestion):
                                          for layer, count in enumerate(state.run.heads) for head in range(count)},
         lambda _state: None, option_name=head_choice_name, parameter="effects-head",
     )  # fmt: skip
-
     reads = TextField(N_("Looks at the token"), first_read, parameter="reads")
     token_vectors = ChoiceField[TokenVectors](
         N_("Tokens are taken"), TOKEN_VECTORS,
@@ -132,6 +180,18 @@ class EffectsState(TextQuestion):
         about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
     )  # fmt: skip
     detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind")
+    corrupted = TextField(
+        N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text),
+        about=N_("The same text, in which something is changed that matters. Parts of the run of the text above, the "
+                 "clean run, are put into its run."),
+    )  # fmt: skip
+    patched = ChoiceField(N_("Taken from the clean run"), PATCHED)
+    corrections = ParsedField[Corrections](N_("Corrections"), parse_corrections, (), text=format_corrections)
+    received = ChoiceField(
+        N_("Paths from heads before it into"), RECEIVED, parameter="paths", when=lambda state: state.head is not None,
+    )  # fmt: skip
+    lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color")
+    lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell)
 
     @property
     def predicting(self) -> tuple[str, ...]:
@@ -142,6 +202,25 @@ class EffectsState(TextQuestion):
     def opening_position(self) -> int:
         """The position of the question, or of a loss the first one."""
         return 0 if self.measure == LOSS else super().opening_position
+
+    @property
+    def corrupted_inputs(self) -> "ModelInputs":
+        """What the model reads of the corrupted text, with what the decoder has written after the text. Raises
+        ValueError if it cannot read it."""
+        model, arguments = self.source.model(), self.run.linearized.arguments
+        inputs = model.encode(self.corrupted, self.source.pair or None)
+        count, limit = inputs.batch["input_ids"].shape[-1], most_tokens(model.model, MOST_BYTES)
+        if count > limit:
+            raise too_long_error(count, limit, "attnviz")
+        written = {name: value for name, value in arguments.kwargs.items() if name.startswith("decoder_")}
+        return replace(inputs, batch=inputs.batch | written)
+
+    @property
+    def alignment(self) -> Alignment:
+        """The tokens of the clean and of the corrupted text that belong together."""
+        batches = self.run.linearized.arguments.kwargs, self.corrupted_inputs.batch
+        clean, corrupted = (batch["input_ids"][0].tolist() for batch in batches)
+        return corrected(alignment(clean, corrupted), self.corrections, (len(clean), len(corrupted)))
 
     @property
     def metric(self) -> EffectMetric:

@@ -8,12 +8,14 @@ import numpy as np
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.result_cache import result_cache
-from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, WORDS, EffectsState
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, LENS, PATCHING, WORDS, EffectsState
 from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import DetectionView, detection_view
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
+from attnviz.views.logit_lens import lens_view
 from attnviz.views.page_view import PageView, Panel
+from attnviz.views.patching import PatchingView, patching_key, patching_view
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
 
@@ -93,9 +95,34 @@ def detection_quantities(shown: DetectionView) -> Quantities:
     }
 
 
+def patching_quantities(shown: PatchingView) -> Quantities:
+    """Returns the numbers that lessons check: the measure in both runs, and what each head, or the part of a layer at a
+    position, recovers."""
+    numbers = {"clean": shown.patching.clean, "corrupted": shown.patching.corrupted}
+    for (row, column), share in np.ndenumerate(shown.recovered):
+        if np.isfinite(share):
+            numbers[f"recovered by {row}.{column}"] = float(share)
+    return numbers
+
+
+def _patching(state: EffectsState) -> PageView:
+    shown: PatchingView = result_cache().once(partial(patching_view, state), *patching_key(state))
+    layers = [state.run.layer_numbers[layer] for layer in shown.patching.layers]
+    panel = Panel(_("Recovered shares"), shown.recovered, layers, shown.column_names, is_signed=True)
+    return PageView((panel,), patching_quantities(shown))
+
+
+def _lens(state: EffectsState) -> PageView:
+    shown = lens_view(state)
+    words = [plain_word(word) for word in state.run.predicting]
+    return PageView((Panel(_("Logit lens"), shown.colors, shown.layer_names, words),), shown.quantities)
+
+
 TABS: dict[str, Callable[[EffectsState], PageView]] = {
     HEADS: _heads,
     WORDS: _words,
+    PATCHING: _patching,
+    LENS: _lens,
     CIRCUITS: _circuits,
     DETECTORS_TAB: _kinds,
 }

@@ -1,0 +1,95 @@
+"""The tab of patching: what a corrupted text recovers with parts of the run of the clean text."""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.language import _
+from attnviz.state.effects import EffectsState
+from attnviz.ui import html, quantities
+from attnviz.ui.chart import chart
+from attnviz.ui.effects.token_alignment import choose_alignment
+from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.markdown import plain
+from attnviz.views.effects import patching_quantities
+from attnviz.views.patching import (
+    PatchingView,
+    describe,
+    head_positions,
+    patching_key,
+    patching_view,
+    paths_view,
+)
+
+GRID_ROW, MOST_HEIGHT = 21, 900  # pixels
+LARGEST = 10  # parts in the table
+TABLE = "attnviz-table attnviz-shares"
+
+
+def show(state: EffectsState) -> None:
+    """Draws the corrupted text with its alignment, what each part recovers, and the positions of the chosen head."""
+    left, right = st.columns([0.65, 0.35], gap="small", vertical_alignment="bottom")
+    with left:
+        state = state.updated(corrupted=draw(EffectsState.corrupted, state))
+    with right:
+        state = state.updated(patched=draw(EffectsState.patched, state))
+    state = choose_alignment(state)
+    notes = st.container()
+    shown = result_so_far(partial(patching_view, state), *patching_key(state), describe=describe)
+    with notes:
+        st.html(html.summary(shown.sentence, role="status"))
+    quantities.publish(lambda: patching_quantities(shown))
+    if not shown.has_way:
+        return
+    if shown.is_of_heads:
+        state = state.updated(head=draw(EffectsState.head, state, placeholder=_("None")))
+    _show_grid(shown.chart(state.head), "effects-patching", shown, state)
+    if state.patched != "residual":
+        left, right = st.columns([0.4, 0.6], gap="medium")
+        with left:
+            st.html(_table(shown))
+        if state.head is not None and shown.is_of_heads:
+            with right, st.spinner(_("Computing …"), show_time=True):
+                chart(head_positions(state), "effects-positions", height=200)
+            _show_paths(state)
+    st.caption(
+        _(
+            "**What you are seeing.** The model reads the corrupted text, and one part of its run is replaced by that "
+            "of the clean run. At 100% the measure is that of the clean run, at 0% nothing has changed. **What it does "
+            "not say:** a part that recovers much carries the difference between these two texts. What is the same in "
+            "both texts does not show."
+        )
+    )
+
+
+def _show_grid(picture: Chart[MosaicSpec], key: str, shown: PatchingView, state: EffectsState) -> None:
+    def open_cell(row: int, column: int) -> None:
+        if (head := shown.head_at(picture, row, column)) is not None:
+            set_field_value(EffectsState.head, head, state)
+
+    height = min(MOST_HEIGHT, 120 + GRID_ROW * picture.spec.rows)
+    chart(picture, key, height=height, grows=False, on_click=open_cell if shown.is_of_heads else None)
+
+
+def _table(shown: PatchingView) -> html.Markup:
+    return html.table((_("Taken"), _("recovers")), shown.largest(LARGEST), class_=TABLE)
+
+
+def _show_paths(state: EffectsState) -> None:
+    """Draws what direct paths from the heads before the chosen one recover."""
+    state = state.updated(received=draw(EffectsState.received, state))
+    if state.received is None:
+        return
+    try:
+        key = patching_key(state, state.head, state.received)
+        shown = result_so_far(partial(paths_view, state), *key, describe=describe)
+    except ValueError as problem:
+        st.caption(plain(str(problem)))
+        return
+    grid = shown.chart(state.head).with_about(label=_("Recovered by direct paths from heads"))
+    _show_grid(grid, "effects-paths", shown, state)
+    text = _("Direct paths: all heads and MLPs between both write what they write in the corrupted run.")
+    st.html(html.note(text) + _table(shown))

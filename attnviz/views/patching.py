@@ -1,0 +1,249 @@
+"""What of a measure a corrupted text recovers with parts of the run of the clean text."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import groupby
+from typing import Any, TypeAlias
+
+import numpy as np
+from jaxtyping import Float
+from torch import nn
+
+from attnviz.effects.ablation import Head
+from attnviz.effects.metrics import KL, Cosine, EffectMetric
+from attnviz.effects.patching import patch
+from attnviz.effects.path_patching import patch_paths
+from attnviz.effects.text_pair import Patching
+from attnviz.figures import Chart, head_grid
+from attnviz.figures.chart_spec import MosaicSpec, PointsSpec
+from attnviz.figures.layer_mosaic import LayerTiles
+from attnviz.figures.shares import word_rows
+from attnviz.formatting import enumeration, fixed, grouped
+from attnviz.language import N_, _, option_name, value_error
+from attnviz.layer import head_name
+from attnviz.result_cache import result_cache
+from attnviz.state.effects import EffectsState
+from attnviz.views.effect_sentences import measure_name, measure_text
+from attnviz.views.share_grid import mlp_name
+from attnviz.views.why_answer import plain_word
+
+AT_POSITIONS = ("mlp", "residual")  # parts that are patched at each position
+MOST_PLACES = 4  # of a sentence
+MOST_STEPS = 400_000  # tokens that are read in all runs of a grid
+
+
+@dataclass(frozen=True, eq=False)
+class PatchingView:
+    """What is recovered by each part that is taken from the clean run, as far as it is known."""
+
+    state: EffectsState
+    patching: Patching
+    tokens: tuple[str, ...]  # of the corrupted text
+    is_of_heads: bool
+
+    @cached_property
+    def recovered(self) -> Float[np.ndarray, "layers columns"]:
+        """The recovered shares; NaN where they are not known."""
+        return self.patching.recovered.numpy()
+
+    @property
+    def has_way(self) -> bool:
+        """Whether both texts give another measure, so that something can be recovered."""
+        return bool(np.isfinite(self.recovered).any()) or bool(self.patching.values.isnan().all())
+
+    @property
+    def done(self) -> int:
+        """The number of cells that are known."""
+        return int(self.patching.values.isfinite().sum())
+
+    @property
+    def sentence(self) -> str:
+        """The measure after both texts, and what recovers most."""
+        metric, patching = self.state.metric, self.patching
+        name = measure_name(self.state)
+        if isinstance(metric, KL):
+            name = _("the KL divergence (in bits) from what is said after the clean text")
+        if isinstance(metric, Cosine):
+            name = _("the cosine with the vector of the clean text")
+        own = _(
+            "Measured is {measure}: {clean} in the clean run, {corrupted} in the corrupted one.", measure=name,
+            clean=measure_text(metric, patching.clean), corrupted=measure_text(metric, patching.corrupted),
+        )  # fmt: skip
+        if not self.has_way:
+            more = _("Both are the same, so there is nothing to recover. Change the corrupted text.")
+        elif not self.largest(1):
+            return own
+        elif self.state.patched == "residual" and not self.is_of_heads:
+            more = _("Most is recovered {places}.", places=enumeration(self._places))
+        else:
+            [(part, share)] = self.largest(1)
+            more = _("Most is recovered with {part}: {share}.", part=part, share=share)
+        return f"{own} {more}"
+
+    @property
+    def _places(self) -> list[str]:
+        """At which tokens the stream recovers most, before which layers."""
+        names = [option_name(self.state.run.layer_numbers[layer]) for layer in self.patching.layers]
+        known = [row for row in range(len(names)) if np.isfinite(self.recovered[row]).any()]
+        words = [self._word(self.patching.layers[row], int(np.nanargmax(self.recovered[row]))) for row in known]
+        places = []
+        for word, rows in groupby(zip(words, known, strict=True), key=lambda pair: pair[0]):
+            several = [names[row] for _word, row in rows]
+            facts = {"word": word, "first": several[0], "last": several[-1]}
+            places.append(
+                _("at “{word}” before layers {first} to {last}", **facts)
+                if len(several) > 1
+                else _("at “{word}” before layer {first}", **facts)
+            )
+        return places[:MOST_PLACES]
+
+    def chart(self, chosen: Head | None) -> Chart[MosaicSpec]:
+        """Returns the shares as colors: of heads, where the chosen one has a frame, or of positions."""
+        layers, columns = self.recovered.shape
+        sentences = [
+            "" if np.isnan(share) else _("{part}: {share} recovered", part=self.name(*cell), share=_share(share))
+            for cell, share in np.ndenumerate(self.recovered)
+        ]
+        numbers = [option_name(self.state.run.layer_numbers[layer]) for layer in self.patching.layers]
+        picture = head_grid(
+            self.recovered, sentences, signed=True, layer_names=numbers,
+            chosen=[chosen] if chosen is not None and self.is_of_heads else [],
+            head_names=self.column_names, heads_name="heads" if self.is_of_heads else N_("tokens"),
+        )  # fmt: skip
+        if self.is_of_heads:
+            return picture.with_about(label=_("Recovered by heads"), hint=_("Click a head to see its positions."))
+        return picture.with_about(
+            label=_("Recovered by layers and positions"),
+            description=_("{rows} layers by {columns} tokens, a cell each.", rows=layers, columns=columns),
+            hint=_("Point at a cell to read it."),
+        )
+
+    def head_at(self, picture: Chart[MosaicSpec], row: int, column: int) -> Head | None:
+        """Returns the head of a cell of the picture; None where there is none."""
+        tile = picture.spec.head_at(row, column)
+        if tile is None or not self.is_of_heads:
+            return None
+        layer, head = LayerTiles(*self.recovered.shape).place(tile)
+        return (layer, head) if head < self.state.run.heads[layer] else None
+
+    def largest(self, count: int) -> list[tuple[str, str]]:
+        """Returns the names of the parts that recover most, and what they recover."""
+        known = np.nan_to_num(self.recovered)
+        order = np.argsort(-np.abs(known), axis=None, kind="stable")[:count]
+        cells = zip(*np.unravel_index(order, known.shape), strict=True)
+        return [(self.name(*cell), _share(known[cell])) for cell in cells if np.isfinite(self.recovered[cell])]
+
+    def name(self, row: int, column: int) -> str:
+        """Returns the name of a part."""
+        run, layer = self.state.run, self.patching.layers[row]
+        if self.is_of_heads:
+            return head_name(run.layers[layer], column)
+        word = self._word(layer, column)
+        if self.state.patched == "mlp":
+            return _("{mlp}, at “{word}”", mlp=mlp_name(run.ids[layer]), word=word)
+        return _("the stream before {layer}, at “{word}”", layer=option_name(run.layers[layer]), word=word)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns: numbers of heads, or tokens; numbers of positions, where an encoder and a decoder
+        have their own."""
+        count = self.recovered.shape[1]
+        if self.is_of_heads or self.state.run.target is not None:
+            return [*map(str, range(count))]
+        return [*map(plain_word, self.tokens[:count])]
+
+    def _word(self, layer: int, position: int) -> str:
+        run = self.state.run
+        is_target = run.target is not None and run.ids[layer].stack == "decoder"
+        words = run.queries(layer) if is_target else self.tokens
+        return plain_word(words[position]) if position < len(words) else str(position)
+
+
+OnView: TypeAlias = Callable[[float, PatchingView], None]  # gets the share that is done, and what is known so far
+
+
+def patching_key(state: EffectsState, *more: object) -> tuple[object, ...]:
+    """Returns what patching depends on."""
+    texts = state.source, state.corrupted, state.corrections
+    return "patching", texts, state.metric, state.patched, *more
+
+
+def patching_view(state: EffectsState, progress: OnView | None = None) -> PatchingView:
+    """Returns what each part of the clean run recovers, with what is known so far to `progress`. Raises ValueError if
+    the texts are not aligned, or if their runs take too long."""
+    tokens, is_of_heads = state.corrupted_inputs.source.tokens, state.patched not in AT_POSITIONS
+    steps = len(tokens) * len(state.run.heads) * (max(state.run.heads) if is_of_heads else len(tokens))
+    if steps > MOST_STEPS:
+        raise value_error(
+            "All runs together read {count} tokens, and at most {most} are read here. Shorten both texts, or take a "
+            "part of a head.",
+            count=grouped(steps),
+            most=grouped(MOST_STEPS),
+        )
+    return _view(partial(patch, *_arguments(state), state.patched), state, is_of_heads, progress)
+
+
+def paths_view(state: EffectsState, progress: OnView | None = None) -> PatchingView:
+    """Returns what each head before the chosen one recovers by a direct path into its query, key or value. Raises
+    ValueError as `patching_view`, and if no layer is before that of the head."""
+    assert state.head is not None
+    assert state.received is not None
+    paths = partial(patch_paths, *_arguments(state), state.head, state.received)
+    return _view(paths, state, is_of_heads=True, progress=progress)
+
+
+def head_positions(state: EffectsState) -> Chart[PointsSpec]:
+    """Returns the bars of what the part of the chosen head recovers at each position: of the query, or for keys and
+    values of the key. Raises ValueError as `patching_view`."""
+    assert state.head is not None
+    layer, head = state.head
+
+    def compute() -> Float[np.ndarray, " positions"]:
+        options: Any = {"positions": True, "heads": [(layer, head)], "aligned": state.alignment}
+        return patch(*_arguments(state), state.patched, **options).recovered[layer, head].numpy()
+
+    work = len(state.corrupted_inputs.source.tokens) * state.source.forward_work
+    shares = result_cache().once(compute, *patching_key(state, state.head), work=work)
+    words = _words_read(state, layer)
+    name = head_name(state.run.layers[layer], head)
+    about = {"label": _("{head}: what its positions recover", head=name), "name": name}
+    return word_rows({_("recovered"): shares[: len(words)]}, words).with_about(**about)
+
+
+def describe(view: PatchingView) -> str:
+    """Returns how much is known."""
+    return _("{done} of {count} cells so far.", done=grouped(view.done), count=grouped(view.recovered.size))
+
+
+def _view(
+    measure: Callable[..., Patching], state: EffectsState, is_of_heads: bool, progress: OnView | None
+) -> PatchingView:
+    tokens = state.corrupted_inputs.source.tokens
+
+    def view(patching: Patching) -> PatchingView:
+        return PatchingView(state, patching, tokens, is_of_heads)
+
+    def on_progress(share: float, patching: Patching) -> None:
+        if progress is not None:
+            progress(share, view(patching))
+
+    return view(measure(aligned=state.alignment, on_progress=on_progress))
+
+
+def _arguments(state: EffectsState) -> tuple[nn.Module, dict[str, Any], dict[str, Any], EffectMetric]:
+    linearized = state.run.linearized
+    return linearized.model, linearized.arguments.kwargs, state.corrupted_inputs.batch, state.metric
+
+
+def _words_read(state: EffectsState, layer: int) -> Sequence[str]:
+    """Returns the words at whose positions parts of a head are patched."""
+    run, reads = state.run, state.patched in ("key", "value")
+    layer_id = run.ids[layer]
+    is_target = layer_id.stack == "decoder" and run.target is not None and not (reads and layer_id.cross)
+    words = run.queries(layer) if is_target else state.corrupted_inputs.source.tokens
+    return tuple(map(plain_word, words))
+
+
+def _share(share: float) -> str:
+    return f"{fixed(100 * share, 1 if abs(share) < 0.1 else 0)}%"

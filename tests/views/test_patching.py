@@ -1,0 +1,115 @@
+"""The tab of patching: what parts of the clean run recover, at which tokens, in words."""
+
+import numpy as np
+import pytest
+
+from attnviz.effects import Logit, patch
+from attnviz.models import MINILM, TRANSLATOR
+from attnviz.state.effects import DIVERGENCE, LOGIT, PATCHING, EffectsState
+from attnviz.views import patching
+from attnviz.views.effects import effects_view
+from attnviz.views.patching import PatchingView, describe, head_positions, patching_view, paths_view
+from attnviz.views.token_columns import token_columns
+
+LONGER = "The big small red cars are beautiful."
+
+
+def state_of(**values: object) -> EffectsState:
+    return EffectsState(model=TRANSLATOR, inspect=PATCHING, **values)
+
+
+def test_the_page_opens_with_a_text_that_says_something_else() -> None:
+    shown = patching_view(state_of())
+    assert shown.patching.clean > shown.patching.corrupted + 1
+    assert "Most is recovered at “are” before layers encoder 0 to encoder 1" in shown.sentence
+    assert shown.recovered[0, 4] == pytest.approx(np.nanmax(shown.recovered[0]))
+    assert shown.column_names == [*map(str, range(8))]  # an encoder and a decoder have their own tokens
+    assert describe(shown) == f"{np.isfinite(shown.recovered).sum()} of 32 cells so far."
+
+
+def test_heads_recover_what_the_library_says() -> None:
+    state = state_of(patched="value", measure=LOGIT, token="est", position=4)
+    shown = patching_view(state)
+    model, clean = state.run.linearized.model, state.source.model().encode(state.text)
+    written = {"decoder_input_ids": state.run.linearized.arguments.kwargs["decoder_input_ids"]}
+    other = state.source.model().encode(state.corrupted).batch | written
+    expected = patch(model, clean.batch, other, Logit(state.run.token_id("est"), 4), "value")
+    np.testing.assert_allclose(shown.recovered, expected.recovered.numpy(), atol=1e-5)
+    name, share = shown.largest(1)[0]
+    layer, head = np.unravel_index(np.nanargmax(np.abs(shown.recovered)), shown.recovered.shape)
+    assert name == f"{state.run.layers[layer]}, head {head}"
+    assert share == f"{100 * shown.recovered[layer, head]:.0f}%".replace("-", "−")
+    picture = shown.chart((5, 1))
+    assert len(picture.figure.layout.shapes) == 1
+    assert shown.head_at(picture, 5, 1) == (5, 1)
+
+
+def test_positions_of_a_head_are_those_it_reads() -> None:
+    cross = state_of(patched="key", head=(3, 0))
+    assert [sentence.split(":")[0] for sentence in head_positions(cross).spec.sentences][:4] == [
+        "The", "small", "red", "cars",
+    ]  # fmt: skip
+    queries = state_of(patched="output", head=(3, 0))
+    assert head_positions(queries).spec.sentences[0].startswith("<start>: ")
+
+
+def test_paths_lead_from_heads_before() -> None:
+    shown = paths_view(state_of(patched="output", head=(4, 1), received="query"))
+    assert np.isfinite(shown.recovered[:4]).all()
+    assert np.isnan(shown.recovered[4:]).all()
+    with pytest.raises(ValueError, match="A path leads from a head"):
+        paths_view(state_of(patched="output", head=(0, 1), received="query"))
+
+
+def test_the_same_text_has_nothing_to_recover() -> None:
+    state = state_of(patched="output")
+    shown = patching_view(state.updated(corrupted=state.text))
+    assert not shown.has_way
+    assert shown.sentence.endswith("Both are the same, so there is nothing to recover. Change the corrupted text.")
+
+
+def test_tokens_stand_below_those_they_belong_to() -> None:
+    state = state_of(corrupted=LONGER)
+    columns = [(column.clean, column.corrupted, column.kind) for column in token_columns(state)]
+    assert columns[:3] == [("The", "The", "same"), (None, "big", "alone"), ("small", "small", "same")]
+    assert columns[4] == ("car", "cars", "other")
+    state = state.updated(corrections=((2, None), (1, 1)))
+    columns = [(column.clean, column.corrupted) for column in token_columns(state)]
+    assert columns[:3] == [("The", "The"), ("small", "big"), (None, "small")]
+    shown = patching_view(state)
+    assert np.isnan(shown.recovered[:2, 2]).all()
+    assert np.isfinite(shown.recovered[:2, 1]).all()
+    with pytest.raises(ValueError, match="A pattern is taken from a text of the same number of tokens"):
+        patching_view(state.updated(patched="pattern"))
+
+
+def test_what_kl_and_cosine_compare_with_is_said() -> None:
+    sentence = patching_view(state_of(measure=DIVERGENCE)).sentence
+    assert "KL divergence (in bits) from what is said after the clean text: 0.00 in the clean run" in sentence
+    shown = patching_view(EffectsState(model=MINILM, patched="mlp"))
+    assert shown.state.corrupted.endswith("too wide.")
+    assert "the cosine with the vector of the clean text: 1.00 in the clean run" in shown.sentence
+    assert shown.name(0, 13) == "encoder 0, MLP, at “wide”"
+
+
+def test_long_texts_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patching, "MOST_STEPS", 100)
+    with pytest.raises(ValueError, match="All runs together read 294 tokens, and at most 100 are read here"):
+        patching_view(state_of())
+
+
+def test_what_is_known_so_far_is_shown() -> None:
+    reports: list[tuple[float, PatchingView]] = []
+    shown = patching_view(state_of(patched="output"), progress=lambda *report: reports.append(report))
+    assert reports[-1][0] == 1
+    np.testing.assert_allclose(reports[-1][1].recovered, shown.recovered)
+
+
+def test_a_link_opens_the_tab_with_its_numbers() -> None:
+    state = state_of(patched="output", corrupted=LONGER, corrections=((2, None),), head=(4, 1))
+    opened = EffectsState.read(state.link())
+    assert (opened, opened.refused) == (state, ())
+    shown = effects_view(opened)
+    assert shown.panels[0].weights.shape == (6, 4)
+    assert shown.quantities["clean"] != shown.quantities["corrupted"]
+    assert "recovered by 4.1" in shown.quantities
