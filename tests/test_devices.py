@@ -219,3 +219,27 @@ def test_a_sum_of_a_model_on_another_device(metric):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
     assert opened.total == pytest.approx(expected.opened(0, 1, 7, 5).total, abs=1e-4)
     torch.testing.assert_close(found.heads, expected.heads, atol=1e-4, rtol=1e-4)
+
+
+def test_effects_of_another_device_are_those_of_the_cpu() -> None:
+    model = hf.LlamaForCausalLM(hf.LlamaConfig(**SMALL_LLAMA)).eval()
+    ids = torch.tensor([[3, 1, 4, 1, 5, 9]])
+    corrupted = torch.tensor([[3, 1, 2, 1, 5, 9]])
+    metric = LogitDifference(5, 7)
+
+    def effects(move):
+        read, other = {"input_ids": move(ids)}, {"input_ids": move(corrupted)}
+        return [
+            ablations(model, read, metric, how="mean", texts=[other]),
+            estimates(model, read, metric),
+            knockout(model, read, metric),
+            patch(model, read, other, metric, "value").values,
+            logit_lens(model, read),
+        ]
+
+    expected = effects(lambda tensor: tensor)
+    with other_device() as device:
+        model.to(device)
+        found = effects(lambda tensor: tensor.to(device))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other, atol=1e-4, rtol=1e-4)

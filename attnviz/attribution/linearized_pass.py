@@ -43,9 +43,7 @@ class LinearizedPass:
     def ran(self) -> tuple[Any, LinearizedRun]:
         """What the model returns, and the run. Raises ValueError if it takes too much memory."""
         check_memory(self.model, self.arguments, self.most_bytes)
-        return run_linearized(
-            self.model, self.arguments, self.scales, self.gated, change_heads=self.change_heads
-        )
+        return run_linearized(self.model, self.arguments, self.scales, self.gated, change_heads=self.change_heads)
 
     @cached_property
     def without_writers(self) -> tuple[Any, LinearizedRun]:

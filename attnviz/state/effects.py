@@ -46,6 +46,7 @@ PATCHED: dict[str, PatchedPart] = {
     N_("the query of a head"): "query", N_("the key of a head"): "key", N_("the value of a head"): "value",
     N_("the weights of a head"): "pattern",
 }  # fmt: skip
+AT_POSITIONS = "mlp", "residual"  # parts that are patched at each position
 NO_PATHS = N_("nothing")
 RECEIVED: dict[str, ReceivedPart | None] = {
     NO_PATHS: None, N_("the query"): "query", N_("the key"): "key", N_("the value"): "value",
@@ -188,7 +189,8 @@ class EffectsState(TextQuestion):
     patched = ChoiceField(N_("Taken from the clean run"), PATCHED)
     corrections = ParsedField[Corrections](N_("Corrections"), parse_corrections, (), text=format_corrections)
     received = ChoiceField(
-        N_("Paths from heads before it into"), RECEIVED, parameter="paths", when=lambda state: state.head is not None,
+        N_("Paths from heads before it into"), RECEIVED, parameter="paths",
+        when=lambda state: state.patched not in AT_POSITIONS,
     )  # fmt: skip
     lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color")
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell)

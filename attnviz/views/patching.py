@@ -23,12 +23,11 @@ from attnviz.formatting import enumeration, fixed, grouped
 from attnviz.language import N_, _, option_name, value_error
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
-from attnviz.state.effects import EffectsState
+from attnviz.state.effects import AT_POSITIONS, EffectsState
 from attnviz.views.effect_sentences import measure_name, measure_text
 from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
-AT_POSITIONS = ("mlp", "residual")  # parts that are patched at each position
 MOST_PLACES = 4  # of a sentence
 MOST_STEPS = 400_000  # tokens that are read in all runs of a grid
 
@@ -77,7 +76,7 @@ class PatchingView:
         elif self.state.patched == "residual" and not self.is_of_heads:
             more = _("Most is recovered {places}.", places=enumeration(self._places))
         else:
-            [(part, share)] = self.largest(1)
+            [(part, _head, share)] = self.largest(1)
             more = _("Most is recovered with {part}: {share}.", part=part, share=share)
         return f"{own} {more}"
 
@@ -127,12 +126,16 @@ class PatchingView:
         layer, head = LayerTiles(*self.recovered.shape).place(tile)
         return (layer, head) if head < self.state.run.heads[layer] else None
 
-    def largest(self, count: int) -> list[tuple[str, str]]:
-        """Returns the names of the parts that recover most, and what they recover."""
+    def largest(self, count: int) -> list[tuple[str, Head | None, str]]:
+        """Returns the names of the parts that recover most, their heads, and what they recover."""
         known = np.nan_to_num(self.recovered)
         order = np.argsort(-np.abs(known), axis=None, kind="stable")[:count]
-        cells = zip(*np.unravel_index(order, known.shape), strict=True)
-        return [(self.name(*cell), _share(known[cell])) for cell in cells if np.isfinite(self.recovered[cell])]
+        cells = [(int(row), int(column)) for row, column in zip(*np.unravel_index(order, known.shape), strict=True)]
+        return [
+            (self.name(*cell), cell if self.is_of_heads else None, _share(known[cell]))
+            for cell in cells
+            if np.isfinite(self.recovered[cell])
+        ]
 
     def name(self, row: int, column: int) -> str:
         """Returns the name of a part."""

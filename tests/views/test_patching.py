@@ -35,9 +35,9 @@ def test_heads_recover_what_the_library_says() -> None:
     other = state.source.model().encode(state.corrupted).batch | written
     expected = patch(model, clean.batch, other, Logit(state.run.token_id("est"), 4), "value")
     np.testing.assert_allclose(shown.recovered, expected.recovered.numpy(), atol=1e-5)
-    name, share = shown.largest(1)[0]
+    name, largest, share = shown.largest(1)[0]
     layer, head = np.unravel_index(np.nanargmax(np.abs(shown.recovered)), shown.recovered.shape)
-    assert name == f"{state.run.layers[layer]}, head {head}"
+    assert (name, largest) == (f"{state.run.layers[layer]}, head {head}", (layer, head))
     assert share == f"{100 * shown.recovered[layer, head]:.0f}%".replace("-", "−")
     picture = shown.chart((5, 1))
     assert len(picture.figure.layout.shapes) == 1

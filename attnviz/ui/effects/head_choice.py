@@ -43,8 +43,10 @@ def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState) -> None
     chart(picture, key, height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
 
 
-def head_link(state: EffectsState, name: str, head: Head) -> html.Markup:
-    """Returns the name of a head as a link that chooses it."""
+def head_link(state: EffectsState, name: str, head: Head | None) -> html.Markup:
+    """Returns the name of a head as a link that chooses it; the name of an MLP as it is."""
+    if head is None:
+        return html.Markup.escape(name)
     parameter = EffectsState.head.parameter
     chosen = EffectsState.head.name_of(state, head)
     return html.anchor(name, own_address("effects", (parameter,), ((parameter, chosen),)))

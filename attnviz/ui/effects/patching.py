@@ -10,6 +10,7 @@ from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
+from attnviz.ui.effects.head_choice import head_link
 from attnviz.ui.effects.token_alignment import choose_alignment
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.job_progress import result_so_far
@@ -45,7 +46,9 @@ def show(state: EffectsState) -> None:
     if not shown.has_way:
         return
     if shown.is_of_heads:
-        state = state.updated(head=draw(EffectsState.head, state, placeholder=_("None")))
+        state = state.updated(head=draw(EffectsState.head, state))
+        if state.head is None and shown.done == sum(state.run.heads):
+            state = state.updated(head=shown.largest(1)[0][1])
     _show_grid(shown.chart(state.head), "effects-patching", shown, state)
     if state.patched != "residual":
         left, right = st.columns([0.4, 0.6], gap="medium")
@@ -75,7 +78,8 @@ def _show_grid(picture: Chart[MosaicSpec], key: str, shown: PatchingView, state:
 
 
 def _table(shown: PatchingView) -> html.Markup:
-    return html.table((_("Taken"), _("recovers")), shown.largest(LARGEST), class_=TABLE)
+    rows = [(head_link(shown.state, name, head), share) for name, head, share in shown.largest(LARGEST)]
+    return html.table((_("Taken"), _("recovers")), rows, class_=TABLE)
 
 
 def _show_paths(state: EffectsState) -> None:

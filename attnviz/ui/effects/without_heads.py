@@ -54,9 +54,7 @@ def show(state: EffectsState) -> None:
     chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
-        rows = [
-            (name if head is None else head_link(state, name, head), signed(effect)) for name, head, effect in largest
-        ]
+        rows = [(head_link(state, name, head), signed(effect)) for name, head, effect in largest]
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if shown is not None:
