@@ -40,7 +40,7 @@ def tiny(saved, name: str, **link: object) -> AppTest:
     return open_page("effects", **{"why-model": saved / name, "text": TEXT} | link)
 
 
-def test_the_page_opens_with_the_heads_that_a_difference_of_logits_rests_on() -> None:
+def test_the_page_opens_with_heads_that_a_difference_rests_on() -> None:
     app = measured(open_page("effects", effects_head="layer 23, head 3"))
     assert "Now the logit of “Mary” above that of “John” is 6.09." in contents(app)
     assert dict(largest(app))["layer 23, head 3"] == "−3.12"
