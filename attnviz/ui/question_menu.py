@@ -49,7 +49,7 @@ def _menu(field: Field[Any], state: Any) -> Any:
         longest = (
             max(len(option_name(option)) for option in field.options(state)) if isinstance(field, ChoiceField) else 0
         )
-        return draw(field, state, label_visibility="collapsed", width=max(170, min(260, 8 * longest + 50)))
+        return draw(field, state, label_visibility="collapsed", width=max(140, min(260, 7 * longest + 50)))
     opening = field.opening(state)
     likeliest = [state.run.name(token) for token, _probability in state.run.likeliest(state.position, OFFERED)]
     first = [option_name(AVERAGE_TOKEN)] if field.name == "other" else []
@@ -58,4 +58,4 @@ def _menu(field: Field[Any], state: Any) -> Any:
         options = list(dict.fromkeys([opening, *first, *likeliest, value]))
         return st.selectbox(options=options, accept_new_options=not state.run.names_labels, **more)
 
-    return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=150, help=None)
+    return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=130, help=None)
