@@ -71,12 +71,13 @@ class PatchingView:
         )  # fmt: skip
         if not self.has_way:
             more = _("Both are the same, so there is nothing to recover. Change the corrupted text.")
-        elif not self.largest(1):
+        elif not self.done:
             return own
         elif self.state.patched == "residual" and not self.is_of_heads:
             more = _("Most is recovered {places}.", places=enumeration(self._places))
         else:
-            [(part, _head, share)] = self.largest(1)
+            row, column = np.unravel_index(np.nanargmax(self.recovered), self.recovered.shape)
+            part, share = self.name(int(row), int(column)), _share(self.recovered[row, column])
             more = _("Most is recovered with {part}: {share}.", part=part, share=share)
         return f"{own} {more}"
 
