@@ -15,7 +15,7 @@ from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
-from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, run_linearized
+from attnviz.tracing.linearized_run import ChangeHeads, FixedScales, LinearizedRun, run_linearized
 from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
@@ -29,19 +29,21 @@ VECTORS = 40  # bytes for each token, layer and number of its width, as measured
 
 @dataclass(eq=False)
 class LinearizedPass:
-    """A forward pass of one example whose attention weights and norm scales are held."""
+    """A forward pass of one example whose attention weights and norm scales are held. With `change_heads`, some heads
+    write something else than the model's own."""
 
     model: nn.Module
     arguments: ForwardArguments
     gated: frozenset[nn.Module] = frozenset()
     scales: FixedScales = field(default_factory=FixedScales)
     most_bytes: int = MOST_BYTES
+    change_heads: ChangeHeads | None = None
 
     @cached_property
     def ran(self) -> tuple[Any, LinearizedRun]:
         """What the model returns, and the run. Raises ValueError if it takes too much memory."""
         check_memory(self.model, self.arguments, self.most_bytes)
-        return run_linearized(self.model, self.arguments, self.scales, self.gated)
+        return run_linearized(self.model, self.arguments, self.scales, self.gated, change_heads=self.change_heads)
 
     @cached_property
     def without_writers(self) -> tuple[Any, LinearizedRun]:
@@ -71,7 +73,9 @@ class LinearizedPass:
 
     def gating(self, modules: frozenset[nn.Module]) -> "LinearizedPass":
         """Returns the pass in which the nonlinearities of these modules are held as factors, too."""
-        return LinearizedPass(self.model, self.arguments, self.gated | modules, most_bytes=self.most_bytes)
+        return LinearizedPass(
+            self.model, self.arguments, self.gated | modules, most_bytes=self.most_bytes, change_heads=self.change_heads
+        )
 
     def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
         """Returns the heads of a layer. Raises ValueError if there is no such layer, head or query."""

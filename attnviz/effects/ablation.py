@@ -1,6 +1,6 @@
 """What a metric becomes without a head or an MLP, measured by running the model, and estimated by gradients."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -59,7 +59,7 @@ def ablations(
                 so_far = before / number if number else values
                 on_progress((number + share) / len(replacements), on_grid(text, places, so_far))
 
-        changes = [replaced_head(layer, head, outputs[layer]) for layer, head in places]
+        changes = [replaced_heads([place], outputs) for place in places]
         effects += text.effects(metric, changes, progress)
     return on_grid(text, places, effects / len(replacements))
 
@@ -131,17 +131,25 @@ def on_grid(text: Text, places: Sequence[Head], values: Tensor) -> Float[Tensor,
     return grid
 
 
-def replaced_head(layer: int, head: int, outputs: Tensor | None) -> RunChange:
-    """Returns the run in which a head writes other outputs, (positions, heads, width), or nothing."""
+def replaced_heads(heads: Collection[Head], outputs: Sequence[Tensor | None]) -> RunChange:
+    """Returns the run in which heads write other outputs, of each layer (positions, heads, width) or nothing."""
+    by_layer: dict[int, list[int]] = {}
+    for layer, head in heads:
+        by_layer.setdefault(layer, []).append(head)
 
-    def change_heads(_layer: int, heads: LayerHeads, example: int) -> None:
-        own = heads.output[heads.sequences(example)].flatten(0, 1)
-        own[:, head] = 0 if outputs is None else at_positions(outputs, own)[:, head]
+    def change_heads(layer: int, run: LayerHeads, example: int) -> None:
+        write_instead(run.output[run.sequences(example)].flatten(0, 1), by_layer[layer], outputs[layer])
 
-    def change_weights(_layer: int, weights: Tensor) -> None:
-        weights[:, head] = 0
+    def change_weights(layer: int, weights: Tensor) -> None:
+        weights[:, by_layer[layer]] = 0
 
-    return RunChange((layer,), change_heads, change_weights if outputs is None else None)
+    has_outputs = any(outputs[layer] is not None for layer in by_layer)
+    return RunChange(by_layer, change_heads, None if has_outputs else change_weights)
+
+
+def write_instead(own: Tensor, heads: Sequence[int], outputs: Tensor | None) -> None:
+    """Replaces, in place, what some heads of a layer write, (positions, heads, width), by other outputs or nothing."""
+    own[:, heads] = 0 if outputs is None else at_positions(outputs, own)[:, heads]
 
 
 def at_positions(outputs: Tensor, like: Tensor) -> Tensor:

@@ -72,7 +72,7 @@ class LinearMaps:
 
     def gradients(self, weights: Float[Tensor, "rows vocabulary"]) -> Float[Tensor, "rows width"]:
         """Returns the gradients of weighted sums of the logits with regard to the residual stream."""
-        return _pulled(self._logits, self._word, weights)
+        return pulled(self._logits, self._word, weights)
 
     @torch.no_grad()
     def after_first_layer(self, progress: Callable[[float], None] = lambda done: None) -> Tensor:
@@ -124,7 +124,7 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
     embedding = _word_embedding(exact)
     first = LinearizedPass(exact, forward_arguments(exact, (_one_token(exact) if batch is None else batch,), {}))
     _ = first.ran
-    scales, outputs = FixedScales(True, first.scales.numbers), _ModuleOutputs()
+    scales, outputs = FixedScales(True, first.scales.numbers), ModuleOutputs()
     output, run = run_linearized(exact, first.arguments, scales, within=outputs.kept)
     words = [writer.value for writer in run.embeddings if writer.module is embedding]
     if not words:
@@ -154,7 +154,7 @@ class _Stream:
 
 
 @dataclass
-class _ModuleOutputs:
+class ModuleOutputs:
     """What the modules of a model return, with the numbers of layers that have run before."""
 
     outputs: list[tuple[nn.Module, int, Tensor]] = field(default_factory=list)
@@ -221,9 +221,9 @@ def _is_multiple(output: Tensor, word: Tensor) -> bool:
     if output.numel() != word.numel():
         return False
     direction = torch.randn(word.numel(), generator=torch.Generator().manual_seed(0)).to(word)
-    pulled = _pulled(output.flatten(), word, direction[None])[0]
-    factor = pulled @ direction / direction.square().sum()
-    return bool(factor > 0 and (pulled - factor * direction).norm() < TOLERANCE * pulled.norm())
+    gradient = pulled(output.flatten(), word, direction[None])[0]
+    factor = gradient @ direction / direction.square().sum()
+    return bool(factor > 0 and (gradient - factor * direction).norm() < TOLERANCE * gradient.norm())
 
 
 def _reached(numbers: Tensor, leaves: Sequence[Tensor]) -> int | None:
@@ -236,10 +236,10 @@ def _reached(numbers: Tensor, leaves: Sequence[Tensor]) -> int | None:
 
 def _jacobian(numbers: Tensor, leaf: Tensor) -> Tensor:
     """Returns the derivatives of numbers, (numbers, numbers of the leaf)."""
-    return _pulled(numbers, leaf, torch.eye(len(numbers), dtype=numbers.dtype, device=numbers.device))
+    return pulled(numbers, leaf, torch.eye(len(numbers), dtype=numbers.dtype, device=numbers.device))
 
 
-def _pulled(numbers: Tensor, leaf: Tensor, rows: Tensor) -> Tensor:
+def pulled(numbers: Tensor, leaf: Tensor, rows: Tensor) -> Tensor:
     """Returns the products of rows (rows, numbers) with the derivatives, (rows, numbers of the leaf)."""
     [gradients] = torch.autograd.grad(numbers, leaf, rows, retain_graph=True, is_grads_batched=True)
     return gradients.flatten(1).detach()
@@ -250,8 +250,8 @@ def _pushed(numbers: Tensor, leaf: Tensor, directions: Tensor) -> Tensor:
     numbers): by the gradient of a gradient."""
     weights = torch.zeros_like(numbers, requires_grad=True)
     with torch.enable_grad():
-        [pulled] = torch.autograd.grad(numbers, leaf, weights, create_graph=True)
-    return _pulled(pulled.flatten(), weights, directions)
+        [gradient] = torch.autograd.grad(numbers, leaf, weights, create_graph=True)
+    return pulled(gradient.flatten(), weights, directions)
 
 
 def _word_embedding(model: nn.Module) -> nn.Embedding:

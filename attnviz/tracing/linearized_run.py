@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,8 @@ NONLINEAR = {
 }
 PRODUCTS = {"mul", "multiply", "matmul", "bmm", "einsum", "div", "divide", "true_divide"}
 LINEAR = {"linear", "addmm", "conv1d", "conv2d", "conv3d", "matmul", "bmm", "mm", "baddbmm", "einsum", "grouped_mm"}
+# Changes in place what the heads of a layer write, (queries, heads, width); layers are counted as they run.
+ChangeHeads: TypeAlias = Callable[[int, Tensor], None]
 ORDERS = ((0, 1, 2, 3), (0, 2, 1, 3), (1, 0, 2, 3))  # axes of outputs that become (sequences, queries, heads, width)
 
 
@@ -74,6 +76,7 @@ class LinearizedRun(Recording):
 
     scales: FixedScales = field(kw_only=True)
     gated: frozenset[nn.Module] = field(kw_only=True)  # whose nonlinearities are held as factors
+    change_heads: ChangeHeads | None = field(default=None, kw_only=True)
     heads: list[ResidualWriter] = field(default_factory=list)
     mlps: list[ResidualWriter] = field(default_factory=list)
     embeddings: list[ResidualWriter] = field(default_factory=list)
@@ -126,6 +129,9 @@ class LinearizedRun(Recording):
         other, and returns a function of it."""
         self._check_is_example(module, len(value))
         name, whole = str(self.names.layer_id(module)), value.flatten(0, 1)[None]
+        if self.change_heads is not None:
+            whole = whole.detach().clone()
+            self.change_heads(len(self.heads), whole[0])
         return self.write(self.heads, module, whole, is_heads=True, name=name, call=call).reshape(value.shape)
 
     def _check_is_example(self, module: nn.Module, sequences: int) -> None:
@@ -341,15 +347,19 @@ def run_linearized(
     scales: FixedScales,
     gated: frozenset[nn.Module] = frozenset(),
     within: Callable[[LinearizedRun], AbstractContextManager] = nullcontext,
+    change_heads: ChangeHeads | None = None,
 ) -> tuple[Any, LinearizedRun]:
     """Returns what a model returns, as a function of the leaves of the run; with scales that are read, of zeros.
 
-    The model runs within a context that is made of the run. Raises ValueError if no attention is seen, if its output
-    cannot be a leaf, and if the model has no gradients.
+    The model runs within a context that is made of the run, and heads write what `change_heads` makes of it. Raises
+    ValueError if no attention is seen, if its output cannot be a leaf, and if the model has no gradients.
     """
     transformers = transformers_models()
     names = LayerNames(named_modules(model), is_encoder_decoder(model))
-    run = LinearizedRun(names, arguments.example_counts(), 0, MemoryBudget(), observes=True, scales=scales, gated=gated)
+    run = LinearizedRun(
+        names, arguments.example_counts(), 0, MemoryBudget(), observes=True, scales=scales, gated=gated,
+        change_heads=change_heads,
+    )  # fmt: skip
     attention = transformers.observed_attention if transformers else nullcontext()
 
     def as_leaf(value: Any) -> Any:

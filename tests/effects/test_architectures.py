@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from attnviz.effects import Logit
-from attnviz.effects.ablation import every_head, replaced_head
+from attnviz.effects.ablation import every_head, replaced_heads
 from attnviz.effects.metrics import Measurement
 from attnviz.effects.sweep import Text
 from attnviz.tracing.changed_run import ablation, run_changed
@@ -56,6 +56,6 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
             lambda index, _, layer=layer, head=head: ablation([head]) if index == layer else None,
         )
         expected.append(measurement.values(output) - before)
-    found = text._effects(measurement, [[replaced_head(layer, head, None)] for layer, head in heads])
+    found = text._effects(measurement, [[replaced_heads([head], [None] * len(text.heads))] for head in heads])
     effects = torch.cat(expected)
     assert float((found - effects).abs().max()) < 1e-4 * float(effects.abs().max())
