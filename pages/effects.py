@@ -6,14 +6,26 @@ from functools import partial
 import streamlit as st
 
 from attnviz.language import _
-from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, LENS, PATCHING, WORDS, EffectsState
+from attnviz.state.effects import (
+    CIRCUITS,
+    COMPARED,
+    DETECTORS_TAB,
+    HEADS,
+    LENS,
+    PATCHING,
+    SMALLEST_SET,
+    WORDS,
+    EffectsState,
+)
 from attnviz.ui import presentation
 from attnviz.ui.effects import (
+    compared,
     controls,
     head_circuits,
     head_detectors,
     logit_lens,
     patching,
+    smallest_set,
     without_heads,
     without_words,
 )
@@ -42,6 +54,8 @@ shows: dict[str, Callable[[], None]] = {
     WORDS: partial(show_effects, without_words.show),
     PATCHING: partial(patching.show, state),
     LENS: partial(logit_lens.show, state),
+    COMPARED: partial(compared.show, state),
+    SMALLEST_SET: partial(smallest_set.show, state),
     CIRCUITS: partial(head_circuits.show, state),
     DETECTORS_TAB: partial(head_detectors.show, state),
 }

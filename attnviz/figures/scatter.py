@@ -1,14 +1,16 @@
 """Heads as points, one metric against another."""
 
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
+from attnviz.figures.colorbar import colorbar as colorbar_of
 from attnviz.figures.maps import Array, as_array
-from attnviz.figures.themes import ACCENT, light_figure
+from attnviz.figures.themes import ACCENT, COLOR_AXES, light_figure
 from attnviz.language import _
 
 # From the first group to the last: steps of one lightness to the next, seen on both themes.
@@ -24,7 +26,7 @@ def scatter(
     x: Float[Array, " points"],
     y: Float[Array, " points"],
     names: Sequence[str],
-    groups: Int[Array, " points"],
+    groups: Int[Array, " points"] | Float[Array, " points"],
     chosen: Sequence[int] = (),
     *,
     titles: tuple[str, str] = ("", ""),
@@ -32,9 +34,11 @@ def scatter(
     kinds: Sequence[int] = (),
     labels: Sequence[str] = (),
     aspect: float | None = None,
+    scale: Literal["groups", "weights", "changes"] = "groups",
 ) -> Chart[PointsSpec]:
     """Draws a point for each head, with its two metrics as x and y, in the color of its group; NaN has no point.
 
+    With another `scale`, `groups` are numbers in the colors of weights, from 0 to 1, or of changes, around 0.
     `names` are the sentences of the points. The `chosen` points have a ring. `titles` are those of the axes. `kinds`
     are numbers that choose the shape of a point from SHAPES. Of the `labels`, one for each point, those of the farthest
     outliers are written. The picture is at most `aspect` times as high as wide.
@@ -45,7 +49,7 @@ def scatter(
         ('head 0', 'head 1')
     """
     x, y, groups = as_array(x), as_array(y), as_array(groups)
-    last = int(groups.max(initial=0))
+    last = int(groups.max(initial=0)) if scale == "groups" else 0
     colorbar = {
         "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.4, "thickness": 8,
         "outlinewidth": 0, "tickfont": {"size": 12}, "xpad": 0, "ypad": 0, "tick0": 0, "dtick": max(1, -(-last // 6)),
@@ -63,10 +67,18 @@ def scatter(
         "showscale": last > 0,
         "colorbar": colorbar,
     }
+    layout: dict[str, Any] = {}
+    if scale != "groups":
+        largest = 1.0 if scale == "weights" else float(np.nanmax(np.abs(groups), initial=0)) or 1.0
+        ends, axis = (0.0 if scale == "weights" else -largest, largest), COLOR_AXES[scale]
+        bar = colorbar_of(*ends) | {"title": {"text": group, "side": "top", "font": {"size": 12}}, "len": 0.4}
+        layout = {axis: {"cmin": ends[0], "cmax": ends[1], "colorbar": bar}}
+        marker = {"coloraxis": axis} | {key: marker[key] for key in ("size", "color", "symbol", "line")}
     figure = light_figure(
         go.Scatter(
             x=x.astype("f8"), y=y.astype("f8"), mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False
-        )
+        ),
+        layout,
     )
     selected = list(chosen)
     figure.add_scatter(

@@ -23,7 +23,7 @@ from attnviz.sources.haystack import FILLER
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
-from attnviz.state.fields import ChoiceField, FlagField, ParsedField, TextField
+from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, NumberField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
 from attnviz.state.text_question import MARY, TextQuestion, other_field, position_field, token_field
 from attnviz.text import EXAMPLE, too_long_error
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 HEADS, WORDS = N_("Without a head"), N_("Without a word")
 CIRCUITS, DETECTORS_TAB = N_("Circuits of a head"), N_("Kinds of heads")
 PATCHING, LENS = N_("Patching"), N_("Logit lens")
-TABS = {name: name for name in (HEADS, WORDS, PATCHING, LENS, CIRCUITS, DETECTORS_TAB)}
+COMPARED, SMALLEST_SET = N_("Compared"), N_("Smallest set")
+ALL_TABS = HEADS, WORDS, COMPARED, PATCHING, LENS, SMALLEST_SET, CIRCUITS, DETECTORS_TAB
+TABS = {name: name for name in ALL_TABS}
+WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
 WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
@@ -102,6 +105,17 @@ def measures_token(state: Any) -> bool:
     return state.measure in WITH_TOKEN
 
 
+def compared_numbers(state: Any) -> Sequence[str]:
+    """Returns the numbers of heads that are compared; only logits are sums, of which a head has a share."""
+    return (SHARE, EFFECT, WEIGHT) if state.measure in (DIFFERENCE, LOGIT) else (WEIGHT, EFFECT)
+
+
+def all_heads(state: Any) -> dict[str, Head]:
+    """Returns the heads by their names in menus and links."""
+    layers = zip(state.run.layers, state.run.heads, strict=True)
+    return {head_option(name, head): (i, head) for i, (name, count) in enumerate(layers) for head in range(count)}
+
+
 def compares_tokens(state: Any) -> bool:
     return bool(state.measure == DIFFERENCE)
 
@@ -162,10 +176,19 @@ class EffectsState(TextQuestion):
     )  # fmt: skip
     head = ChoiceField[Head | None](
         N_("Head"),
-        lambda state: {NO_HEAD: None} | {head_option(state.run.layers[layer], head): (layer, head)
-                                         for layer, count in enumerate(state.run.heads) for head in range(count)},
+        lambda state: {NO_HEAD: None} | all_heads(state),
         lambda _state: None, option_name=head_choice_name, parameter="effects-head",
     )  # fmt: skip
+    across = ChoiceField(N_("Across"), compared_numbers, parameter="heads-across")
+    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up")
+    without_first = FlagField(
+        N_("Without the first word"), True, parameter="without-first",
+        about=N_("The weight of a head is its largest, on a word that is not the first one: there many heads look when "
+                 "there is nothing to look for."),
+    )  # fmt: skip
+    kept = NumberField(N_("Kept, in %"), 90, 10, 100, step=5)
+    group = ChoicesField(N_("Heads of your own"), all_heads, option_name=layer_head_name, parameter="head-group")
+
     reads = TextField(N_("Looks at the token"), first_read, parameter="reads")
     token_vectors = ChoiceField[TokenVectors](
         N_("Tokens are taken"), TOKEN_VECTORS,

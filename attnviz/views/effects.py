@@ -5,10 +5,23 @@ from functools import partial
 
 import numpy as np
 
+from attnviz.effects.head_groups import HeadSet
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.result_cache import result_cache
-from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, HEADS, LENS, PATCHING, WORDS, EffectsState
+from attnviz.state.effects import (
+    CIRCUITS,
+    COMPARED,
+    DETECTORS_TAB,
+    HEADS,
+    LENS,
+    PATCHING,
+    SMALLEST_SET,
+    WORDS,
+    EffectsState,
+)
+from attnviz.state.effects import WEIGHT as WEIGHT_OF_HEAD
+from attnviz.views.compared_heads import compared_heads
 from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import DetectionView, detection_view
@@ -16,6 +29,7 @@ from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import lens_view
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.patching import PatchingView, patching_key, patching_view
+from attnviz.views.smallest_set import head_set, set_grid, set_key
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
 
@@ -58,6 +72,31 @@ def _words(state: EffectsState) -> PageView:
     effects, words = word_effects(state), [plain_word(word) for word in state.run.source]
     panel = Panel(_("Effects of hiding words"), effects[None], [""], words, is_signed=True)
     return PageView((panel,), named_quantities(HIDDEN, words, effects))
+
+
+def _compared(state: EffectsState) -> PageView:
+    effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
+    heads = [str(head) for head in range(effects.heads.shape[1])]
+    panels = [
+        Panel(_(name), values, list(state.run.layer_numbers), heads, is_signed=name != WEIGHT_OF_HEAD)
+        for name, values in compared_heads(state, effects).values.items()
+    ]
+    return PageView(tuple(panels), effect_quantities(state, effects))
+
+
+def _smallest_set(state: EffectsState) -> PageView:
+    found: HeadSet = result_cache().once(partial(head_set, state), *set_key(state))
+    grid = set_grid(state, found.heads)
+    panel = Panel(
+        _("Heads that are kept"), grid, list(state.run.layer_numbers), [str(head) for head in range(grid.shape[1])]
+    )
+    return PageView((panel,), set_quantities(found))
+
+
+def set_quantities(found: HeadSet) -> Quantities:
+    """Returns the numbers that lessons check: the heads that are kept, and the share of the measure."""
+    numbers = {"heads kept": float(len(found.heads)), "share kept": found.kept, "measure": found.value}
+    return numbers | {f"{layer}.{head} is kept": 1.0 for layer, head in found.heads}
 
 
 def _circuits(state: EffectsState) -> PageView:
@@ -123,6 +162,8 @@ TABS: dict[str, Callable[[EffectsState], PageView]] = {
     WORDS: _words,
     PATCHING: _patching,
     LENS: _lens,
+    COMPARED: _compared,
+    SMALLEST_SET: _smallest_set,
     CIRCUITS: _circuits,
     DETECTORS_TAB: _kinds,
 }

@@ -11,33 +11,26 @@ from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import GRID_ROW, head_link
 from attnviz.ui.effects.head_detail import show_chosen_head
-from attnviz.ui.field_widgets import draw, set_field_value
-from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
+from attnviz.ui.field_widgets import set_field_value
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import effect_quantities
-from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates
+from attnviz.views.head_effects import HeadEffects, head_estimates
 
 LARGEST = 10  # effects in the table
 
 
 def show(state: EffectsState) -> None:
     """Draws what heads are replaced by, the grid of effects, the largest of them, and the chosen head."""
-    columns = st.columns(3, gap="small", vertical_alignment="bottom")
-    with columns[0]:
-        state = state.updated(ablation=draw(EffectsState.ablation, state))
-    with columns[1]:
-        state = state.updated(averages=draw(EffectsState.averages, state))
-    state = state.updated(other_texts=draw(EffectsState.other_texts, state))
-    with columns[2]:
-        state = state.updated(head=draw(EffectsState.head, state))
+    state = choose_ablation(state)
     notes = st.container()
     subject = state.source, state.metric
     good = cache.or_last_good("effects of heads", subject, partial(_measurable, state), lambda: None, notes)
     if good is None:
         return
     state = good.updated(head=state.head)
-    effects = _measured(state)
+    effects = measured_effects(state)
     grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
     with notes:
         lines = [_state_of(effects, grid), *measure_notes(state, effects)]
@@ -61,19 +54,9 @@ def show(state: EffectsState) -> None:
             show_chosen_head(state, shown, float(grid.values[shown]))
 
 
-def _measured(state: EffectsState) -> HeadEffects:
-    """Returns the effects that have been measured so far, and draws the progress."""
-    heads = sum(state.run.heads)
-
-    def describe(effects: HeadEffects) -> str:
-        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
-
-    return result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
-
-
 def _measurable(state: EffectsState) -> EffectsState:
     """Returns a state whose effects are measured. Raises ValueError if they cannot be."""
-    _measured(state)
+    measured_effects(state)
     return state
 
 

@@ -1,0 +1,33 @@
+"""What the tabs of effects of heads share: what a head writes instead, and the effects so far."""
+
+from functools import partial
+
+import streamlit as st
+
+from attnviz.language import _
+from attnviz.state.effects import EffectsState
+from attnviz.ui.field_widgets import draw
+from attnviz.ui.job_progress import result_so_far
+from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
+
+
+def choose_ablation(state: EffectsState) -> EffectsState:
+    """Draws what ablated heads write instead, in which texts effects are measured, and the chosen head."""
+    columns = st.columns(3, gap="small", vertical_alignment="bottom")
+    with columns[0]:
+        state = state.updated(ablation=draw(EffectsState.ablation, state))
+    with columns[1]:
+        state = state.updated(averages=draw(EffectsState.averages, state))
+    state = state.updated(other_texts=draw(EffectsState.other_texts, state))
+    with columns[2]:
+        return state.updated(head=draw(EffectsState.head, state))
+
+
+def measured_effects(state: EffectsState) -> HeadEffects:
+    """Returns the effects that have been measured so far, and draws the progress."""
+    heads = sum(state.run.heads)
+
+    def describe(effects: HeadEffects) -> str:
+        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
+
+    return result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
