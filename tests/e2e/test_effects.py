@@ -1,0 +1,101 @@
+"""The Effects page in a real browser: heads and words are taken away, and links lead to Why and back."""
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from attnviz.models import MINILM
+from tests.support.browser import AppPage, Browser, shared
+
+MEASURED = "Each head and each MLP has been measured"
+
+
+class Effects(AppPage):
+    """The Effects page."""
+
+    path, charts = "effects", ("effects-grid",)
+
+    @property
+    def answer(self) -> Locator:
+        return self.page.locator(".attnviz-summary:visible")
+
+    @property
+    def largest(self) -> Locator:
+        return self.page.locator(".attnviz-shares:visible tbody tr")
+
+    @property
+    def head(self) -> Locator:
+        return self.page.locator("p").filter(has_text="Without the head")
+
+    def measured(self) -> None:
+        """Waits until every head has been measured."""
+        expect(self.page.get_by_text(MEASURED)).to_be_visible(timeout=180_000)
+        self.settled()
+
+    def fits(self) -> bool:
+        """Whether nothing has to be scrolled to the side."""
+        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture
+def effects(browser: Browser, address: str):
+    with shared(browser, address, kind=Effects) as app:
+        yield app
+
+
+def test_heads_are_measured_and_a_click_chooses_one(effects: Effects) -> None:
+    effects.open()
+    expect(effects.answer).to_have_text("Now the logit of “Mary” above that of “John” is 6.09.")
+    effects.measured()
+    expect(effects.largest).to_have_count(10)
+    expect(effects.largest.nth(3)).to_contain_text("layer 23, head 3−3.12")
+    effects.stage.focus()
+    for _ in range(4):
+        effects.page.keyboard.press("ArrowDown")
+    effects.page.keyboard.press("Enter")
+    expect(effects.head).to_contain_text("looks from “to” most at")
+    effects.expect_in_link("effects-head", "layer+25,+head+0")
+
+
+def test_a_head_leads_to_why_and_back(effects: Effects) -> None:
+    effects.open("?effects-head=layer+23,+head+3")
+    effects.measured()
+    expect(effects.head).to_contain_text("What it writes adds +2.95. Without the head: −3.12.")
+    effects.page.get_by_role("link", name="Why this share?").click()
+    expect(effects.page.get_by_text("in order not to say “John”")).to_be_visible()
+    effects.expect_in_link("term", "23.3.13")
+    effects.page.get_by_role("link", name="What happens without it?").click()
+    effects.expect_in_link("effects-head", "layer+23,+head+3")
+    expect(effects.head).to_contain_text("Without the head: −3.12.")
+
+
+def test_a_word_is_hidden_from_all_heads_or_from_a_layer(effects: Effects) -> None:
+    effects.open()
+    effects.page.get_by_role("tab", name="Without a word").click()
+    expect(effects.answer).to_contain_text("the logit of “Mary” above that of “John” changes most: by")
+    everywhere = effects.answer.inner_text()
+    effects.page.get_by_role("combobox", name="Hidden from").click()
+    effects.page.get_by_role("option", name="layer 23", exact=True).click()
+    effects.expect_in_link("hidden-from", "layer+23")
+    expect(effects.answer).not_to_have_text(everywhere)
+    expect(effects.chart("effects-words")).to_have_attribute("data-ready", "true")
+
+
+def test_what_cannot_be_measured_keeps_the_last_effects(effects: Effects) -> None:
+    effects.open()
+    effects.measured()
+    other = effects.page.get_by_role("combobox", name="Rather than")
+    other.click()
+    other.fill("#99999999")
+    effects.page.keyboard.press("Enter")
+    expect(effects.alert).to_contain_text("There is no token 99999999")
+    effects.settled()
+    expect(effects.largest.nth(3)).to_contain_text("layer 23, head 3−3.12")
+
+
+def test_a_phone_has_all_of_it(browser: Browser, address: str) -> None:
+    with shared(browser, address, 390, 844, kind=Effects) as app:
+        app.open(f"?why-model={MINILM}&effects-head=encoder+2,+head+3")
+        app.measured()
+        expect(app.answer).to_contain_text("cosine")
+        expect(app.head).to_contain_text("Without the head")
+        assert app.fits()
