@@ -67,6 +67,7 @@ PICTURES = (
     picture("path-layer", "path", 800, open="decoder 1", **CAR),
     picture("why", "why", 830),
     picture("why-circuit", "why", 2200, element=".st-key-why-circuit", tree="true"),
+    picture("effects", "effects", 1150, effects_head="layer 23, head 3"),
     picture("scores", "scores", 860, look="Similarities", **IT),
     picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
     picture("masks", "masks", 740, **WINDOW),
