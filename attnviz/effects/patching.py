@@ -49,9 +49,9 @@ def patch(
 
     Texts of different lengths need `aligned`, pairs of positions as `alignment` gives them; what belongs to nothing is
     not patched. The positions of the metric are those of the clean text, and in the corrupted text those aligned with
-    them. In a model with an encoder and a decoder, pairs are of the encoder's tokens, and the decoder reads as many in
-    both. KL and Cosine compare with the clean run. `on_progress` gets the share that is done and the values so far, and
-    ends the computation by an exception.
+    them; the last belongs to the last. In a model with an encoder and a decoder, pairs are of the encoder's tokens, and
+    the decoder reads as many in both. KL and Cosine compare with the clean run. `on_progress` gets the share that is
+    done and the values so far, and ends the computation by an exception.
 
     Raises ValueError if texts are not aligned, if there is no such head, if the model has not what the metric is of,
     or if what is patched is not known (Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal

@@ -80,13 +80,14 @@ class TextPair:
         return layer_id.cross if of_keys and layer_id.cross else layer_id.stack != "decoder" and not layer_id.cross
 
     def metric_of_corrupted(self, metric: EffectMetric) -> EffectMetric:
-        """Returns a metric of the clean text with the aligned positions of the corrupted one; those counted from the
-        end are the same. Raises ValueError if there is none."""
+        """Returns a metric of the clean text with the aligned positions of the corrupted one; the last belongs to the
+        last at least, and those counted from the end are the same. Raises ValueError if there is none."""
         if isinstance(metric, Cosine) or self.aligned is None or is_encoder_decoder(self.corrupted.model):
             return metric
         names = ("first", "last") if isinstance(metric, Loss) else ("position",)
         places = {name: place for name in names if (place := getattr(metric, name)) is not None and place >= 0}
-        targets = dict(self.aligned)
+        last_clean, last = (text.own.positions[0] - 1 for text in (self.clean, self.corrupted))
+        targets = {last_clean: last} | dict(self.aligned)
         for place in places.values():
             if place not in targets:
                 raise value_error(

@@ -135,6 +135,8 @@ def test_positions_of_the_metric_are_those_of_the_clean_text() -> None:
     found = patch(tiny("GPT-2"), CLEAN, LONGER, LogitDifference(5, 7, position=3), aligned=ALIGNED)
     assert found.clean == pytest.approx(float(difference("GPT-2", CLEAN, 3)), rel=1e-5)
     assert found.corrupted == pytest.approx(float(difference("GPT-2", LONGER, 4)), rel=1e-5)
+    found = patch(tiny("GPT-2"), CLEAN, LONGER, LogitDifference(5, 7, position=6), aligned=ALIGNED[:-1])
+    assert found.corrupted == pytest.approx(float(difference("GPT-2", LONGER)), rel=1e-5)
     found = patch(tiny("GPT-2"), CLEAN, LONGER, Loss(3, 4), aligned=ALIGNED)
     logits = tiny("GPT-2")(LONGER).logits[0].detach().double().log_softmax(-1)
     losses = [-float(logits[position - 1, LONGER[0, position]]) for position in (4, 5)]

@@ -8,11 +8,11 @@ from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import head_link
-from attnviz.ui.effects.token_alignment import choose_alignment
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.effects.token_alignment import show_alignment
+from attnviz.ui.field_widgets import draw, draw_hidden_value, set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.markdown import plain
 from attnviz.views.effects import patching_quantities
@@ -37,9 +37,14 @@ def show(state: EffectsState) -> None:
         state = state.updated(corrupted=draw(EffectsState.corrupted, state))
     with right:
         state = state.updated(patched=draw(EffectsState.patched, state))
-    state = choose_alignment(state)
+    state = state.updated(corrections=draw_hidden_value(EffectsState.corrections))
+    show_alignment(state)
     notes = st.container()
-    shown = result_so_far(partial(patching_view, state), *patching_key(state), describe=describe)
+    subject = state.source, state.metric
+    good = cache.or_last_good("patching", subject, partial(_measurable, state), lambda: None, notes)
+    if good is None:
+        return
+    state, shown = good, _measured(good)
     with notes:
         st.html(html.summary(shown.sentence, role="status"))
     quantities.publish(lambda: patching_quantities(shown))
@@ -66,6 +71,17 @@ def show(state: EffectsState) -> None:
             "both texts does not show."
         )
     )
+
+
+def _measured(state: EffectsState) -> PatchingView:
+    """Returns what has been measured so far, and draws the progress."""
+    return result_so_far(partial(patching_view, state), *patching_key(state), describe=describe)
+
+
+def _measurable(state: EffectsState) -> EffectsState:
+    """Returns a state whose parts can be patched. Raises ValueError if they cannot be."""
+    _measured(state)
+    return state
 
 
 def _show_grid(picture: Chart[MosaicSpec], key: str, shown: PatchingView, state: EffectsState) -> None:

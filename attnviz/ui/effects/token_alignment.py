@@ -7,22 +7,24 @@ from attnviz.language import _, plural
 from attnviz.state.corrected_alignment import add_correction
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html
-from attnviz.ui.field_widgets import draw_hidden_value, set_field_value
+from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.session_values import read_widget
 from attnviz.views.token_columns import TokenColumn, token_columns
 
 NO_TOKEN = -1
 
 
-def choose_alignment(state: EffectsState) -> EffectsState:
-    """Draws the tokens of the clean and of the corrupted text, and returns the state with the corrections."""
-    state = state.updated(corrections=draw_hidden_value(EffectsState.corrections))
-    columns = token_columns(state)
+def show_alignment(state: EffectsState) -> None:
+    """Draws the tokens of the clean and of the corrupted text, and menus that correct which belong together; nothing
+    for a text that cannot be read."""
+    try:
+        columns = token_columns(state)
+    except ValueError:  # the patching says why
+        return
     names = html.element("div", html.element("b", _("clean")), html.element("b", _("corrupted")))
     st.html(html.element("div", names, *map(_column, columns), class_="attnviz-aligned", tabindex=0))
     with st.popover(_("Correct the alignment"), icon=":material/swap_vert:", key="effects-alignment"):
         _show_menus(state)
-    return state
 
 
 def _column(column: TokenColumn) -> html.Markup:
