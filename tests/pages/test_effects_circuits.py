@@ -32,7 +32,7 @@ def test_kinds_of_heads_are_listed() -> None:
     assert "Over 300 queries of 3 texts of repeated random tokens." in text
     assert text.count("layer 24, head 4") >= 2  # in the list, and as the chosen head
     text = contents(ok(open_page("effects", inspect=DETECTORS_TAB)))
-    assert "effects-head=layer+16,+head+0" in text  # a link that chooses it
+    assert "effects-head=layer+16%2C+head+0" in text  # a link that chooses it
 
 
 def test_what_is_not_known_is_said_in_its_place() -> None:
