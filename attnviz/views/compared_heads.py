@@ -139,6 +139,17 @@ def reasons(compared: ComparedHeads, heads: Sequence[Head], progress: OnReasons 
     return with_changes(found)
 
 
+def compensation(state: EffectsState, head: Head) -> Compensation | None:
+    """Returns the shares of others with a head and without it; None for a measure that is no sum."""
+    linearized, metric = state.run.linearized, state.metric
+    if not isinstance(metric, Logit | LogitDifference):
+        return None
+    compute = partial(compensations, linearized.model, linearized.arguments.kwargs, metric, [head])
+    work = 4 * state.source.forward_work
+    [made] = result_cache().once(compute, "compensation", state.source, metric, head, work=work)
+    return made
+
+
 def _sizes_of_values(compared: ComparedHeads, heads: Sequence[Head]) -> dict[Head, list[str]]:
     """Returns what heads write from the key of a large weight, compared with the largest in their layer."""
     sentences: dict[Head, list[str]] = {head: [] for head in heads}

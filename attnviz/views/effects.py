@@ -21,7 +21,7 @@ from attnviz.state.effects import (
     EffectsState,
 )
 from attnviz.state.effects import WEIGHT as WEIGHT_OF_HEAD
-from attnviz.views.compared_heads import compared_heads
+from attnviz.views.compared_heads import compared_heads, compensation
 from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import DetectionView, detection_view
@@ -81,7 +81,19 @@ def _compared(state: EffectsState) -> PageView:
         Panel(_(name), values, list(state.run.layer_numbers), heads, is_signed=name != WEIGHT_OF_HEAD)
         for name, values in compared_heads(state, effects).values.items()
     ]
-    return PageView(tuple(panels), effect_quantities(state, effects))
+    return PageView(tuple(panels), compared_quantities(state, effects))
+
+
+def compared_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
+    """Returns the effects, and of the chosen head what it shows and the shares of all heads with it and without it."""
+    if state.head is None:
+        return effect_quantities(state, effects)
+    numbers = {**effect_quantities(state, effects), **head_quantities(head_detail(state, state.head))}
+    if (made := compensation(state, state.head)) is not None:
+        for (layer, head), share in np.ndenumerate(made.before.heads.numpy()):
+            numbers[f"share of {layer}.{head}"] = float(share)
+            numbers[f"share of {layer}.{head} without the head"] = float(made.after.heads[layer, head])
+    return numbers
 
 
 def _smallest_set(state: EffectsState) -> PageView:

@@ -33,7 +33,7 @@ from attnviz.translator.sentence_lengths import COMPARED, matching_words, shippe
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.views.transformer import head_ablations
 from attnviz.views.translator_maps import Maps, use_maps
-from tests.support import language_model, shares_by_hand
+from tests.support import effects_by_hand, language_model, shares_by_hand
 
 GOOD = """
 title = "A title"
@@ -492,6 +492,8 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "16-how-it-repeats.toml": language_model.repeated,
     "17-why-mary.toml": shares_by_hand.why_mary,
     "18-how-the-copy-is-found.toml": shares_by_hand.how_the_copy_is_found,
+    "19-where-it-looks-is-not-why.toml": effects_by_hand.where_it_looks,
+    "20-who-gave-what-to-whom.toml": effects_by_hand.who_gave,
     "de-01-woerterbuch.toml": dictionary,
     "de-02-weich.toml": soft,
     "de-03-aehnlichkeiten.toml": similarities,
@@ -500,6 +502,8 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "de-16-wiederholung.toml": language_model.repeated,
     "de-17-warum-mary.toml": shares_by_hand.why_mary,
     "de-18-wie-die-kopie-gefunden-wird.toml": shares_by_hand.how_the_copy_is_found,
+    "de-19-wohin-er-schaut.toml": effects_by_hand.where_it_looks,
+    "de-20-wer-gab-wem-was.toml": effects_by_hand.who_gave,
 }
 
 

@@ -16,7 +16,7 @@ from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.views.compared_heads import ComparedHeads, Reasons, compared_heads, reasons, reasons_key
 from attnviz.views.effect_sentences import measure_sentence
-from attnviz.views.effects import effect_quantities
+from attnviz.views.effects import compared_quantities
 
 LISTED = 5  # heads, with the reasons that are tested
 HEIGHT = 420
@@ -31,7 +31,7 @@ def show(state: EffectsState) -> None:
     with st.spinner(_("Computing …"), show_time=True):
         compared = compared_heads(state, effects)
     notes.html(html.summary(measure_sentence(state, effects.own), role="status"))
-    quantities.publish(partial(effect_quantities, state, effects))
+    quantities.publish(partial(compared_quantities, state, effects))
     farthest = compared.farthest(LISTED) if effects.is_complete else []
     shown = state.head or next(iter(farthest), None)
     left, right = st.columns([0.56, 0.44], gap="medium")
