@@ -72,6 +72,12 @@ def patch(
     own = pair.corrupted.own
     if what == "mlp" or what == "residual":
         places = pair.corrupted.mlps if what == "mlp" else pair.corrupted.streams
+        if not places:
+            raise value_error(
+                "The layers of {name} are not known, or have no MLP, so that nothing can be patched between them. "
+                "Choose a part of a head.",
+                name=type(model).__name__,
+            )
         shape, layers = (len(places), max(own.positions)), [place.layer for place in places]
         return pair.patching(metric, shape, _patched_modules(pair, places), layers, on_progress)
     chosen = every_head(pair.corrupted) if heads is None else checked_heads(pair.corrupted, heads)

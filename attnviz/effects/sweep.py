@@ -140,6 +140,7 @@ class Text:
         @contextmanager
         def within(run: ChangedRun) -> Iterator[None]:
             def note(module: nn.Module, args: Any, result: Any) -> None:
+                by_example(result[0] if isinstance(result, tuple) else result, 1, module)
                 places[module].append(max(0, len(run.heads) - 1))  # it may be in the layer of the attention before it
 
             with ExitStack() as hooks:
@@ -291,6 +292,20 @@ class Text:
         return values[:-1] - values[-1]
 
 
+def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "examples positions width"]:
+    """Returns what a module reads or returns by example, as a view. Raises ValueError if the examples of a batch are
+    not its first axis."""
+    is_state = isinstance(states, Tensor) and states.ndim > 1 and len(states) % examples == 0
+    if not is_state or (examples == 1 and states.ndim > 2 and len(states) > 1 == states.shape[1]):  # tokens first
+        raise value_error(
+            "The examples of a batch are not the first axis of what {name} reads or returns, so that it cannot be "
+            "changed in one of them.",
+            name=type(module).__name__,
+        )
+    rows: Tensor = states.unflatten(0, (examples, -1)).flatten(1, -2)
+    return rows
+
+
 @contextmanager
 def _changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
     """Changes what calls of modules read or return, each in its own row."""
@@ -304,12 +319,16 @@ def _changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
     def changed(module: nn.Module, states: Tensor, is_input: bool) -> Tensor:
         number = counts[module, is_input]
         counts[module, is_input] += 1
-        states = states.clone(memory_format=torch.contiguous_format)
-        by_row = states.unflatten(0, (run.example_counts[0], -1))
-        for row, each in by_module[module]:
-            place, change = each.module, each.values
-            if place and change and (place.number, place.changes_input) == (number, is_input):
-                change(by_row[row].flatten(0, -2))
+        acting = [
+            (row, each.values)
+            for row, each in by_module[module]
+            if each.module and each.values and (each.module.number, each.module.changes_input) == (number, is_input)
+        ]
+        if acting:
+            states = states.clone(memory_format=torch.contiguous_format)
+            by_row = by_example(states, run.example_counts[0], module)
+            for row, change in acting:
+                change(by_row[row])
         return states
 
     def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from attnviz.effects import KL, Cosine, Logit, LogitDifference, Loss, Patching, Probability, patch, patch_paths
+from tests.support.architectures import ZOO
+from tests.support.attributions import first_example
 from tests.support.output_projections import (
     CLEAN,
     HEADS,
@@ -17,6 +19,7 @@ from tests.support.output_projections import (
     projections,
     tiny,
 )
+from tests.support.torch_architectures import TORCH_ZOO
 
 LONGER = torch.tensor([[5, 44, 9, 21, 7, 30, 8, 12]])  # a token more, and another in the place of 11
 ALIGNED = (0, 0), (1, 2), (3, 4), (4, 5), (5, 6), (6, 7)
@@ -162,6 +165,21 @@ def test_what_cannot_be_patched_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=sentence):
         patch(tiny("GPT-2"), CLEAN, corrupted, metric, what, aligned=aligned)
+
+
+@pytest.mark.parametrize("what", ["mlp", "residual"])
+@pytest.mark.parametrize(
+    ("architectures", "name", "sentence"),
+    [
+        (ZOO, "XLNet", "The examples of a batch are not the first axis of what"),  # its tokens are
+        (TORCH_ZOO, "SDPA", "The layers of .* are not known, or have no MLP"),
+    ],
+)
+def test_layers_that_cannot_be_patched_are_refused(architectures: Any, name: str, what: Any, sentence: str) -> None:
+    first = first_example(next(one for one in architectures if one.name == name))
+    batch = first.arguments.kwargs or first.arguments.args
+    with pytest.raises(ValueError, match=sentence):
+        patch(first.model, batch, batch, Cosine(), what)
 
 
 def test_a_decoder_reads_as_many_tokens_in_both_texts() -> None:
