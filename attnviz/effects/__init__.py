@@ -3,7 +3,9 @@ circuits."""
 
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import ablations, estimates, mlp_ablations
+from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
+from attnviz.effects.head_groups import HeadSet, group_effects, smallest_set
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
@@ -11,11 +13,14 @@ from attnviz.effects.patching import patch
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.text_pair import Patching
 from attnviz.effects.token_alignment import alignment
+from attnviz.effects.value_norms import value_norms
 
 __all__ = [
     "KL",
+    "Compensation",
     "Cosine",
     "HeadCircuits",
+    "HeadSet",
     "LayerPredictions",
     "Logit",
     "LogitDifference",
@@ -24,7 +29,9 @@ __all__ = [
     "Probability",
     "ablations",
     "alignment",
+    "compensations",
     "estimates",
+    "group_effects",
     "head_circuits",
     "knockout",
     "layer_predictions",
@@ -32,4 +39,6 @@ __all__ = [
     "mlp_ablations",
     "patch",
     "patch_paths",
+    "smallest_set",
+    "value_norms",
 ]

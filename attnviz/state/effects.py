@@ -107,7 +107,7 @@ def measures_token(state: Any) -> bool:
 
 def compared_numbers(state: Any) -> Sequence[str]:
     """Returns the numbers of heads that are compared; only logits are sums, of which a head has a share."""
-    return (SHARE, EFFECT, WEIGHT) if state.measure in (DIFFERENCE, LOGIT) else (WEIGHT, EFFECT)
+    return (WEIGHT, SHARE, EFFECT) if state.measure in (DIFFERENCE, LOGIT) else (WEIGHT, EFFECT)
 
 
 def all_heads(state: Any) -> dict[str, Head]:
@@ -179,7 +179,9 @@ class EffectsState(TextQuestion):
         lambda state: {NO_HEAD: None} | all_heads(state),
         lambda _state: None, option_name=head_choice_name, parameter="effects-head",
     )  # fmt: skip
-    across = ChoiceField(N_("Across"), compared_numbers, parameter="heads-across")
+    across = ChoiceField(
+        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
+    )
     up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up")
     without_first = FlagField(
         N_("Without the first word"), True, parameter="without-first",

@@ -18,13 +18,12 @@ from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.scatter import scatter
 from attnviz.figures.shares import signed
 from attnviz.formatting import number, percent
-from attnviz.language import _
+from attnviz.language import _, option_name
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_numbers
 from attnviz.views.head_detail import measured_query, sum_of_measure
 from attnviz.views.head_effects import HeadEffects
-from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
 LARGE_WEIGHT = 0.5
@@ -47,6 +46,10 @@ class ComparedHeads:
 
     def name(self, head: Head) -> str:
         return head_name(self.state.run.layers[head[0]], head[1])
+
+    def number(self, head: Head) -> str:
+        """Returns the numbers of a layer and its head, such as 23.3."""
+        return f"{option_name(self.state.run.layer_numbers[head[0]])}.{head[1]}"
 
     def text(self, name: str, head: Head) -> str:
         """Returns a number of a head."""
@@ -73,7 +76,7 @@ class ComparedHeads:
             [i for i, place in enumerate(places) if place == chosen],
             titles=(_(state.across), _(state.up)), group=_(color) if color else _("layer"),
             scale="groups" if not color else "weights" if color == WEIGHT else "changes", aspect=0.7,
-            labels=[f"{state.run.layer_numbers[layer]}.{head}" for layer, head in places],
+            labels=[*map(self.number, places)],
         ).with_about(hint=_("Each point is a head. Click to open it."))  # fmt: skip
 
     def farthest(self, count: int) -> list[Head]:
@@ -173,14 +176,14 @@ def _sizes_of_values(compared: ComparedHeads, heads: Sequence[Head]) -> dict[Hea
             )
         elif shares is None:
             text = _(
-                "It looks at “{word}” ({weight}), and what it reads there is not small ({size} of the largest of its "
-                "layer). Measure a logit to see what reads it.",
+                "It looks at “{word}” ({weight}), and what it reads there is {size} of the largest vector of its "
+                "layer. Measure a logit to see what reads it.",
                 **names,
             )
         elif abs(shares[head]) < SMALL * _largest(shares):
             text = _(
-                "It looks at “{word}” ({weight}), and what it reads there is not small ({size} of the largest of its "
-                "layer), but the measure hardly depends on it directly.",
+                "It looks at “{word}” ({weight}), and what it reads there is {size} of the largest vector of its "
+                "layer, but the measure hardly depends on it directly.",
                 **names,
             )
         else:
@@ -195,35 +198,40 @@ def _changes(compared: ComparedHeads, made: Compensation) -> str:
     if abs(change) < SMALL * max(_largest(compared.values[SHARE]), abs(made.effect)):
         return _("Without it, the shares of others change little, by {change} together.", change=signed(change))
     goes_through_others, is_made_up_for = abs(share) < abs(change) / 2, share * change > 0
-    if goes_through_others:
-        sentences = [_("It works through others: without it, their shares change by {change}.", change=signed(change))]
-    elif is_made_up_for:
-        sentences = [_("Others make up for a part of it: their shares change by {change}.", change=signed(change))]
-    else:
-        sentences = [_("Others build on it: without it, their shares change by {change}, too.", change=signed(change))]
+    parts = []
     for name, before, after in _shares_of_others(compared, made)[:MOST_CHANGES]:
         numbers = {"name": name, "before": signed(before), "after": signed(after)}
         if goes_through_others or not is_made_up_for:
-            sentences.append(_("{name}: {before}, without it {after}.", **numbers))
+            parts.append(_("{name} from {before} to {after}", **numbers))
         elif share * before < 0:
-            sentences.append(_("{name} undoes it: {before}, without it {after}.", **numbers))
+            parts.append(_("{name}, which undoes it, from {before} to {after}", **numbers))
         else:
-            sentences.append(_("{name} steps in: {before}, without it {after}.", **numbers))
-    return " ".join(sentences)
+            parts.append(_("{name}, which steps in, from {before} to {after}", **numbers))
+    names = {"change": signed(change), "parts": "; ".join(parts)}
+    if goes_through_others:
+        return _("It works through others: without it, their shares change by {change}, most of all {parts}.", **names)
+    if is_made_up_for:
+        return _(
+            "Others make up for a part of it: without it, their shares change by {change}, most of all {parts}.",
+            **names,
+        )
+    return _("Others build on it: without it, their shares change by {change}, too, most of all {parts}.", **names)
 
 
 def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple[str, float, float]]:
-    """Returns the shares of other heads and of MLPs with a head and without it, by their names: those first that change
-    most in the direction of the sum of the changes."""
-    run = compared.state.run
+    """Returns the shares of later heads and MLPs with a head and without it, by their names: those first that change
+    most in the direction of the sum of all changes. Shares of earlier ones change with the scale of the last norm
+    alone."""
+    run, layer = compared.state.run, made.head[0]
     heads = [
-        (compared.name(place), float(made.before.heads[place]), float(made.after.heads[place]))
+        (compared.number(place), float(made.before.heads[place]), float(made.after.heads[place]))
         for place in compared.places
-        if place != made.head
+        if place[0] > layer
     ]
     mlps = [
-        (mlp_name(run.ids[layer]), float(before), float(after))
-        for layer, before, after in zip(run.mlp_layers, made.before.mlps, made.after.mlps, strict=True)
+        (f"MLP {option_name(run.layer_numbers[own])}", float(before), float(after))
+        for own, before, after in zip(run.mlp_layers, made.before.mlps, made.after.mlps, strict=True)
+        if own >= layer
     ]
     return sorted(heads + mlps, key=lambda other: (other[1] - other[2]) * np.sign(made.of_others))
 

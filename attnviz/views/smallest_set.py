@@ -12,7 +12,7 @@ from attnviz.effects.head_groups import HeadSet, group_effects, smallest_set
 from attnviz.effects.sweep import Text
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.formatting import percent
+from attnviz.formatting import fixed
 from attnviz.language import _, option_name, plural
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
@@ -50,12 +50,17 @@ def head_set(state: EffectsState, progress: OnSet | None = None) -> HeadSet:
     )  # fmt: skip
 
 
+def kept_text(share: float) -> str:
+    """Returns a share that is kept as a percentage; it may be negative, and above 100."""
+    return f"{fixed(100 * share, 1)}%"
+
+
 def set_sentence(state: EffectsState, found: HeadSet) -> str:
     """Returns how many heads keep how much of the measure."""
     return plural(
         "{count} of {all} heads keeps {kept} of the measure: with it alone, {measure} is {value}.",
         "{count} of {all} heads keep {kept} of the measure: with them alone, {measure} is {value}.",
-        len(found.heads), count=len(found.heads), all=sum(state.run.heads), kept=percent(found.kept, 3),
+        len(found.heads), count=len(found.heads), all=sum(state.run.heads), kept=kept_text(found.kept),
         measure=measure_name(state), value=measure_text(state.metric, found.value),
     )  # fmt: skip
 
@@ -85,9 +90,9 @@ def set_chart(state: EffectsState, found: HeadSet) -> Chart[MosaicSpec]:
         "" if np.isnan(kept) else f"{names[place]}: {_('kept') if kept else _('ablated')}"
         for place, kept in np.ndenumerate(grid)
     ]
-    return head_grid(grid, sentences, largest=1.0, layer_names=[*map(option_name, state.run.layer_numbers)]).with_about(
-        label=_("Heads that are kept"), hint=_("Point at a head to read its name.")
-    )
+    picture = head_grid(grid, sentences, largest=1.0, layer_names=[*map(option_name, state.run.layer_numbers)])
+    picture.figure.layout.coloraxis.showscale = False
+    return picture.with_about(label=_("Heads that are kept"), hint=_("Point at a head to read its name."))
 
 
 def group_effects_of(state: EffectsState) -> GroupEffects:
@@ -114,6 +119,6 @@ def group_rows(state: EffectsState, effects: GroupEffects) -> list[tuple[str, st
     }  # fmt: skip
     whole = effects.own - effects.none
     return [
-        (name, measure_text(state.metric, value), percent((value - effects.none) / whole, 3) if whole else "")
+        (name, measure_text(state.metric, value), kept_text((value - effects.none) / whole) if whole else "")
         for name, value in runs.items()
     ]

@@ -1,9 +1,11 @@
 """The tab that compares weight, share and effect of each head, and says why they differ."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
+from attnviz.effects.ablation import Head
 from attnviz.language import _, in_sentence
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
@@ -43,6 +45,8 @@ def show(state: EffectsState) -> None:
     with right:
         if shown is not None:
             show_chosen_head(state, shown, float(effects.heads[shown]))
+            if shown not in farthest:
+                st.html(html.paragraphs(_tested(compared, (shown,))[0]))
     if farthest:
         _show_farthest(compared, farthest)
     st.caption(
@@ -55,24 +59,29 @@ def show(state: EffectsState) -> None:
     )
 
 
-def _show_farthest(compared: ComparedHeads, heads: list[tuple[int, int]]) -> None:
+def _show_farthest(compared: ComparedHeads, heads: Sequence[Head]) -> None:
     """Draws the heads whose numbers disagree most, and why."""
     state = compared.state
     title = _("Where {across} and {up} disagree most", across=in_sentence(state.across), up=in_sentence(state.up))
     st.markdown(f"#### {title}")
 
+    place = st.container()
+    tested = _tested(compared, heads)
+    rows: list[tuple[object, ...]] = []
+    for head, sentences in zip(heads, tested, strict=True):
+        numbers = [compared.text(name, head) for name in compared.values]
+        rows += [(head_link(state, compared.name(head), head), compared.word(head), *numbers)]
+        rows += [("", html.paragraphs(sentences))] if sentences else []
+    headings = (_("Head"), _("looks at"), *map(_, compared.values))
+    place.html(html.table(headings, rows, class_="attnviz-table attnviz-shares"))
+
+
+def _tested(compared: ComparedHeads, heads: Sequence[Head]) -> list[tuple[str, ...]]:
+    """Returns the reasons of heads that have been found so far, and draws the progress."""
+
     def describe(found: list[Reasons]) -> str:
         return _("The reasons of {done} of {heads} heads so far.", done=len(found), heads=len(heads))
 
-    place = st.container()
-    found = result_so_far(partial(reasons, compared, heads), *reasons_key(state, heads), describe=describe)
+    found = result_so_far(partial(reasons, compared, heads), *reasons_key(compared.state, heads), describe=describe)
     sentences = {each.head: each.sentences for each in found}
-    rows = [
-        (
-            head_link(state, compared.name(head), head), compared.word(head),
-            *(compared.text(name, head) for name in compared.values), html.paragraphs(sentences.get(head, ())),
-        )
-        for head in heads
-    ]  # fmt: skip
-    headings = (_("Head"), _("looks at"), *(_(name) for name in compared.values), _("reasons that were tested"))
-    place.html(html.table(headings, rows, class_="attnviz-table attnviz-shares"))
+    return [sentences.get(head, ()) for head in heads]

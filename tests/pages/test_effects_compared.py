@@ -1,0 +1,71 @@
+"""The tabs that compare weight, share and effect, and find small sets of heads, opened by their links."""
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.models import MINILM
+from attnviz.state.effects import COMPARED, SMALLEST_SET
+from tests.support.app import contents, errors, healthy, ok, open_page
+from tests.support.tiny_models import TEXT
+from tests.support.waiting import until
+
+
+def finished(app: AppTest) -> AppTest:
+    """The page, when its jobs are over."""
+    until(lambda: not ok(app.run()).get("progress"))
+    return app
+
+
+def tiny(saved, tab: str, **link: object) -> AppTest:
+    return open_page("effects", **{"why-model": saved / "gpt2", "text": TEXT, "inspect": tab} | link)
+
+
+def test_heads_are_listed_with_reasons(saved) -> None:
+    app = finished(tiny(saved, COMPARED))
+    healthy(app, charts=2)
+    text = contents(app)
+    assert "Where share and effect disagree most" in text
+    assert text.count("their shares change by") + text.count("the shares of others change little") >= 5
+    assert text.count("effects-head=") == 5  # links that choose a head
+
+
+def test_another_axis_lists_other_heads(saved) -> None:
+    app = finished(tiny(saved, COMPARED))
+    app.selectbox(key="heads-across").select("weight")
+    assert "Where weight and effect disagree most" in contents(finished(app))
+
+
+def test_a_chosen_head_has_its_reasons_too(saved) -> None:
+    listed = re.findall(r"layer (\d), head (\d)</a>", contents(finished(tiny(saved, COMPARED))))
+    others = [(layer, head) for layer in "01" for head in "0123" if (layer, head) not in listed]
+    app = finished(tiny(saved, COMPARED, effects_head=f"layer {others[0][0]}, head {others[0][1]}"))
+    text = contents(app)
+    assert text.count("their shares change by") + text.count("the shares of others change little") >= 6
+
+
+def test_a_measure_that_is_no_sum_has_weights_and_effects() -> None:
+    app = finished(open_page("effects", why_model=MINILM, inspect=COMPARED))
+    assert app.selectbox(key="heads-across").options == ["weight", "effect"]
+    text = contents(app)
+    assert "Where weight and effect disagree most" in text
+    assert re.search(r"what it reads there is (small: )?[\d.]+% of the largest vector", text)
+
+
+def test_a_small_set_is_found_and_can_be_taken_as_a_group(saved) -> None:
+    app = finished(tiny(saved, SMALLEST_SET))
+    healthy(app, charts=1)
+    count = int(re.search(r"(\d+) of \d+ heads? keep", contents(app))[1])
+    address = re.search(r"href='([^']*head-group[^']*)'", contents(app))[1]
+    assert address.count("head-group=") == count
+    fewer = finished(tiny(saved, SMALLEST_SET, kept=50))
+    assert int(re.search(r"(\d+) of \d+ heads? keep", contents(fewer))[1]) <= count
+    app.multiselect(key="head-group").set_value(["layer 0, head 1", "layer 1, head 2"])
+    assert "these heads alone" in contents(finished(app))
+
+
+@pytest.mark.parametrize("tab", [COMPARED, SMALLEST_SET])
+def test_other_texts_that_cannot_be_used_are_refused(saved, tab: str) -> None:
+    app = tiny(saved, tab, instead="its mean over other texts", other_texts="a\n" * 10_000)
+    assert "these are 10,000." in errors(app)

@@ -1,0 +1,121 @@
+"""Weight, share and effect of heads, and why they differ, as the page shows them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnviz.effects import ablations
+from attnviz.state.effects import COMPARED, EFFECT, SHARE, SMALLEST_SET, WEIGHT, EffectsState
+from attnviz.views.compared_heads import ComparedHeads, compared_heads, reasons
+from attnviz.views.effects import effects_view
+from attnviz.views.head_effects import HeadEffects
+from attnviz.views.smallest_set import group_effects_of, group_rows
+from tests.support.tiny_models import TEXT
+
+
+def tiny_state(saved, name: str = "gpt2", **link: object) -> EffectsState:
+    values = {"why-model": saved / name, "text": TEXT} | {key.replace("_", "-"): text for key, text in link.items()}
+    return EffectsState.read([(key, str(text)) for key, text in values.items()])
+
+
+@pytest.fixture(scope="module")
+def opening() -> ComparedHeads:
+    """SmolLM2 with the effects that two of its heads have."""
+    state = EffectsState()
+    effects = np.zeros((30, 9))
+    effects[23, 3], effects[24, 4] = -3.12, 0.70
+    return compared_heads(state, HeadEffects(6.09, effects, np.zeros(30)))
+
+
+def test_numbers_are_those_of_the_measured_position(opening: ComparedHeads) -> None:
+    assert list(opening.values) == [WEIGHT, SHARE, EFFECT]
+    assert opening.word((24, 4)) == "Mary"
+    assert [opening.text(name, (24, 4)) for name in opening.values] == ["0.81", "−1.09", "+0.70"]
+    assert opening.text(SHARE, (23, 3)) == "+2.95"
+    run = opening.state.run
+    weights = run.weights(11, 5, 13)
+    assert opening.values[WEIGHT][11, 5] == pytest.approx(float(weights[1:].max()))
+    assert opening.strongest[11, 5] == 1 + int(weights[1:].argmax())
+
+
+def test_the_first_word_counts_where_it_is_wanted(opening: ComparedHeads) -> None:
+    state = opening.state.updated(without_first=False)
+    every = compared_heads(state, HeadEffects(6.09, opening.values[EFFECT], np.zeros(30)))
+    assert (every.values[WEIGHT] >= opening.values[WEIGHT]).all()
+    assert (every.strongest == 0).mean() > 0.4  # many heads look there
+
+
+def test_heads_whose_share_and_effect_add_up_come_last(opening: ComparedHeads) -> None:
+    order = opening.farthest(270)
+    apart = [abs(opening.values[SHARE][head] + opening.values[EFFECT][head]) for head in order]
+    assert apart == sorted(apart, reverse=True)
+    assert order[0] == (29, 1)  # whose share of 1.73 has no effect here
+    by_weight = replace(opening, state=opening.state.updated(across=WEIGHT))
+    assert opening.values[WEIGHT][by_weight.farthest(1)[0]] > 0.9
+
+
+def test_the_picture_colors_the_number_that_is_on_no_axis(opening: ComparedHeads) -> None:
+    points = opening.chart((24, 4)).figure.data[0]
+    np.testing.assert_allclose(points.marker.color, opening.values[WEIGHT].flatten())
+    assert opening.chart(None).spec.sentences[24 * 9 + 4] == (
+        "layer 24, head 4: weight 0.81, share −1.09, effect +0.70"
+    )
+    across = replace(opening, state=opening.state.updated(across=WEIGHT))
+    np.testing.assert_allclose(across.chart(None).figure.data[0].marker.color, opening.values[SHARE].flatten())
+
+
+def test_reasons_say_who_makes_up_for_a_head_and_who_works_for_it(opening: ComparedHeads) -> None:
+    suppressing, early = reasons(opening, [(24, 4), (1, 3)])
+    assert suppressing.sentences == (
+        "Others make up for a part of it: without it, their shares change by −0.40, most of all 29.0, which steps in, "
+        "from −1.16 to −1.64; MLP 26, which undoes it, from +1.07 to +1.00; 28.1, which undoes it, from +0.21 to "
+        "+0.14.",
+    )
+    assert early.sentences == (
+        "It works through others: without it, their shares change by −2.42, most of all 23.3 from +2.95 to +2.11; "
+        "MLP 29 from +1.44 to +0.92; 29.1 from +1.73 to +1.29.",
+    )
+
+
+def test_the_size_of_what_is_read_is_said_where_the_weight_is_large(opening: ComparedHeads) -> None:
+    small, direct, large = (texts for _head, texts in reasons(opening, [(3, 2), (23, 3), (10, 1)]))
+    assert small[0] == (
+        "It looks at “the” (0.62), but what it reads there is small: 6.9% of the largest vector that a head of its "
+        "layer writes here from a word."
+    )
+    assert len(direct) == 1  # its share is what it writes from there
+    assert large[0] == (
+        "It looks at “gave” (0.95), and what it reads there is 100% of the largest vector of its layer, but the "
+        "measure hardly depends on it directly."
+    )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
+@pytest.mark.parametrize("tab", [COMPARED, SMALLEST_SET])
+def test_a_link_is_a_view_without_a_page(saved, name: str, tab: str) -> None:
+    shown = effects_view(tiny_state(saved, name, inspect=tab))
+    assert [panel.title for panel in shown.panels] == (
+        ["weight", "share", "effect"] if tab == COMPARED else ["Heads that are kept"]
+    )
+    if tab == SMALLEST_SET:
+        kept = np.nansum(shown.panels[0].weights)
+        assert shown.quantities["heads kept"] == kept
+        assert shown.quantities["share kept"] >= 0.9
+
+
+def test_a_group_is_measured_without_its_heads_and_with_them_alone(saved) -> None:
+    state = tiny_state(saved, head_group="layer 0, head 1")
+    assert state.group == ((0, 1),)
+    model, (batch, metric) = state.run.linearized.model, state.measured_runs[0]
+    effects = group_effects_of(state)
+    without = float(ablations(model, batch, metric, heads=[(0, 1)])[0, 1])
+    assert effects.without - effects.own == pytest.approx(without, abs=1e-5)
+    every = group_effects_of(state.updated(group=tuple((i, h) for i in range(2) for h in range(state.run.heads[i]))))
+    assert every.alone == every.own
+    assert every.without == pytest.approx(effects.none, abs=1e-5)
+    assert [name for name, *_numbers in group_rows(state, effects)] == [
+        "all heads", "all but these heads", "these heads alone", "no head",
+    ]  # fmt: skip
+    assert group_rows(state, effects)[0][2] == "100.0%"
+    assert group_rows(state, effects)[3][2] == "0.0%"
