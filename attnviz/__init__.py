@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from attnviz.language import _
 
 if TYPE_CHECKING:
-    from attnviz import biases, figures, masks, normalizers, scores
+    from attnviz import biases, effects, figures, masks, normalizers, scores
     from attnviz.analysis import head_maps
     from attnviz.analysis.downsampling import Downsampled, downsample
     from attnviz.attribution import Attribution, attribute
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
-    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "figures", "head_maps", "masks",
+    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "masks",
     "normalizers", "run", "scores", "show", "to_html", "view", "why", "writing",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from attnviz import Inputs, Mechanism, figures
 from attnviz.analysis import aggregation, difference, downsampling, head_maps, head_metrics, receptive_field
 from attnviz.attribution import LogitDifference, Score, attribute
 from attnviz.biases import BIASES, Distances
+from attnviz.effects import ablations, estimates, knockout, logit_lens, patch
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Causal, Padding
 from attnviz.masks.catalogue import MASKS
@@ -222,7 +223,7 @@ def test_a_sum_of_a_model_on_another_device(metric):
 
 
 def test_effects_of_another_device_are_those_of_the_cpu() -> None:
-    model = hf.LlamaForCausalLM(hf.LlamaConfig(**SMALL_LLAMA)).eval()
+    model = hf.MistralForCausalLM(hf.MistralConfig(**SLIDING, initializer_range=0.3)).eval()
     ids = torch.tensor([[3, 1, 4, 1, 5, 9]])
     corrupted = torch.tensor([[3, 1, 2, 1, 5, 9]])
     metric = LogitDifference(5, 7)

@@ -138,7 +138,8 @@ def replaced_heads(heads: Collection[Head], outputs: Sequence[Tensor | None]) ->
         by_layer.setdefault(layer, []).append(head)
 
     def change_heads(layer: int, run: LayerHeads, example: int) -> None:
-        write_instead(run.output[run.sequences(example)].flatten(0, 1), by_layer[layer], outputs[layer])
+        own = run.output[run.sequences(example)]
+        write_instead(own.view(-1, *own.shape[2:]), by_layer[layer], outputs[layer])
 
     def change_weights(layer: int, weights: Tensor) -> None:
         weights[:, by_layer[layer]] = 0
@@ -149,7 +150,9 @@ def replaced_heads(heads: Collection[Head], outputs: Sequence[Tensor | None]) ->
 
 def write_instead(own: Tensor, heads: Sequence[int], outputs: Tensor | None) -> None:
     """Replaces, in place, what some heads of a layer write, (positions, heads, width), by other outputs or nothing."""
-    own[:, heads] = 0 if outputs is None else at_positions(outputs, own)[:, heads]
+    other = None if outputs is None else at_positions(outputs, own)
+    for head in heads:
+        own[:, head] = 0 if other is None else other[:, head]
 
 
 def at_positions(outputs: Tensor, like: Tensor) -> Tensor:
