@@ -35,9 +35,11 @@ def layer_tokens(
     `layer_at` returns the layer of a row of the picture, which scrolls where its words do not fit.
 
     Example:
-        >>> chart = layer_tokens(np.array([[0.2], [0.9]]), ["0", "1"], ["to"], [["the"], ["Mary"]], [["a"], ["b"]])
+        >>> import torch
+        >>> words, sentences = [["the"], ["Mary"]], [["input: the"], ["0: Mary"]]
+        >>> chart = layer_tokens(torch.tensor([[0.2], [0.9]]), ["input", "0"], ["to"], words, sentences)
         >>> chart.spec.names, chart.figure.data[0].text
-        (('b', 'a'), [['Mary'], ['the']])
+        (('0: Mary', 'input: the'), (['Mary'], ['the']))
     """
     values = as_array(values)
     rows, columns = values.shape
