@@ -8,7 +8,7 @@ from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
-from attnviz.ui import cache, html, quantities
+from attnviz.ui import cache, html, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import head_link
 from attnviz.ui.effects.token_alignment import show_alignment
@@ -35,7 +35,7 @@ def show(state: EffectsState) -> None:
     left, right = st.columns([0.65, 0.35], gap="small", vertical_alignment="bottom")
     with left:
         state = state.updated(corrupted=draw(EffectsState.corrupted, state))
-    with right:
+    with right, presentation.control("patched"):
         state = state.updated(patched=draw(EffectsState.patched, state))
     state = state.updated(corrections=draw_hidden_value(EffectsState.corrections))
     show_alignment(state)
