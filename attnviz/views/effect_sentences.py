@@ -66,9 +66,14 @@ def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:
 
 def effect_sentence(name: str, effect: float, estimated: bool = False) -> str:
     """Returns what a measure changes by without a part of the model."""
-    if estimated:
-        return _("{name}: about {effect}, estimated", name=name, effect=signed(effect))
-    return _("{name}: {effect}", name=name, effect=signed(effect))
+    return _("{name}: {effect}", name=name, effect=effect_text(effect, estimated))
+
+
+def effect_text(effect: float, estimated: bool = False) -> str:
+    """Returns an effect, with a word that it is an estimate, or that it is not known yet."""
+    if np.isnan(effect):
+        return _("not measured yet")
+    return _("about {effect}, estimated", effect=signed(effect)) if estimated else signed(effect)
 
 
 def _token(state: EffectsState, token: int | str | None) -> str:

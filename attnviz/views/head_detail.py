@@ -40,11 +40,11 @@ class HeadDetail:
         rows = {_("weight"): self.weights, _("share"): self.shares, _("effect"): self.effects}
         return {name: values for name, values in rows.items() if np.isfinite(values).any()}
 
-    def sentence(self, effect: float) -> str:
-        """Returns what the head looks at, writes and does, in a sentence; `effect` is what ablating it changes."""
+    def sentence(self, effect: str) -> str:
+        """Returns what the head looks at, writes and does, in a sentence; `effect` says what ablating it changes."""
         strongest = int(self.weights.argmax())
         names = {"head": self.name[:1].upper() + self.name[1:], "word": self.word, "key": self.keys[strongest],
-                 "weight": number(self.weights[strongest]), "effect": signed(effect)}  # fmt: skip
+                 "weight": number(self.weights[strongest]), "effect": effect}  # fmt: skip
         if np.isnan(self.share):
             return _("{head} looks from “{word}” most at “{key}” ({weight}). Without the head: {effect}.", **names)
         return _(

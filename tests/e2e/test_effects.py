@@ -3,9 +3,10 @@
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.models import MINILM
+from attnviz.models import MINILM, TRANSLATOR
 from tests.support.browser import AppPage, Browser, shared
 
+SMALL = f"?why-model={TRANSLATOR}"
 MEASURED = "Each head and each MLP has been measured"
 
 
@@ -43,45 +44,48 @@ def effects(browser: Browser, address: str):
 
 
 def test_heads_are_measured_and_a_click_chooses_one(effects: Effects) -> None:
-    effects.open()
-    expect(effects.answer).to_have_text("Now the logit of “Mary” above that of “John” is 6.09.")
+    effects.open(SMALL)
+    expect(effects.answer).to_have_text("Now the logit of “est” above that of “rouge” is 7.36.")
     effects.measured()
     expect(effects.largest).to_have_count(10)
-    expect(effects.largest.nth(3)).to_contain_text("layer 23, head 3−3.12")
+    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−0.96")
+    expect(effects.head).to_contain_text("Decoder 1 cross, head 0 looks from “rouge” most at “is”")
     effects.stage.focus()
-    for _ in range(4):
-        effects.page.keyboard.press("ArrowDown")
-    effects.page.keyboard.press("Enter")
-    expect(effects.head).to_contain_text("looks from “to” most at")
-    effects.expect_in_link("effects-head", "layer+25,+head+0")
+    for key in ("ArrowRight", "ArrowDown", "Enter"):
+        effects.page.keyboard.press(key)
+    expect(effects.head).to_contain_text("Encoder 1, head 0 looks from “is” most at “red”")
+    effects.page.get_by_role("link", name="decoder 1 cross, head 3").click()
+    effects.expect_in_link("effects-head", "decoder+1+cross%2C+head+3")
+    expect(effects.head).to_contain_text("Decoder 1 cross, head 3 looks from")
 
 
 def test_a_head_leads_to_why_and_back(effects: Effects) -> None:
-    effects.open("?effects-head=layer+23,+head+3")
+    effects.open(f"{SMALL}&effects-head=decoder+1+cross,+head+3")
     effects.measured()
-    expect(effects.head).to_contain_text("What it writes adds +2.95. Without the head: −3.12.")
+    effect = effects.head.inner_text()
     effects.page.get_by_role("link", name="Why this share?").click()
-    expect(effects.page.get_by_text("in order not to say “John”")).to_be_visible()
-    effects.expect_in_link("term", "23.3.13")
+    effects.expect_in_link("term", "5.3.4")
+    expect(effects.answer).to_contain_text("The logit of “est” is 7.36 above that of “rouge”")
     effects.page.get_by_role("link", name="What happens without it?").click()
-    effects.expect_in_link("effects-head", "layer+23,+head+3")
-    expect(effects.head).to_contain_text("Without the head: −3.12.")
+    effects.expect_in_link("effects-head", "decoder+1+cross%2C+head+3")
+    expect(effects.head).to_have_text(effect)
 
 
 def test_a_word_is_hidden_from_all_heads_or_from_a_layer(effects: Effects) -> None:
-    effects.open()
+    effects.open(SMALL)
     effects.page.get_by_role("tab", name="Without a word").click()
-    expect(effects.answer).to_contain_text("the logit of “Mary” above that of “John” changes most: by")
-    everywhere = effects.answer.inner_text()
-    effects.page.get_by_role("combobox", name="Hidden from").click()
-    effects.page.get_by_role("option", name="layer 23", exact=True).click()
-    effects.expect_in_link("hidden-from", "layer+23")
-    expect(effects.answer).not_to_have_text(everywhere)
+    expect(effects.answer).to_have_text(
+        "Without “is”, the logit of “est” above that of “rouge” changes most: by −8.23."
+    )
+    effects.page.get_by_role("combobox", name="Hidden from").first.click()
+    effects.page.get_by_role("option", name="encoder 1", exact=True).click()
+    effects.expect_in_link("hidden-from", "encoder+1")
+    expect(effects.answer).to_contain_text("Without “red”")
     expect(effects.chart("effects-words")).to_have_attribute("data-ready", "true")
 
 
 def test_what_cannot_be_measured_keeps_the_last_effects(effects: Effects) -> None:
-    effects.open()
+    effects.open(SMALL)
     effects.measured()
     other = effects.page.get_by_role("combobox", name="Rather than")
     other.click()
@@ -89,7 +93,7 @@ def test_what_cannot_be_measured_keeps_the_last_effects(effects: Effects) -> Non
     effects.page.keyboard.press("Enter")
     expect(effects.alert).to_contain_text("There is no token 99999999")
     effects.settled()
-    expect(effects.largest.nth(3)).to_contain_text("layer 23, head 3−3.12")
+    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−0.96")
 
 
 def test_a_phone_has_all_of_it(browser: Browser, address: str) -> None:

@@ -79,7 +79,7 @@ def test_weight_share_and_effect_of_a_head_are_beside_each_other() -> None:
     hidden = knockout(MARY_OR_JOHN.run.linearized.model, batch, metric, layer=24, head=4)
     np.testing.assert_allclose(looks_at_mary.effects, hidden.numpy())
     assert len(looks_at_mary.rows) == 3
-    assert looks_at_mary.sentence(0.5).startswith("Layer 24, head 4 looks from “to” most at “Mary” (0.81). What it")
+    assert looks_at_mary.sentence("+0.50").startswith("Layer 24, head 4 looks from “to” most at “Mary” (0.81). What it")
 
 
 def test_estimates_are_marked_until_heads_are_measured() -> None:

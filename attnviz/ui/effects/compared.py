@@ -17,7 +17,7 @@ from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.views.compared_heads import ComparedHeads, Reasons, compared_heads, reasons, reasons_key
-from attnviz.views.effect_sentences import measure_sentence
+from attnviz.views.effect_sentences import effect_text, measure_sentence
 from attnviz.views.effects import compared_quantities
 
 LISTED = 5  # heads, with the reasons that are tested
@@ -44,7 +44,7 @@ def show(state: EffectsState) -> None:
         )  # fmt: skip
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, float(effects.heads[shown]))
+            show_chosen_head(state, shown, effect_text(float(effects.heads[shown])))
             if shown not in farthest:
                 st.html(html.paragraphs(_tested(compared, (shown,))[0]))
     if farthest:

@@ -13,7 +13,7 @@ from attnviz.ui.why_links import why_link
 from attnviz.views.head_detail import head_detail, measured_query
 
 
-def show_chosen_head(state: EffectsState, head: Head, effect: float) -> None:
+def show_chosen_head(state: EffectsState, head: Head, effect: str) -> None:
     """Draws the keys of a head with their weights, their shares, and the effects of hiding them."""
     try:
         detail = head_detail(state, head)

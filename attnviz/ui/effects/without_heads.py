@@ -14,7 +14,7 @@ from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import measure_notes, measure_sentence
+from attnviz.views.effect_sentences import effect_text, measure_notes, measure_sentence
 from attnviz.views.effects import effect_quantities
 from attnviz.views.head_effects import HeadEffects, head_estimates
 
@@ -51,7 +51,7 @@ def show(state: EffectsState) -> None:
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, float(grid.values[shown]))
+            show_chosen_head(state, shown, effect_text(float(grid.values[shown]), bool(grid.is_estimated[shown])))
 
 
 def _measurable(state: EffectsState) -> EffectsState:
