@@ -22,12 +22,13 @@ from tests.support.classroom import ClassServer, Participant, Phone, Teacher, co
 
 FOLDER = Path(__file__).parents[1] / "pictures"
 SCALE, QUALITY = 2, 72
-# No run of the page is under way, every chart is drawn, and nothing waits for a file.
+# No run of the page and no job is under way, every chart is drawn, and nothing waits for a file.
 DRAWN = """() => (location.protocol === 'file:' || document.querySelector('.class-follow')
         || document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning')
     && document.querySelector('.attnviz-chart, [data-testid=stApp]')
     && [...document.querySelectorAll('.attnviz-chart')].every(e => e.dataset.ready === 'true' || !e.checkVisibility())
-    && document.fonts.status === 'loaded' && !document.querySelector('[data-testid=stSkeleton], [data-stale=true]')"""
+    && document.fonts.status === 'loaded'
+    && !document.querySelector('[data-testid=stSkeleton], [data-testid=stProgress], [data-stale=true]')"""
 
 
 @dataclass(frozen=True)
