@@ -39,6 +39,8 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/attribution/attribution.py", "of"),
     ("attnviz/notebook/why_viewer.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
+    ("attnviz/effects/compensation.py", "how"),
+    ("attnviz/effects/head_groups.py", "how"),
     ("attnviz/effects/patching.py", "what"),
     ("attnviz/effects/path_patching.py", "what"),
 }

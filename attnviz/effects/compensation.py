@@ -91,7 +91,7 @@ def compensations(
     text = Text.from_batch(model, batch)
     places, replacements = checked_heads(text, heads), head_replacements(text, how, texts)
     before = Shares.mean([attribution_of(LinearizedPass(text.model, text.arguments), metric)])
-    found: list[Compensation] = []
+    results: list[Compensation] = []
     for place in places:
         sums = []
         for outputs in replacements:
@@ -99,10 +99,10 @@ def compensations(
             change = partial(_change, place, outputs)
             with torch.inference_mode(False):
                 sums.append(attribution_of(LinearizedPass(text.model, text.arguments, change_heads=change), metric))
-        found.append(Compensation(place, before, Shares.mean(sums)))
+        results.append(Compensation(place, before, Shares.mean(sums)))
         if on_progress:
-            on_progress(len(found) / len(places), found)
-    return found
+            on_progress(len(results) / len(places), results)
+    return results
 
 
 def _change(head: Head, outputs: Sequence[Tensor | None], layer: int, written: Tensor) -> None:

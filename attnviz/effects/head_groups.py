@@ -85,8 +85,8 @@ def group_effects(
 ) -> Float[Tensor, " groups"]:
     """Returns, for each group of heads, the metric where all of them are ablated together minus the metric with all;
     otherwise as `attnviz.effects.ablations`, whose errors it raises."""
-    found = HeadGroups.from_batch(model, batch, metric, how, texts)
-    return found.effects([checked_heads(found.text, [*group]) for group in groups])
+    ablated = HeadGroups.from_batch(model, batch, metric, how, texts)
+    return ablated.effects([checked_heads(ablated.text, [*group]) for group in groups])
 
 
 def smallest_set(
@@ -124,26 +124,26 @@ def smallest_set(
     def share(value: float) -> float:
         return _kept(value, with_all, with_none)
 
-    found, done = HeadSet(tuple(every), with_all, with_all, with_none), 0.0
+    head_set, done = HeadSet(tuple(every), with_all, with_all, with_none), 0.0
 
     def on_share(share: float) -> None:
         nonlocal done
-        done = max(done, 1 - len(found.heads) / len(every) * (1 - share / 2))
+        done = max(done, 1 - len(head_set.heads) / len(every) * (1 - share / 2))
         if on_progress:
-            on_progress(done, found)
+            on_progress(done, head_set)
 
     while True:
         on_share(0.0)
-        without = values([[other for other in found.heads if other != head] for head in found.heads])
-        by_head = dict(zip(found.heads, map(share, without), strict=True))
+        without = values([[other for other in head_set.heads if other != head] for head in head_set.heads])
+        by_head = dict(zip(head_set.heads, map(share, without), strict=True))
         order = sorted((head for head in by_head if by_head[head] >= kept), key=lambda head: -by_head[head])
         if not order:
-            return found
+            return head_set
         sizes = sorted({1 + round(i * (len(order) - 1) / (SIZES_AT_ONCE - 1)) for i in range(SIZES_AT_ONCE)})
-        sets = [tuple(head for head in found.heads if head not in order[:size]) for size in sizes]
+        sets = [tuple(head for head in head_set.heads if head not in order[:size]) for size in sizes]
         kept_by = list(zip(sets, values(sets), strict=True))
         heads, value = next((heads, value) for heads, value in reversed(kept_by) if share(value) >= kept)
-        found = HeadSet(heads, value, with_all, with_none)
+        head_set = HeadSet(heads, value, with_all, with_none)
 
 
 def _kept(value: float, with_all: float, with_none: float) -> float:

@@ -24,6 +24,7 @@ from attnviz.result_cache import result_cache
 from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_numbers
 from attnviz.views.head_detail import measured_query, sum_of_measure
 from attnviz.views.head_effects import HeadEffects
+from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
 LARGE_WEIGHT = 0.5
@@ -54,6 +55,8 @@ class ComparedHeads:
     def text(self, name: str, head: Head) -> str:
         """Returns a number of a head."""
         value = float(self.values[name][head])
+        if np.isnan(value):
+            return _("unknown")
         return number(value) if name == WEIGHT else signed(value)
 
     def word(self, head: Head) -> str:
@@ -130,16 +133,16 @@ def reasons(compared: ComparedHeads, heads: Sequence[Head], progress: OnReasons 
         return [Reasons(head, tuple(of_values[head])) for head in heads]
     others = None if state.ablation == "zero" else state.other_runs
 
-    def with_changes(found: Sequence[Compensation]) -> list[Reasons]:
-        return [Reasons(made.head, (*of_values[made.head], _changes(compared, made))) for made in found]
+    def with_changes(changed: Sequence[Compensation]) -> list[Reasons]:
+        return [Reasons(made.head, (*of_values[made.head], _changes(compared, made))) for made in changed]
 
     if progress:
         progress(0.0, [])
-    found = compensations(
+    changed = compensations(
         linearized.model, linearized.arguments.kwargs, metric, heads, how=state.ablation, texts=others,
-        on_progress=(lambda share, found: progress(share, with_changes(found))) if progress else None,
+        on_progress=(lambda share, changed: progress(share, with_changes(changed))) if progress else None,
     )  # fmt: skip
-    return with_changes(found)
+    return with_changes(changed)
 
 
 def compensation(state: EffectsState, head: Head) -> Compensation | None:
@@ -177,7 +180,7 @@ def _sizes_of_values(compared: ComparedHeads, heads: Sequence[Head]) -> dict[Hea
         elif shares is None:
             text = _(
                 "It looks at “{word}” ({weight}), and what it reads there is {size} of the largest vector of its "
-                "layer. Measure a logit to see what reads it.",
+                "layer. What reads it is known for logits alone.",
                 **names,
             )
         elif abs(shares[head]) < SMALL * _largest(shares):
@@ -229,7 +232,11 @@ def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple
         if place[0] > layer
     ]
     mlps = [
-        (f"MLP {option_name(run.layer_numbers[own])}", float(before), float(after))
+        (
+            f"MLP {option_name(run.layer_numbers[own])}" if run.target is None else mlp_name(run.ids[own]),
+            float(before),
+            float(after),
+        )
         for own, before, after in zip(run.mlp_layers, made.before.mlps, made.after.mlps, strict=True)
         if own >= layer
     ]
@@ -241,12 +248,12 @@ def _queries(state: EffectsState) -> Iterator[int]:
 
 
 def _weights(state: EffectsState) -> tuple[Float[np.ndarray, "layers heads"], Int[np.ndarray, "layers heads"]]:
-    """Returns the largest weight of each head at the measured position, and its key; NaN where weights are not
-    known."""
+    """Returns the largest weight of each head at the measured position, and its key; NaN where weights are not known,
+    and in an encoder, which has no such position where a decoder is measured."""
     run, most = state.run, max(state.run.heads)
     weights, strongest = np.full((len(run.heads), most), np.nan), np.zeros((len(run.heads), most), dtype=int)
     for layer, query in enumerate(_queries(state)):
-        for head in range(run.heads[layer]):
+        for head in range(run.heads[layer] if run.queries(layer) == run.predicting else 0):
             try:
                 row = run.weights(layer, head, query).double()
             except ValueError:  # of a model that computes its attention by itself

@@ -29,7 +29,7 @@ from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import lens_view
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.patching import PatchingView, patching_key, patching_view
-from attnviz.views.smallest_set import head_set, set_grid, set_key
+from attnviz.views.smallest_set import set_grid, set_key, smallest_head_set
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
 
@@ -97,18 +97,18 @@ def compared_quantities(state: EffectsState, effects: HeadEffects) -> Quantities
 
 
 def _smallest_set(state: EffectsState) -> PageView:
-    found: HeadSet = result_cache().once(partial(head_set, state), *set_key(state))
-    grid = set_grid(state, found.heads)
+    head_set: HeadSet = result_cache().once(partial(smallest_head_set, state), *set_key(state))
+    grid = set_grid(state, head_set.heads)
     panel = Panel(
         _("Heads that are kept"), grid, list(state.run.layer_numbers), [str(head) for head in range(grid.shape[1])]
     )
-    return PageView((panel,), set_quantities(found))
+    return PageView((panel,), set_quantities(head_set))
 
 
-def set_quantities(found: HeadSet) -> Quantities:
+def set_quantities(head_set: HeadSet) -> Quantities:
     """Returns the numbers that lessons check: the heads that are kept, and the share of the measure."""
-    numbers = {"heads kept": float(len(found.heads)), "share kept": found.kept, "measure": found.value}
-    return numbers | {f"{layer}.{head} is kept": 1.0 for layer, head in found.heads}
+    numbers = {"heads kept": float(len(head_set.heads)), "share kept": head_set.kept, "measure": head_set.value}
+    return numbers | {f"{layer}.{head} is kept": 1.0 for layer, head in head_set.heads}
 
 
 def _circuits(state: EffectsState) -> PageView:

@@ -39,7 +39,7 @@ def set_key(state: EffectsState) -> tuple[object, ...]:
     return "smallest set", state.source, state.metric, state.ablation, texts, state.kept
 
 
-def head_set(state: EffectsState, progress: OnSet | None = None) -> HeadSet:
+def smallest_head_set(state: EffectsState, progress: OnSet | None = None) -> HeadSet:
     """Returns a small set of heads that keeps most of the measure, with the smallest so far to `progress`. Raises
     ValueError as `attnviz.effects.smallest_set`."""
     batch, metric = state.measured_runs[0]
@@ -55,22 +55,22 @@ def kept_text(share: float) -> str:
     return f"{fixed(100 * share, 1)}%"
 
 
-def set_sentence(state: EffectsState, found: HeadSet) -> str:
+def set_sentence(state: EffectsState, head_set: HeadSet) -> str:
     """Returns how many heads keep how much of the measure."""
     return plural(
         "{count} of {all} heads keeps {kept} of the measure: with it alone, {measure} is {value}.",
         "{count} of {all} heads keep {kept} of the measure: with them alone, {measure} is {value}.",
-        len(found.heads), count=len(found.heads), all=sum(state.run.heads), kept=kept_text(found.kept),
-        measure=measure_name(state), value=measure_text(state.metric, found.value),
+        len(head_set.heads), count=len(head_set.heads), all=sum(state.run.heads), kept=kept_text(head_set.kept),
+        measure=measure_name(state), value=measure_text(state.metric, head_set.value),
     )  # fmt: skip
 
 
-def ends_sentence(state: EffectsState, found: HeadSet) -> str:
+def ends_sentence(state: EffectsState, head_set: HeadSet) -> str:
     """Returns the measure with all heads and with none, between which the share that is kept is counted."""
     return _(
         "With all heads it is {all} (100%), with none {none} (0%).",
-        all=measure_text(state.metric, found.with_all),
-        none=measure_text(state.metric, found.with_none),
+        all=measure_text(state.metric, head_set.with_all),
+        none=measure_text(state.metric, head_set.with_none),
     )
 
 
@@ -82,9 +82,9 @@ def set_grid(state: EffectsState, heads: Collection[Head]) -> Float[np.ndarray, 
     return grid
 
 
-def set_chart(state: EffectsState, found: HeadSet) -> Chart[MosaicSpec]:
+def set_chart(state: EffectsState, head_set: HeadSet) -> Chart[MosaicSpec]:
     """Returns the heads of a set as a grid."""
-    grid = set_grid(state, found.heads)
+    grid = set_grid(state, head_set.heads)
     names = {place: head_name(state.run.layers[place[0]], place[1]) for place in all_heads(state).values()}
     sentences = [
         "" if np.isnan(kept) else f"{names[place]}: {_('kept') if kept else _('ablated')}"

@@ -91,6 +91,15 @@ def test_the_size_of_what_is_read_is_said_where_the_weight_is_large(opening: Com
     )
 
 
+def test_an_encoder_has_no_weights_at_a_position_of_the_decoder(saved) -> None:
+    state = tiny_state(saved, "t5", inspect=COMPARED)
+    layers = len(state.run.layers)
+    unknown = np.full((layers, max(state.run.heads)), np.nan)
+    weights = compared_heads(state, HeadEffects(0.0, unknown, np.zeros(layers))).values[WEIGHT]
+    for layer, own in zip(state.run.ids, weights, strict=True):
+        assert np.isnan(own).all() if layer.stack == "encoder" else np.isfinite(own).all()
+
+
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
 @pytest.mark.parametrize("tab", [COMPARED, SMALLEST_SET])
 def test_a_link_is_a_view_without_a_page(saved, name: str, tab: str) -> None:

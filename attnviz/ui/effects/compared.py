@@ -79,9 +79,9 @@ def _show_farthest(compared: ComparedHeads, heads: Sequence[Head]) -> None:
 def _tested(compared: ComparedHeads, heads: Sequence[Head]) -> list[tuple[str, ...]]:
     """Returns the reasons of heads that have been found so far, and draws the progress."""
 
-    def describe(found: list[Reasons]) -> str:
-        return _("The reasons of {done} of {heads} heads so far.", done=len(found), heads=len(heads))
+    def describe(tested: list[Reasons]) -> str:
+        return _("The reasons of {done} of {heads} heads so far.", done=len(tested), heads=len(heads))
 
-    found = result_so_far(partial(reasons, compared, heads), *reasons_key(compared.state, heads), describe=describe)
-    sentences = {each.head: each.sentences for each in found}
+    tested = result_so_far(partial(reasons, compared, heads), *reasons_key(compared.state, heads), describe=describe)
+    sentences = {each.head: each.sentences for each in tested}
     return [sentences.get(head, ()) for head in heads]

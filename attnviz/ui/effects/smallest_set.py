@@ -17,10 +17,10 @@ from attnviz.views.smallest_set import (
     ends_sentence,
     group_effects_of,
     group_rows,
-    head_set,
     set_chart,
     set_key,
     set_sentence,
+    smallest_head_set,
 )
 
 
@@ -33,11 +33,11 @@ def show(state: EffectsState) -> None:
         state = state.updated(kept=draw(EffectsState.kept, state))
     state = state.updated(other_texts=draw(EffectsState.other_texts, state))
     notes = st.container()
-    found = result_so_far(partial(head_set, state), *set_key(state), describe=_describe)
-    notes.html(html.summary(set_sentence(state, found), role="status") + html.note(ends_sentence(state, found)))
-    quantities.publish(partial(set_quantities, found))
-    show_grid(set_chart(state, found), "effects-set", state)
-    names = [EffectsState.head.name_of(state, head) for head in found.heads]
+    head_set = result_so_far(partial(smallest_head_set, state), *set_key(state), describe=_describe)
+    notes.html(html.summary(set_sentence(state, head_set), role="status") + html.note(ends_sentence(state, head_set)))
+    quantities.publish(partial(set_quantities, head_set))
+    show_grid(set_chart(state, head_set), "effects-set", state)
+    names = [EffectsState.head.name_of(state, head) for head in head_set.heads]
     parameter = EffectsState.group.parameter
     address = own_address("effects", (parameter,), tuple((parameter, name) for name in names))
     st.html(html.note(html.anchor(_("Take these heads as a group of your own"), address)))
@@ -53,8 +53,8 @@ def show(state: EffectsState) -> None:
     )
 
 
-def _describe(found: HeadSet) -> str:
-    return plural("{count} head so far.", "{count} heads so far.", len(found.heads), count=len(found.heads))
+def _describe(head_set: HeadSet) -> str:
+    return plural("{count} head so far.", "{count} heads so far.", len(head_set.heads), count=len(head_set.heads))
 
 
 def _show_group(state: EffectsState) -> None:
