@@ -223,8 +223,8 @@ def _changes(compared: ComparedHeads, made: Compensation) -> str:
 
 def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple[str, float, float]]:
     """Returns the shares of later heads and MLPs with a head and without it, by their names: those first that change
-    most in the direction of the sum of all changes. Shares of earlier ones change with the scale of the last norm
-    alone."""
+    most in the direction of the sum of all changes, without those that change little. Shares of earlier ones change
+    with the scale of the last norm alone."""
     run, layer = compared.state.run, made.head[0]
     heads = [
         (compared.number(place), float(made.before.heads[place]), float(made.after.heads[place]))
@@ -240,7 +240,12 @@ def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple
         for own, before, after in zip(run.mlp_layers, made.before.mlps, made.after.mlps, strict=True)
         if own >= layer
     ]
-    return sorted(heads + mlps, key=lambda other: (other[1] - other[2]) * np.sign(made.of_others))
+    changes = sorted(heads + mlps, key=lambda other: (other[1] - other[2]) * np.sign(made.of_others))
+    return [
+        other
+        for i, other in enumerate(changes)
+        if i == 0 or (other[2] - other[1]) * np.sign(made.of_others) > SMALL * abs(made.of_others)
+    ]
 
 
 def _queries(state: EffectsState) -> Iterator[int]:

@@ -3,7 +3,9 @@
 import re
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
+from transformers import BloomConfig, BloomForCausalLM
 
 from attnviz.models import MINILM
 from attnviz.state.effects import COMPARED, SMALLEST_SET
@@ -69,3 +71,13 @@ def test_a_small_set_is_found_and_can_be_taken_as_a_group(saved) -> None:
 def test_other_texts_that_cannot_be_used_are_refused(saved, tab: str) -> None:
     app = tiny(saved, tab, instead="its mean over other texts", other_texts="a\n" * 10_000)
     assert "these are 10,000." in errors(app)
+
+
+def test_a_model_without_known_weights_says_so(saved, tmp_path) -> None:
+    torch.manual_seed(0)
+    BloomForCausalLM(BloomConfig(vocab_size=400, hidden_size=32, n_layer=2, n_head=4)).save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / file).write_bytes((saved / "gpt2" / file).read_bytes())
+    app = finished(open_page("effects", **{"why-model": tmp_path, "text": TEXT, "inspect": COMPARED}))
+    assert "they have no weight" in contents(app)
+    assert "unknown" in contents(app)

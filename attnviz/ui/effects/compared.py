@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from attnviz.effects.ablation import Head
 from attnviz.language import _, in_sentence
-from attnviz.state.effects import EffectsState
+from attnviz.state.effects import WEIGHT, EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import head_link
@@ -33,6 +34,8 @@ def show(state: EffectsState) -> None:
     with st.spinner(_("Computing …"), show_time=True):
         compared = compared_heads(state, effects)
     notes.html(html.summary(measure_sentence(state, effects.own), role="status"))
+    if np.isnan(compared.values[WEIGHT]).all():
+        notes.caption(_("Where the heads of this model look is not known here, so they have no weight."))
     quantities.publish(partial(compared_quantities, state, effects))
     farthest = compared.farthest(LISTED) if effects.is_complete else []
     shown = state.head or next(iter(farthest), None)
