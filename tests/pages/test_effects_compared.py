@@ -47,6 +47,11 @@ def test_a_chosen_head_has_its_reasons_too(saved) -> None:
     assert text.count("their shares change by") + text.count("the shares of others change little") >= 6
 
 
+@pytest.mark.parametrize("head", range(4))
+def test_a_chosen_head_may_have_no_reason(saved, head: int) -> None:
+    finished(tiny(saved, COMPARED, measure="probability", effects_head=f"layer 1, head {head}"))
+
+
 def test_a_measure_that_is_no_sum_has_weights_and_effects() -> None:
     app = finished(open_page("effects", why_model=MINILM, inspect=COMPARED))
     assert app.selectbox(key="heads-across").options == ["weight", "effect"]

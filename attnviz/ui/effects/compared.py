@@ -48,8 +48,8 @@ def show(state: EffectsState) -> None:
     with right:
         if shown is not None:
             show_chosen_head(state, shown, effect_text(float(effects.heads[shown])))
-            if shown not in farthest:
-                st.html(html.paragraphs(_tested(compared, (shown,))[0]))
+            if shown not in farthest and (sentences := _tested(compared, (shown,))[0]):
+                st.html(html.paragraphs(sentences))
     if farthest:
         _show_farthest(compared, farthest)
     st.caption(
