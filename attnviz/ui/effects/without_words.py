@@ -1,14 +1,18 @@
 """The tab of words: what the measure becomes where each word is hidden from all heads, or from some."""
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
+from attnviz.classroom.question import keys_question
 from attnviz.figures.shares import signed, word_rows
 from attnviz.language import _
 from attnviz.lessons.checks import named_quantities
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
+from attnviz.ui.classroom import class_questions
 from attnviz.ui.field_widgets import draw
 from attnviz.views.effect_sentences import measure_name
 from attnviz.views.effects import HIDDEN
@@ -26,7 +30,11 @@ def show(state: EffectsState) -> None:
     with st.spinner(_("Computing …"), show_time=True):
         effects = word_effects(state)
     words = [plain_word(word) for word in state.run.source]
-    quantities.publish(lambda: named_quantities(HIDDEN, words, effects))
+    numbers = named_quantities(HIDDEN, words, effects)
+    quantities.publish(lambda: numbers)
+    ask = _("Without which word does {measure} change most?", measure=measure_name(state))
+    options = [name.removeprefix(HIDDEN) for name in numbers]  # equal words are numbered
+    class_questions.offer_question(ask, partial(keys_question, ask, options, np.abs(effects)))
     largest = int(np.abs(effects).argmax())
     sentence = _(
         "Without “{word}”, {measure} changes most: by {effect}.",

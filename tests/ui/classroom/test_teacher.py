@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from attnviz.classroom.question import Question
 from attnviz.classroom.store import StoreError, UnknownClass
 from attnviz.server import hosting, page_runs
-from attnviz.ui.classroom import teacher
+from attnviz.ui.classroom import class_questions, teacher
 from tests.support.app import contents, healthy, open_page
 
 
@@ -86,3 +87,16 @@ def test_the_code_warns_of_an_address_that_no_phone_can_open(
     found = teacher.join_warning(f"http://{host}/class/K7M2Q")
     assert warning in found
     assert bool(warning) == bool(found)
+
+
+def test_a_class_is_asked_which_word_matters_most(
+    monkeypatch: pytest.MonkeyPatch, teach: Callable[[Live], Live]
+) -> None:
+    asked: dict[str, Question] = {}
+    teach(Live())
+    monkeypatch.setattr(teacher, "_show_panel", lambda live: asked.update(class_questions.page_questions()))
+    healthy(open_page("effects", inspect="Without a word"))
+    question = asked["Without which word does the logit of “Mary” above that of “John” change most?"]
+    assert question.columns[question.truth.index(max(question.truth))] == "Mary"
+    assert {"John", "John (2)"} <= {*question.columns}
+    assert question.hides
