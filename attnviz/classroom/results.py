@@ -134,8 +134,10 @@ def _numbers(question: Question, answers: list[Answer]) -> RoundResults:
     # One number far away would leave all others in one bin.
     low, high = np.quantile(numbers, (0.05, 0.95))
     low, high = min([low, *known]), max([high, *known])
-    if low == high:
-        low, high = low - 0.5, high + 0.5
+    # In less than a tenth of the numbers themselves, the edges of the bins have the same three digits.
+    least, middle = max(abs(low), abs(high)) / 10 or 1.0, (low + high) / 2
+    if high - low < least:
+        low, high = middle - least / 2, middle + least / 2
     counts, edges = np.histogram(np.clip(numbers, low, high), bins=BINS, range=(low, high))
     return RoundResults(
         answers=len(numbers),

@@ -12,6 +12,7 @@ from attnviz.figures.bars import share_bars
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
+from attnviz.formatting import significant
 from attnviz.language import N_, _
 from attnviz.server import scripts
 
@@ -50,7 +51,7 @@ def _grid(results: Results, shares: np.ndarray) -> Chart[ChartSpec]:
 
 
 def _bins(edges: np.ndarray) -> list[str]:
-    return [_("{low} to {high}", low=f"{low:.3g}", high=f"{high:.3g}") for low, high in pairwise(edges)]
+    return [_("{low} to {high}", low=significant(low, 3), high=significant(high, 3)) for low, high in pairwise(edges)]
 
 
 def packed_chart(picture: Chart[ChartSpec], number: int) -> str:
