@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from attnviz.effects.metrics import KL, Cosine, EffectMetric, Logit, LogitDifference, Loss, Probability
+from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
 from attnviz.figures.shares import signed
-from attnviz.formatting import fixed, number
+from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.views.head_effects import HeadEffects
@@ -32,18 +32,13 @@ def measure_name(state: EffectsState) -> str:
     return _("the cosine of the text’s vector with that which it has now")
 
 
-def measure_text(metric: EffectMetric, value: float) -> str:
-    """Returns a value of a measure."""
-    return number(value) if isinstance(metric, Probability | KL | Cosine) else fixed(value)
-
-
 def measure_sentence(state: EffectsState, own: float) -> str:
     """Returns the measure where nothing is taken away."""
     name = measure_name(state)
     if isinstance(state.metric, KL | Cosine):
         return _("Measured is {measure}: {value} where nothing is taken away.", measure=name,
-                 value=measure_text(state.metric, own))  # fmt: skip
-    return _("Now {measure} is {value}.", measure=name, value=measure_text(state.metric, own))
+                 value=number(own))  # fmt: skip
+    return _("Now {measure} is {value}.", measure=name, value=number(own))
 
 
 def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:

@@ -60,12 +60,17 @@ def head_quantities(detail: HeadDetail) -> Quantities:
     return numbers
 
 
+def heads_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
+    """Returns the effects, and of the chosen head what it shows."""
+    of_head = {} if state.head is None else head_quantities(head_detail(state, state.head))
+    return {**effect_quantities(state, effects), **of_head}
+
+
 def _heads(state: EffectsState) -> PageView:
     effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
     heads = [str(head) for head in range(effects.heads.shape[1])]
     panel = Panel(_("Effects of heads"), effects.heads, list(state.run.layer_numbers), heads, is_signed=True)
-    of_head = {} if state.head is None else head_quantities(head_detail(state, state.head))
-    return PageView((panel,), {**effect_quantities(state, effects), **of_head})
+    return PageView((panel,), heads_quantities(state, effects))
 
 
 def _words(state: EffectsState) -> PageView:
@@ -86,10 +91,9 @@ def _compared(state: EffectsState) -> PageView:
 
 def compared_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
     """Returns the effects, and of the chosen head what it shows and the shares of all heads with it and without it."""
-    if state.head is None:
-        return effect_quantities(state, effects)
-    numbers = {**effect_quantities(state, effects), **head_quantities(head_detail(state, state.head))}
-    if (made := compensation(state, state.head)) is not None:
+    numbers = {**heads_quantities(state, effects)}
+    made = None if state.head is None else compensation(state, state.head)
+    if made is not None:
         for (layer, head), share in np.ndenumerate(made.before.heads.numpy()):
             numbers[f"share of {layer}.{head}"] = float(share)
             numbers[f"share of {layer}.{head} without the head"] = float(made.after.heads[layer, head])

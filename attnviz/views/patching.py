@@ -19,12 +19,12 @@ from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec, PointsSpec
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import word_rows
-from attnviz.formatting import enumeration, fixed, grouped
+from attnviz.formatting import enumeration, fixed, grouped, number
 from attnviz.language import N_, _, option_name, value_error
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import AT_POSITIONS, EffectsState
-from attnviz.views.effect_sentences import measure_name, measure_text
+from attnviz.views.effect_sentences import measure_name
 from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
@@ -67,7 +67,7 @@ class PatchingView:
             name = _("the cosine with the vector of the clean text")
         own = _(
             "Measured is {measure}: {clean} in the clean run, {corrupted} in the corrupted one.", measure=name,
-            clean=measure_text(metric, patching.clean), corrupted=measure_text(metric, patching.corrupted),
+            clean=number(patching.clean), corrupted=number(patching.corrupted),
         )  # fmt: skip
         if not self.has_way:
             more = _("Both are the same, so there is nothing to recover. Change the corrupted text.")

@@ -12,12 +12,12 @@ from attnviz.effects.head_groups import HeadSet, group_effects, smallest_set
 from attnviz.effects.sweep import Text
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.formatting import fixed
+from attnviz.formatting import fixed, number
 from attnviz.language import _, option_name, plural
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EffectsState, all_heads
-from attnviz.views.effect_sentences import measure_name, measure_text
+from attnviz.views.effect_sentences import measure_name
 
 OnSet: TypeAlias = Callable[[float, HeadSet], None]
 FORWARDS = 8  # that a group takes about
@@ -61,7 +61,7 @@ def set_sentence(state: EffectsState, head_set: HeadSet) -> str:
         "{count} of {all} heads keeps {kept} of the measure: with it alone, {measure} is {value}.",
         "{count} of {all} heads keep {kept} of the measure: with them alone, {measure} is {value}.",
         len(head_set.heads), count=len(head_set.heads), all=sum(state.run.heads), kept=kept_text(head_set.kept),
-        measure=measure_name(state), value=measure_text(state.metric, head_set.value),
+        measure=measure_name(state), value=number(head_set.value),
     )  # fmt: skip
 
 
@@ -69,8 +69,8 @@ def ends_sentence(state: EffectsState, head_set: HeadSet) -> str:
     """Returns the measure with all heads and with none, between which the share that is kept is counted."""
     return _(
         "With all heads it is {all} (100%), with none {none} (0%).",
-        all=measure_text(state.metric, head_set.with_all),
-        none=measure_text(state.metric, head_set.with_none),
+        all=number(head_set.with_all),
+        none=number(head_set.with_none),
     )
 
 
@@ -119,6 +119,6 @@ def group_rows(state: EffectsState, effects: GroupEffects) -> list[tuple[str, st
     }  # fmt: skip
     whole = effects.own - effects.none
     return [
-        (name, measure_text(state.metric, value), kept_text((value - effects.none) / whole) if whole else "")
+        (name, number(value), kept_text((value - effects.none) / whole) if whole else "")
         for name, value in runs.items()
     ]

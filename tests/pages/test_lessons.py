@@ -79,8 +79,8 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         assert address.path.strip("/") == step.page
         published.clear()
         app = page(step.page, parse_qsl(address.query))
-        if step.page == "write":  # while a text is written, it has no numbers
-            until(partial(_writes, app, published))
+        if step.page in ("write", "effects"):  # while a text is written or measured, it has no numbers
+            until(partial(_has_numbers, app, published))
         assert not app.error
         assert not app.warning
         assert not app.toast  # nothing in the link was refused
@@ -104,7 +104,7 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
     assert f"{len(right)} of {checked} answers were right." in html(result)
 
 
-def _writes(app: AppTest, published: list[Callable[[], Quantities]]) -> bool:
+def _has_numbers(app: AppTest, published: list[Callable[[], Quantities]]) -> bool:
     """Runs the page again, and returns whether it has numbers."""
     return bool(published or (app.run() and published))
 

@@ -18,6 +18,7 @@ from attnviz import (
     Mechanism,
     Step,
     biases,
+    effects,
     figures,
     head_maps,
     masks,
@@ -65,6 +66,7 @@ for step in attnviz.writing(nn.Linear(2, 2), None, [1, 2], max_new_tokens=3, tem
 shares = attnviz.attribute(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0))
 assert_type(shares, Attribution)
 assert_type(shares.opened(0, 0, 1, source=0), Attribution)
+assert_type(effects.ablations(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0)), Tensor)
 question = attnviz.why(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), tokens=["a", "b"])
 assert_type(question.attribution, Attribution)
 question.term = "0.0.1"

@@ -36,7 +36,8 @@ def show(state: EffectsState) -> None:
     notes.html(html.summary(measure_sentence(state, effects.own), role="status"))
     if np.isnan(compared.values[WEIGHT]).all():
         notes.caption(_("Where the heads of this model look is not known here, so they have no weight."))
-    quantities.publish(partial(compared_quantities, state, effects))
+    if effects.is_complete:
+        quantities.publish(partial(compared_quantities, state, effects))
     farthest = compared.farthest(LISTED) if effects.is_complete else []
     shown = state.head or next(iter(farthest), None)
     left, right = st.columns([0.56, 0.44], gap="medium")

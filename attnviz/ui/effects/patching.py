@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.language import _
+from attnviz.server import jobs
 from attnviz.state.effects import EffectsState
 from attnviz.ui import cache, html, presentation, quantities
 from attnviz.ui.chart import chart
@@ -47,7 +48,8 @@ def show(state: EffectsState) -> None:
     state, shown = good, _measured(good)
     with notes:
         st.html(html.summary(shown.sentence, role="status"))
-    quantities.publish(lambda: patching_quantities(shown))
+    if (whole := jobs.finished(*patching_key(state))) is not None:
+        quantities.publish(partial(patching_quantities, whole))
     if not shown.has_way:
         return
     if shown.is_of_heads:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.effects.head_groups import HeadSet
 from attnviz.language import _, plural
+from attnviz.server import jobs
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.effects.head_circuits import show_grid
@@ -35,7 +36,8 @@ def show(state: EffectsState) -> None:
     notes = st.container()
     head_set = result_so_far(partial(smallest_head_set, state), *set_key(state), describe=_describe)
     notes.html(html.summary(set_sentence(state, head_set), role="status") + html.note(ends_sentence(state, head_set)))
-    quantities.publish(partial(set_quantities, head_set))
+    if (whole := jobs.finished(*set_key(state))) is not None:
+        quantities.publish(partial(set_quantities, whole))
     show_grid(set_chart(state, head_set), "effects-set", state)
     names = [EffectsState.head.name_of(state, head) for head in head_set.heads]
     parameter = EffectsState.group.parameter

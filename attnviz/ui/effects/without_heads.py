@@ -15,7 +15,7 @@ from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import effect_text, measure_notes, measure_sentence
-from attnviz.views.effects import effect_quantities
+from attnviz.views.effects import heads_quantities
 from attnviz.views.head_effects import HeadEffects, head_estimates
 
 LARGEST = 10  # effects in the table
@@ -37,7 +37,8 @@ def show(state: EffectsState) -> None:
         st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.join(map(html.note, lines)))
     largest = grid.largest(LARGEST)
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
-    quantities.publish(partial(effect_quantities, state, effects))
+    if effects.is_complete:
+        quantities.publish(partial(heads_quantities, state, effects))
     picture = grid.chart(shown)
 
     def open_cell(row: int, column: int) -> None:
