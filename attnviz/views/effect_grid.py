@@ -10,7 +10,7 @@ from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.language import _, option_name
 from attnviz.layer import head_name
-from attnviz.views.effect_sentences import effect_sentence
+from attnviz.views.effect_sentences import effect_text
 from attnviz.views.head_effects import HeadEffects
 from attnviz.views.share_grid import mlp_name
 
@@ -30,12 +30,15 @@ class EffectGrid:
             self.is_estimated[:, :-1] = np.isnan(heads) & np.isfinite(estimated)
             heads = np.where(np.isnan(heads), estimated, heads)
         self.values = np.concatenate([heads, effects.mlps[:, None]], axis=1)
+        self.spread = np.zeros(self.values.shape)  # over texts, of heads
+        if effects.spread is not None:
+            self.spread[:, :-1] = effects.spread
 
     @property
     def sentences(self) -> list[str]:
         """The sentence of each cell, row by row; empty where there is nothing."""
         return [
-            "" if np.isnan(value) else effect_sentence(self.name(*place), value, bool(self.is_estimated[place]))
+            "" if np.isnan(value) else _("{name}: {effect}", name=self.name(*place), effect=self.text(*place))
             for place, value in np.ndenumerate(self.values)
         ]
 
@@ -64,13 +67,18 @@ class EffectGrid:
         layer, head = LayerTiles(layers, len(picture.spec.names) // layers).place(tile)
         return (layer, head) if head < self.run.heads[layer] else None
 
-    def largest(self, count: int) -> list[tuple[str, Head | None, float]]:
+    def text(self, layer: int, head: int) -> str:
+        """Returns the effect of a head, or of an MLP, as sentences and tables have it."""
+        place = layer, head
+        return effect_text(float(self.values[place]), bool(self.is_estimated[place]), float(self.spread[place]))
+
+    def largest(self, count: int) -> list[tuple[str, Head | None, str]]:
         """Returns the parts of the largest effects that have been measured: their names, heads and effects."""
         known = np.where(self.is_estimated, np.nan, self.values)
         order = np.argsort(-np.abs(np.nan_to_num(known)), axis=None, kind="stable")[:count]
         places = [(int(layer), int(head)) for layer, head in zip(*np.unravel_index(order, known.shape), strict=True)]
         return [
-            (self.name(*place), place if place[1] < self.heads else None, float(known[place]))
+            (self.name(*place), place if place[1] < self.heads else None, self.text(*place))
             for place in places
             if np.isfinite(known[place])
         ]

@@ -59,16 +59,14 @@ def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:
     return notes
 
 
-def effect_sentence(name: str, effect: float, estimated: bool = False) -> str:
-    """Returns what a measure changes by without a part of the model."""
-    return _("{name}: {effect}", name=name, effect=effect_text(effect, estimated))
-
-
-def effect_text(effect: float, estimated: bool = False) -> str:
-    """Returns an effect, with a word that it is an estimate, or that it is not known yet."""
+def effect_text(effect: float, estimated: bool = False, spread: float = 0.0) -> str:
+    """Returns an effect, with its standard deviation over texts, or with a word that it is an estimate, or that it is
+    not known yet."""
     if np.isnan(effect):
         return _("not measured yet")
-    return _("about {effect}, estimated", effect=signed(effect)) if estimated else signed(effect)
+    if estimated:
+        return _("about {effect}, estimated", effect=signed(effect))
+    return f"{signed(effect)} ± {number(spread)}" if spread > 0 else signed(effect)
 
 
 def _token(state: EffectsState, token: int | str | None) -> str:

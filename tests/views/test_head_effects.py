@@ -9,6 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from attnviz.effects import ablations, knockout
+from attnviz.figures.shares import signed
+from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, WORDS, EffectsState
 from attnviz.views.effect_grid import EffectGrid
@@ -125,6 +127,9 @@ def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> Non
     np.testing.assert_allclose(effects.heads, each.mean(0), rtol=0, atol=1e-9)
     np.testing.assert_allclose(effects.spread, each.std(0, correction=0), rtol=0, atol=1e-9)
     assert (effects.spread > 0).any()
+    place = np.unravel_index(np.argmax(effects.spread), effects.spread.shape)
+    effect, spread = effects.heads[place], effects.spread[place]
+    assert EffectGrid(state.run, effects).text(*map(int, place)) == f"{signed(effect)} ± {number(spread)}"
     assert (head_effects(tiny(saved)).spread == 0).all()
 
 

@@ -4,8 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.figures.shares import signed
-from attnviz.language import _, plural
+from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.ui import cache, html, quantities
 from attnviz.ui.chart import chart
@@ -14,7 +13,7 @@ from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import effect_text, measure_notes, measure_sentence
+from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import heads_quantities
 from attnviz.views.head_effects import HeadEffects, head_estimates
 
@@ -48,11 +47,11 @@ def show(state: EffectsState) -> None:
     chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
-        rows = [(head_link(state, name, head), signed(effect)) for name, head, effect in largest]
+        rows = [(head_link(state, name, head), effect) for name, head, effect in largest]
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, effect_text(float(grid.values[shown]), bool(grid.is_estimated[shown])))
+            show_chosen_head(state, shown, grid.text(*shown))
 
 
 def _measurable(state: EffectsState) -> EffectsState:
@@ -69,5 +68,5 @@ def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:
             "the model is linear."
         )
     if effects.texts > 1:
-        return plural("The mean of {count} text.", "The mean of {count} texts.", effects.texts, count=effects.texts)
+        return _("The mean of {count} texts, ± the standard deviation over them.", count=effects.texts)
     return _("Each head and each MLP has been measured by running the model without it.")
