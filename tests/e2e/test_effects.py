@@ -25,7 +25,7 @@ class Effects(AppPage):
 
     @property
     def head(self) -> Locator:
-        return self.page.locator("p").filter(has_text="Without the head").first  # one of a run before may still be there
+        return self.page.locator("p").filter(has_text="Without the head").first  # of two runs
 
     def measured(self) -> None:
         """Waits until every head has been measured."""
