@@ -88,7 +88,7 @@ def test_other_texts_say_what_a_head_writes_instead(saved, instead: str) -> None
 @pytest.mark.parametrize("instead", ["nothing", "its mean over other texts"])
 def test_effects_are_the_mean_over_several_texts(saved, instead: str) -> None:
     app = measured(tiny(saved, "gpt2", instead=instead, averages="true", **OTHERS))
-    assert "The mean of 3 texts." in contents(app)
+    assert "The mean of 3 texts, ±" in contents(app)
     assert largest(app) != largest(measured(tiny(saved, "gpt2", instead=instead, **OTHERS)))
 
 
