@@ -7,15 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.effects.sweep import OnProgress, RunChange, Text
-from attnviz.language import N_, value_error
+from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 AblationKind: TypeAlias = Literal["zero", "mean", "resample"]
 Head: TypeAlias = tuple[int, int]  # its layer, counted as in a capture, and its number
-NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
-NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
 
 
 def ablations(
@@ -115,10 +114,8 @@ def every_head(text: Text) -> list[Head]:
 def checked_heads(text: Text, heads: Sequence[Head]) -> list[Head]:
     """Returns heads. Raises ValueError if there is no such layer or head."""
     for layer, head in heads:
-        for message, index, count in ((NO_LAYER, layer, len(text.heads)), (NO_HEAD, head, 0)):
-            count = count or text.heads[layer]
-            if not 0 <= index < count:
-                raise value_error(message, index=index, count=count)
+        check_place(NO_LAYER, layer, len(text.heads))
+        check_place(NO_HEAD, head, text.heads[layer])
     return list(heads)
 
 

@@ -12,7 +12,7 @@ from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import OnProgress, RunChange, Text
 from attnviz.tracing.changed_run import LayerHeads
 
-LEAST_SINK = 1e-4  # the weight of a sink that is no rounding
+LEAST_SINK = 1e-4  # less than this is rounding, and not the weight of a sink
 
 
 def knockout(

@@ -1,5 +1,6 @@
 """What an effect is measured by: a number for each example of a batch that a model has read."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -7,11 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.attribution.linearized_pass import check_place
+from attnviz.attribution.metric_values import NO_TOKEN, logits_of
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.language import value_error
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
 
-BITS = 1 / torch.log(torch.tensor(2.0)).item()
+BITS = 1 / math.log(2)  # in a nat
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,7 @@ class Measurement:
             case Loss(first, last):
                 return self._losses(output, first, last)
             case KL():
-                before, after = self._before_and_after(output)
-                terms = torch.where(before.isneginf(), 0, before.exp() * (before - after))
-                return terms.sum(-1) * BITS
+                return kl_divergences(*self._before_and_after(output))
             case Cosine():
                 before, after = self._before_and_after(output)
                 return torch.cosine_similarity(after, before, dim=-1)
@@ -131,15 +132,12 @@ class Measurement:
         return after[-1:] if self.reference is None else self.reference, after
 
     def _of_token(self, logits: Tensor, token: int) -> Tensor:
-        if not 0 <= token < logits.shape[-1]:
-            raise value_error(
-                "There is no token {index}: there are {count}, counted from 0.", index=token, count=logits.shape[-1]
-            )
+        check_place(NO_TOKEN, token, logits.shape[-1])
         return logits[:, token]
 
     def _all_logits(self, output: Any) -> Tensor:
-        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        if not isinstance(logits, Tensor) or logits.ndim not in (2, 3):
+        logits = logits_of(output)
+        if logits is None or logits.ndim < 2:
             raise value_error(
                 "This model has no logits: it has no head that predicts tokens or labels. Choose the cosine of its "
                 "vectors, or another model."
@@ -155,7 +153,7 @@ class Measurement:
             raise value_error(
                 "There is no position {index}: there are {count}, counted from 0.", index=position, count=tokens
             )
-        return logits[:, position - tokens if position >= 0 else position] if kept <= tokens else logits[:, position]
+        return logits[:, position - tokens if position >= 0 and kept <= tokens else position]
 
     def _losses(self, output: Any, first: int, last: int | None) -> Tensor:
         logits, ids = self._all_logits(output), self._ids
@@ -187,6 +185,13 @@ class Measurement:
             return states.mean(1)
         weights = mask[-1:].to(states)[..., None]
         return (states * weights).sum(1) / weights.sum(1)
+
+
+def kl_divergences(
+    before: Float[Tensor, "*examples numbers"], after: Float[Tensor, "*examples numbers"]
+) -> Float[Tensor, " *examples"]:
+    """Returns Σ p · log₂(p / q) by the logarithms of p and q, in bits; what p rules out adds nothing."""
+    return torch.where(before.isneginf(), 0, before.exp() * (before - after)).sum(-1) * BITS
 
 
 def _can_generate(model: nn.Module) -> bool:

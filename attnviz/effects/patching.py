@@ -118,7 +118,7 @@ def head_parts(
 
 
 def select_head(head: int, heads: int, part: Float[Tensor, "sequences heads …"]) -> Float[Tensor, "sequences …"]:
-    """Returns a part of one of so many heads, which may share it."""
+    """Returns the part of one head of `heads`, which may share it with others."""
     return part[:, head // (heads // part.shape[1])]
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attnviz.attribution.attribution import residual_pass
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
+from attnviz.attribution.metric_values import logits_of
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.language import value_error
 from attnviz.layer import LayerId
@@ -240,13 +241,10 @@ class Text:
 
     def _rows(self, measurement: Measurement) -> int:
         """Returns the number of changed runs of a batch."""
-        logits = getattr(self.own.output, "logits", None)
-        kept = (
-            1
-            if logits is None
-            else logits.shape[-1]
-            * (measurement.positions_kept if measurement.options else logits[0].numel() // logits.shape[-1])
-        )
+        logits = logits_of(self.own.output)
+        kept = 1 if logits is None else logits[0].numel()
+        if logits is not None and measurement.options:
+            kept = logits.shape[-1] * measurement.positions_kept
         return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept) - 1)
 
     def _measure(

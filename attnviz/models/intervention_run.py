@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from attnviz.effects.metrics import kl_divergences
 from attnviz.inputs import Inputs
 from attnviz.language import _, value_error
 from attnviz.layer import Layer
@@ -199,9 +200,8 @@ def kl_divergence(before: Tensor, after: Tensor) -> float:
         >>> kl_divergence(torch.tensor([0.0, 0.0]), torch.tensor([0.0, 0.0]))
         0.0
     """
-    p, q = before.double().log_softmax(-1), after.double().log_softmax(-1)
-    terms = torch.where(p.isneginf(), 0, p.exp() * (p - q))
-    return max(0.0, float(terms.sum()) / torch.log(torch.tensor(2.0, dtype=torch.float64)).item())
+    divergence = kl_divergences(before.double().log_softmax(-1), after.double().log_softmax(-1))
+    return max(0.0, float(divergence))
 
 
 def cosine(one: Float[Tensor, " numbers"], other: Float[Tensor, " numbers"]) -> float:

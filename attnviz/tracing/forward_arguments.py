@@ -47,7 +47,7 @@ class ForwardArguments:
         return None if keys is None else keys.shape[-2]
 
     def repeated(self, count: int, **options: Any) -> "ForwardArguments":
-        """Returns the arguments of so many examples like the only one, with further keyword arguments."""
+        """Returns the arguments of `count` examples like the only one, with further keyword arguments."""
 
         def repeat(value: Any) -> Any:
             if not isinstance(value, Tensor) or not value.ndim:

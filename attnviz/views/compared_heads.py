@@ -146,13 +146,16 @@ def reasons(compared: ComparedHeads, heads: Sequence[Head], progress: OnReasons 
 
 
 def compensation(state: EffectsState, head: Head) -> Compensation | None:
-    """Returns the shares of others with a head and without it; None for a measure that is no sum."""
+    """Returns the shares of others with a head and without it; None for a measure that is not a sum."""
     linearized, metric = state.run.linearized, state.metric
     if not isinstance(metric, Logit | LogitDifference):
         return None
-    compute = partial(compensations, linearized.model, linearized.arguments.kwargs, metric, [head])
+    others = None if state.ablation == "zero" else state.other_runs
+    compute = partial(
+        compensations, linearized.model, linearized.arguments.kwargs, metric, [head], how=state.ablation, texts=others
+    )
     work = 4 * state.source.forward_work
-    [made] = result_cache().once(compute, "compensation", state.source, metric, head, work=work)
+    [made] = result_cache().once(compute, "compensation", *reasons_key(state, [head]), work=work)
     return made
 
 

@@ -61,7 +61,7 @@ class HeadDetail:
 
 
 def sum_of_measure(state: EffectsState) -> Attribution | None:
-    """Returns the measure as a sum over what was written; None for one that is no sum."""
+    """Returns the measure as a sum over what was written; None if it is not affine in the logits."""
     metric = state.metric
     return state.run.attribution(metric) if isinstance(metric, Logit | LogitDifference) else None
 

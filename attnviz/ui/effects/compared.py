@@ -11,14 +11,14 @@ from attnviz.language import _, in_sentence
 from attnviz.state.effects import WEIGHT, EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.effects.head_choice import head_link
-from attnviz.ui.effects.head_circuits import draw_fields
+from attnviz.ui.effects.head_choice import draw_fields, head_link
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.views.compared_heads import ComparedHeads, Reasons, compared_heads, reasons, reasons_key
-from attnviz.views.effect_sentences import effect_text, measure_sentence
+from attnviz.views.effect_grid import EffectGrid
+from attnviz.views.effect_sentences import measure_sentence
 from attnviz.views.effects import compared_quantities
 
 LISTED = 5  # heads, with the reasons that are tested
@@ -48,7 +48,7 @@ def show(state: EffectsState) -> None:
         )  # fmt: skip
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, effect_text(float(effects.heads[shown])))
+            show_chosen_head(state, shown, EffectGrid(state.run, effects).text(*shown))
             if shown not in farthest and (sentences := _tested(compared, (shown,))[0]):
                 st.html(html.paragraphs(sentences))
     if farthest:

@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
+from attnviz.ui.effects.head_choice import draw_fields
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.job_progress import result_so_far
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
@@ -14,10 +15,7 @@ from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 def choose_ablation(state: EffectsState) -> EffectsState:
     """Draws what ablated heads write instead, in which texts effects are measured, and the chosen head."""
     columns = st.columns(3, gap="small", vertical_alignment="bottom")
-    with columns[0]:
-        state = state.updated(ablation=draw(EffectsState.ablation, state))
-    with columns[1]:
-        state = state.updated(averages=draw(EffectsState.averages, state))
+    state = draw_fields(state, (EffectsState.ablation, EffectsState.averages), columns)
     state = state.updated(other_texts=draw(EffectsState.other_texts, state))
     with columns[2]:
         return state.updated(head=draw(EffectsState.head, state))

@@ -9,7 +9,7 @@ from attnviz.language import _, plural
 from attnviz.server import jobs
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
-from attnviz.ui.effects.head_circuits import show_grid
+from attnviz.ui.effects.head_choice import draw_fields, show_grid
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
@@ -27,11 +27,7 @@ from attnviz.views.smallest_set import (
 
 def show(state: EffectsState) -> None:
     """Draws the search for a small set of heads, and what a group of heads does."""
-    columns = st.columns(3, gap="small", vertical_alignment="bottom")
-    with columns[0]:
-        state = state.updated(ablation=draw(EffectsState.ablation, state))
-    with columns[1]:
-        state = state.updated(kept=draw(EffectsState.kept, state))
+    state = draw_fields(state, (EffectsState.ablation, EffectsState.kept))
     state = state.updated(other_texts=draw(EffectsState.other_texts, state))
     notes = st.container()
     head_set = result_so_far(partial(smallest_head_set, state), *set_key(state), describe=_describe)

@@ -13,7 +13,7 @@ from attnviz.state.effects import EffectsState
 from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
-from attnviz.ui.field_widgets import draw
+from attnviz.ui.effects.head_choice import draw_fields
 from attnviz.views.effect_sentences import measure_name
 from attnviz.views.effects import HIDDEN
 from attnviz.views.why_answer import plain_word
@@ -22,11 +22,7 @@ from attnviz.views.word_effects import word_effects
 
 def show(state: EffectsState) -> None:
     """Draws from which heads words are hidden, the text in the colors of its effects, and the effects as bars."""
-    columns = st.columns(3, gap="small", vertical_alignment="bottom")
-    with columns[0]:
-        state = state.updated(hidden_from=draw(EffectsState.hidden_from, state))
-    with columns[1]:
-        state = state.updated(hidden_from_head=draw(EffectsState.hidden_from_head, state))
+    state = draw_fields(state, (EffectsState.hidden_from, EffectsState.hidden_from_head))
     with st.spinner(_("Computing …"), show_time=True):
         effects = word_effects(state)
     words = [plain_word(word) for word in state.run.source]
