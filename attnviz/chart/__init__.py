@@ -59,6 +59,7 @@ def header(
         "drags": False,
         "views": views,
         "stack": "",
+        "clickStamp": 0,
         "dragStamp": 0,
         "drop": 0,
         "key": key,

@@ -131,8 +131,8 @@ export class Controller {
 
   /** @param {{ row: number, column?: number | null }} cell */
   click({ row, column }) {
-    // The stamp tells Python which figure was clicked; a click on one that has been replaced by then is dropped.
-    this.chart.report("click", { row, column: column ?? -1, stamp: this.header.stamp });
+    // The stamp tells Python which cells were clicked; a click on those that have been replaced by then is dropped.
+    this.chart.report("click", { row, column: column ?? -1, stamp: this.header.clickStamp });
   }
 
   /** @param {KeyboardEvent} _event */

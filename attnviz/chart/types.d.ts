@@ -128,6 +128,7 @@ export interface Header {
   drags: boolean;
   views: boolean;
   stack: "" | "lower" | "upper" | "beside";
+  clickStamp: number;
   dragStamp: number;
   drop: number;
   key: string;

@@ -29,6 +29,7 @@ def chart(
     grows: bool | None = None,
     title: str = "",
     stack: Stack = "",
+    cells: object = None,
     on_click: Callable[[int, int], None] | None = None,
     on_stroke: Callable[[np.ndarray, bool], None] | None = None,
     on_drag: Callable[[float, float], None] | None = None,
@@ -36,9 +37,9 @@ def chart(
 ) -> None:
     """Shows a picture under `key`, `height` pixels high.
 
-    A click calls `on_click(row, column)` with its cell, unless the picture has been replaced meanwhile; column −1 is
-    the label of a row. With `on_stroke` cells can be painted: it is called with the cells of one stroke, of shape
-    (cells, 2), and whether they become allowed.
+    A click calls `on_click(row, column)` with its cell, unless the picture has been replaced meanwhile by one of other
+    `cells`, which by default every picture has; column −1 is the label of a row. With `on_stroke` cells can be painted:
+    it is called with the cells of one stroke, of shape (cells, 2), and whether they become allowed.
     With `on_drag` the point of the specification's `drag` follows the pointer and the arrow keys, and `on_drag(x, y)`
     is called where it is dropped, in the units of the axes. With `on_zoom` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
@@ -58,6 +59,7 @@ def chart(
         views=on_zoom is not None,
     )
     figure, stamp = picture.figure, sent["stamp"]
+    click_stamp = stamp if cells is None else zlib.crc32(repr(cells).encode())
     # A point may be dropped again before the answer to the last drop is here: only the axes have to be the same.
     axes = [figure.layout[axis].to_plotly_json() for axis in ("xaxis", "yaxis") if on_drag]
     drag_stamp = zlib.crc32(pack({"axes": axes}))
@@ -65,7 +67,7 @@ def chart(
     last_drop = SessionValue(f"{key} drop", int)  # the last that this figure knows of
 
     def click(cell: Mapping[str, Any]) -> None:
-        if on_click and cell["stamp"] == stamp:
+        if on_click and cell["stamp"] == click_stamp:
             on_click(int(cell["row"]), int(cell["column"]))
 
     def stroke(painted: Mapping[str, Any]) -> None:
@@ -89,6 +91,7 @@ def chart(
                 "paints": on_stroke is not None,
                 "drags": on_drag is not None,
                 "stack": stack,
+                "clickStamp": click_stamp,
                 "dragStamp": drag_stamp,
                 "drop": last_drop.get(),
                 "plotly": scripts.plotly_address(),

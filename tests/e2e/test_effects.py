@@ -31,6 +31,7 @@ class Effects(AppPage):
         """Waits until every head has been measured."""
         expect(self.page.get_by_text(MEASURED)).to_be_visible(timeout=180_000)
         self.settled()
+        expect(self.heatmap).to_have_attribute("data-ready", "true")
 
     def fits(self) -> bool:
         """Whether nothing has to be scrolled to the side."""

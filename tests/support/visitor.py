@@ -153,9 +153,9 @@ class Visitor:
             component = element.bidi_component
             data = component.bytes
             header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]) if data else {}
-            if "stamp" in header:
+            if "clickStamp" in header:
                 key = header["key"]
-                self.widgets[kind, key], self.stamps[key] = component, header["stamp"]
+                self.widgets[kind, key], self.stamps[key] = component, header["clickStamp"]
                 self.sizes[key] = _size(header)
         if kind in FIELDS:
             widget = getattr(element, kind)

@@ -80,17 +80,22 @@ def test_a_click_on_a_figure_that_has_been_replaced_is_dropped(monkeypatch: pyte
     state: dict = {}
     monkeypatch.setattr("streamlit.session_state", state)
 
-    def shown(value: float) -> int:
+    def shown(value: float, cells: object = None) -> int:
         picture = heatmap(np.full((2, 2), value, "f4"), ["a", "b"], ["a", "b"])
         on_click = lambda row, column: clicks.append((row, column))  # noqa: E731
-        module.chart(picture, "heatmap", height=9, on_click=on_click)
-        return unpacked(sent["data"])[0]["stamp"]
+        module.chart(picture, "heatmap", height=9, cells=cells, on_click=on_click)
+        return unpacked(sent["data"])[0]["clickStamp"]
 
-    old, new = shown(0.1), shown(0.2)
-    for stamp in (old, new):
-        state["heatmap"] = {"click": {"row": 1, "column": 0, "stamp": stamp}}
-        sent["on_click_change"]()
-    assert clicks == [(1, 0)]
+    def click(*stamps: int) -> list[tuple[int, int]]:
+        clicks.clear()
+        for stamp in stamps:
+            state["heatmap"] = {"click": {"row": 1, "column": 0, "stamp": stamp}}
+            sent["on_click_change"]()
+        return clicks
+
+    assert click(shown(0.1), shown(0.2)) == [(1, 0)]
+    assert click(shown(0.1, "heads of a"), shown(0.2, "heads of a")) == [(1, 0), (1, 0)]
+    assert click(shown(0.1, "heads of a"), shown(0.1, "heads of b")) == [(1, 0)]
 
 
 def test_plotly_keeps_its_default_template_for_figures_of_others():

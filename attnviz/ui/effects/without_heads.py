@@ -44,7 +44,10 @@ def show(state: EffectsState) -> None:
         if (head := grid.head_at(picture, row, column)) is not None:
             set_field_value(EffectsState.head, head, state)
 
-    chart(picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
+    chart(
+        picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False,
+        cells=(state.source, picture.spec.size), on_click=open_cell,
+    )  # fmt: skip
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
         rows = [(head_link(state, name, head), effect) for name, head, effect in largest]
