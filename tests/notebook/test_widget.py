@@ -1,7 +1,11 @@
 """The widget: its state, and its answers to the browser."""
 
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import anywidget._util
+import IPython.display
 import numpy as np
 import pytest
 import torch
@@ -73,3 +77,19 @@ def test_two_sources_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_mechanism_needs_inputs() -> None:
     with pytest.raises(ValueError, match=r"attnviz\.Inputs"):
         attnviz.show(WEIGHTS, Mechanism())
+
+
+def test_colab_loads_the_widget_and_each_output_has_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = SimpleNamespace(_widgets=SimpleNamespace(_installed_url=None))
+    output.enable_custom_widget_manager = lambda: setattr(output._widgets, "_installed_url", "https://manager")
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    anywidget._util.enable_custom_widget_manager_once.cache_clear()
+    shown: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(IPython.display, "display", lambda data, metadata=None, **_: shown.append((data, metadata)))
+    for _time in range(2):
+        attnviz.show(WEIGHTS)._ipython_display_()
+        (_widget, metadata), (html, _none) = shown[-2:]
+        view = metadata["application/vnd.jupyter.widget-view+json"]
+        assert view["colab"] == {"custom_widget_manager": {"url": "https://manager"}}
+        assert "data-attnviz-library" in html.data
