@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
-SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in ("capture", "heads", "map", "picture")}
+SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in ("capture", "heads", "map", "picture", "trace")}
 APP = "attnviz.server.command"
 
 

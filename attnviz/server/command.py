@@ -38,7 +38,8 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
         "attnviz",
         allow_abbrev=False,
         description="Opens attnviz in the browser: see how attention works, and what it does. "
-        "attnviz capture writes the attention of a text into a trace, and attnviz map computes a map from one; "
+        "attnviz capture writes the attention of a text into a trace, attnviz map computes a map from one, and "
+        "attnviz trace checks one; "
         "attnviz picture writes what a link shows to a file; each has a --help of its own.",
         epilog="All other options are those of “streamlit run”, such as --server.baseUrlPath attn.",
     )

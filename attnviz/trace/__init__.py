@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import overload
 
 from attnviz.layer import Layer
+from attnviz.trace.folder_check import check
+from attnviz.trace.problems import Problem
 from attnviz.trace.reader import read_trace
 from attnviz.trace.writer import TraceWriter
 
-__all__ = ["Trace", "TraceWriter"]
+__all__ = ["Problem", "Trace", "TraceWriter", "check"]
 
 PART = "A part of "  # begins a sentence on a layer that is partly shown
 
@@ -67,6 +69,10 @@ class Trace(Sequence[Layer]):
 
         Nothing in the folder is trusted, and no code in it is run. The numbers of a tensor are checked when it is first
         used; one that is not finite raises ValueError then. What an unfinished capture has written is opened, and
-        `missing` says so. Raises ValueError if the folder holds no trace, a damaged one, or one of a later version.
+        `missing` says so. Raises ValueError with the first problem if the folder holds no trace, a damaged one, or one
+        of a later version; `attnviz.trace.check` returns all problems.
         """
-        return cls(*read_trace(Path(folder)))
+        contents = read_trace(Path(folder), most_problems=1)
+        if contents.refusals:
+            raise ValueError(str(contents.refusals[0]))
+        return cls(contents.layers, contents.missing, contents.model)

@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from attnviz.formatting import dimensions, quoted
+from attnviz.formatting import dimensions, enumeration, quoted
 
 # The types in a trace, by their names in safetensors.
 TYPES = {
@@ -35,19 +35,25 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def map_tensors(path: Path, described: object) -> dict[str, Tensor]:
     """Returns the tensors of a file, mapped from it: nothing is read but the header, which safetensors checks against
-    the size of the file. Raises ValueError if they are not as described: a type and a shape for each name."""
+    the size of the file. Raises ValueError if they are not as described, by a type and a shape for each name, if they
+    are described."""
     check_regular(path)
     try:
         with safetensors.safe_open(path, "pt") as file:
             parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             actual = {name: {"type": one.get_dtype(), "shape": one.get_shape()} for name, one in parts.items()}
-            if actual != described:
+            if described is not None and actual != described:
                 raise ValueError(_difference(path, actual, described))
             if unknown := sorted({str(one["type"]) for one in actual.values()} - TYPES.keys()):
-                raise ValueError(f"{path.name} holds numbers of the type {unknown[0]}, which are not read here.")
+                raise ValueError(
+                    f"{path.name} holds numbers of the type {unknown[0]}, which are not read here. Write them as "
+                    f"{enumeration([*TYPES], 'or')}."
+                )
             return {name: file.get_tensor(name) for name in actual}
     except (safetensors.SafetensorError, OSError, RuntimeError, OverflowError) as error:
-        raise ValueError(f"{path.name} cannot be opened: it was damaged or cut off. Capture it again.") from error
+        raise ValueError(
+            f"{path.name} cannot be opened: it is not a safetensors file, or was damaged or cut off. Write it again."
+        ) from error
 
 
 def describe_tensors(tensors: dict[str, Tensor]) -> dict[str, object]:
@@ -64,7 +70,7 @@ def check_regular(path: Path) -> None:
     if stat.S_ISLNK(mode):
         raise ValueError(f"{path.name} is a link, which could lead anywhere, so it is not read. Put the file there.")
     if not stat.S_ISREG(mode):
-        raise ValueError(f"{path.name} is not a file that can be read. Capture it again.")
+        raise ValueError(f"{path.name} is not a file that can be read. Write it again.")
 
 
 def _difference(path: Path, actual: dict[str, dict], described: object) -> str:
@@ -73,8 +79,11 @@ def _difference(path: Path, actual: dict[str, dict], described: object) -> str:
     for name, one in actual.items():
         if described.get(name) != one:
             has = f"{one['type']} of {dimensions(one['shape'])}"
-            return f"{path.name} holds {quoted(name)} as {has}, but trace.json says otherwise. Capture it again."
-    return f"{path.name} does not hold all tensors that trace.json names. Capture it again."
+            return (
+                f"{path.name} holds {quoted(name)} as {has}, but trace.json says otherwise, in tensors. Write both "
+                "again, or leave tensors out."
+            )
+    return f"{path.name} does not hold all tensors that trace.json names, in tensors. Write both again."
 
 
 def _narrowest(tensor: Tensor) -> Tensor:

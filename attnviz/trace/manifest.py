@@ -2,22 +2,25 @@
 
 import json
 import os
-from dataclasses import fields
+from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attnviz.bounded_json import read_object
-from attnviz.formatting import quoted
+from attnviz.formatting import enumeration, quoted, short_repr
 from attnviz.layer import LayerId
 from attnviz.patch_grid import PatchGrid
+from attnviz.text import shorten_token
 from attnviz.trace.layer_file import check_regular
+from attnviz.trace.problems import TracePlace
+from attnviz.trace.schema import AXIS, FORMAT, GRID, ID, LONGEST_SENTENCE, MOST_BYTES, MOST_TOKENS, VERSION
 
 NAME = "trace.json"
-FORMAT, VERSION = "attnviz trace", 1
-MOST_BYTES = 48 << 20  # of trace.json, where a million tokens take about 16
-MOST_LAYERS = 2_048
-MOST_TOKENS = 1 << 20  # as many positions as masks are made for
-LONGEST_SENTENCE = 2_000
+Member = TypeVar("Member", bound=StrEnum)
+TYPES = {str: "texts", int: "whole numbers", dict: "objects"}
+# Tokens, positions of special ones, ids, and the grid of an image's patches.
+TokenAxis = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], PatchGrid | None]
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
@@ -33,7 +36,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     content = read_object(folder / NAME, MOST_BYTES)
     version = content.get("version")
     if content.get("format") != FORMAT or type(version) is not int or version < 1:
-        raise ValueError(f"{NAME} is not that of a trace. Choose a folder that attnviz capture has written.")
+        raise ValueError(
+            f'This is not the {NAME} of a trace: that has "format": "{FORMAT}" and "version": {VERSION}. Choose a '
+            "folder that attnviz capture has written, or write these."
+        )
     if version > VERSION:
         raise ValueError(
             f"This trace was written by a later version of attnviz: its format is {quoted(version)}, and {VERSION} is "
@@ -42,53 +48,106 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def list_of(content: dict[str, Any], name: str, kind: type, most: int) -> list[Any]:
-    """Returns a list in the manifest. Raises ValueError if it is not a list of this type, or too long."""
-    values = content.get(name)
-    if not isinstance(values, list) or len(values) > most or not all(type(value) is kind for value in values):
-        raise ValueError(f"{NAME} must have {name} as a list of at most {most:,}. Capture it again.")
-    return values
+def parse_list(values: object, kind: type, most: int) -> list[Any]:
+    """Returns a list. Raises ValueError if it is not a list of this type, or too long."""
+    if not isinstance(values, list):
+        actual = f"it is {short_repr(values)}"
+    elif len(values) > most:
+        actual = f"it has {len(values):,}"
+    elif (wrong := next((i for i, value in enumerate(values) if type(value) is not kind), None)) is not None:
+        actual = f"item {wrong:,} is {short_repr(values[wrong])}"
+    else:
+        return values
+    raise ValueError(f"It must be a list of at most {most:,} {TYPES[kind]}; {actual}.")
 
 
-def text_of(content: dict[str, Any], name: str) -> str:
-    """Returns a text in the manifest, which may be missing. Raises ValueError if it is too long."""
-    text = content.get(name, "")
+def parse_text(text: object) -> str:
+    """Returns a text. Raises ValueError if it is too long."""
     if not isinstance(text, str) or len(text) > LONGEST_SENTENCE:
-        raise ValueError(f"{NAME} must have {name} as a text of at most {LONGEST_SENTENCE:,} characters.")
+        actual = f"has {len(text):,}" if isinstance(text, str) else f"is {short_repr(text)}"
+        raise ValueError(f"It must be a text of at most {LONGEST_SENTENCE:,} characters; it {actual}.")
     return valid_text(text)
+
+
+def parse_choice(value: object, kind: type[Member]) -> Member:
+    """Returns a member of an enum. Raises ValueError if there is none of this value."""
+    if not isinstance(value, str) or value not in [*kind]:
+        raise ValueError(f"It must be {enumeration([*kind], 'or')}; it is {quoted(value)}.")
+    return kind(value)
+
+
+def parse_optional_choice(value: object, kind: type[Member]) -> Member | None:
+    """Returns a member of an enum, or None."""
+    return None if value is None else parse_choice(value, kind)
+
+
+def parse_tokens(values: object) -> tuple[str, ...]:
+    """Returns the tokens of an axis, each with at most 200 characters."""
+    return tuple(shorten_token(valid_text(token)) for token in parse_list(values, str, MOST_TOKENS))
+
+
+def parse_positions(values: object, tokens: Iterable[str]) -> tuple[int, ...]:
+    """Returns positions of tokens. Raises ValueError if there is no such token."""
+    positions, count = parse_list(values, int, MOST_TOKENS), len([*tokens])
+    if wrong := [position for position in positions if not 0 <= position < count]:
+        raise ValueError(f"There is no token {short_repr(wrong[0])}: the axis has {count:,}, counted from 0.")
+    return tuple(positions)
+
+
+def parse_axis(described: object, place: TracePlace) -> TokenAxis | None:
+    """Returns an axis, or None if a part of it is a problem."""
+    before, values = len(place.refusals), place.fields(described, AXIS)
+    tokens = place.read(values, "tokens", parse_tokens) or ()
+    special = place.read(values, "special", parse_positions, tokens) if tokens else ()
+    ids = place.read(values, "ids", parse_list, int, MOST_TOKENS) or ()
+    grid = None if values.get("grid") is None else _parse_grid(values["grid"], place.inside("grid"))
+    return None if len(place.refusals) > before else (tokens, special or (), tuple(ids), grid)
+
+
+def _parse_grid(described: object, place: TracePlace) -> PatchGrid | None:
+    values = place.fields(described, GRID)
+    rows, columns = (place.read(values, name, _parse_size) for name in ("rows", "columns"))
+    positions = place.read(values, "positions", parse_list, int, MOST_TOKENS)
+    if rows is None or columns is None or positions is None:
+        return None
+    return place.attempt(PatchGrid, rows, columns, tuple(positions))
+
+
+def _parse_size(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"It must be a whole number; it is {short_repr(value)}.")
+    return value
+
+
+def parse_id(described: object, number: int, place: TracePlace) -> LayerId | None:
+    """Returns the id of a layer, which has a number in the list, or None if it is a problem."""
+    if described is None:
+        return LayerId(index=number)
+    return place.attempt(_parse_id, place.fields(described, ID))
+
+
+def _parse_id(values: dict[str, Any]) -> LayerId | None:
+    if not values:  # the object is a problem itself
+        return None
+    index, subs, occurrence = values["index"], values["sub_indices"], values["occurrence"]
+    is_valid = (
+        isinstance(values["stack"], str)
+        and isinstance(index, int | str | None)
+        and isinstance(subs, list)
+        and all(isinstance(one, int) for one in subs)
+        and isinstance(values["cross"], bool)
+        and isinstance(occurrence, int | None)
+        and len(json.dumps(values)) <= LONGEST_SENTENCE
+    )
+    if not is_valid:
+        raise ValueError(
+            "It is not a valid id. Give a stack as a text, an index as a number or a text, and numbers as sub_indices "
+            "and occurrence."
+        )
+    stack, index = valid_text(values["stack"]), valid_text(index) if isinstance(index, str) else index
+    return LayerId(stack, index, values["cross"], tuple(subs), occurrence)
 
 
 def valid_text(text: str) -> str:
     """Returns a text without half characters, which cannot be sent to a browser."""
     return text.encode(errors="replace").decode()
-
-
-def parse_grid(described: object) -> PatchGrid | None:
-    """Returns the grid of the patches of an axis, None if it has none. Raises ValueError if it is damaged."""
-    if described is None:
-        return None
-    values = described if isinstance(described, dict) else {}
-    rows, columns = values.get("rows"), values.get("columns")
-    if type(rows) is not int or type(columns) is not int:
-        raise ValueError(f"{NAME} has a grid of patches without rows and columns. Capture it again.")
-    return PatchGrid(rows, columns, tuple(list_of(values, "positions", int, MOST_TOKENS)))
-
-
-def parse_id(described: object) -> LayerId:
-    """Returns the id of a layer. Raises ValueError if it is not valid."""
-    values = dict(described) if isinstance(described, dict) else {}
-    index, subs, occurrence = values.get("index"), values.get("sub_indices", []), values.get("occurrence")
-    is_valid = (
-        isinstance(values.get("stack"), str)
-        and isinstance(index, int | str | None)
-        and isinstance(subs, list)
-        and all(isinstance(one, int) for one in subs)
-        and isinstance(values.get("cross"), bool)
-        and isinstance(occurrence, int | None)
-        and values.keys() == {one.name for one in fields(LayerId)}
-        and len(json.dumps(values)) <= LONGEST_SENTENCE
-    )
-    if not is_valid:
-        raise ValueError(f"{NAME} has a layer without a valid id. Capture it again.")
-    stack, index = valid_text(values["stack"]), valid_text(index) if isinstance(index, str) else index
-    return LayerId(stack, index, values["cross"], tuple(subs), occurrence)

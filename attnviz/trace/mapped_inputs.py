@@ -1,5 +1,6 @@
 """Inputs and weights that lie in a file and are read when they are used."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,7 +9,15 @@ from torch import Tensor
 from attnviz.inputs import LARGEST, Inputs, is_bounded
 from attnviz.weights_only import WeightsOnly
 
-ROWS = 1 << 16  # that are checked at a time, so that few are in memory
+NUMBERS = 1 << 22  # that are checked at a time, so that few are in memory
+
+
+def row_blocks(tensor: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+    """Yields the rows of a tensor of 3 axes in blocks, each with its head and the number of its first row."""
+    rows = max(1, NUMBERS // tensor.shape[-1])
+    for head, vectors in enumerate(tensor):
+        for number, part in enumerate(vectors.split(rows)):
+            yield head, number * rows, part
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,17 +42,16 @@ class Mapped:
         """Checks nothing yet: numbers are read, and checked, when they are used."""
 
     def _check_file(self, name: str, tensor: Tensor) -> None:
-        for head, vectors in enumerate(tensor):
-            for first, part in enumerate(vectors.split(ROWS)):
-                part = part.nan_to_num(0) if name == "weights" else part
-                if not is_bounded(part):
-                    bad = ~(part.float().abs() <= LARGEST).all(-1)
-                    token = first * ROWS + int(bad.nonzero()[0, 0])
-                    raise ValueError(
-                        f"{self.file} holds a {name.removesuffix('s')} that is not finite, or larger than "
-                        f"{LARGEST:.0e}: that of token {token:,} in head {head}. The file was damaged, or the model "
-                        "computes NaN. Capture it again."
-                    )
+        for head, first, part in row_blocks(tensor):
+            part = part.nan_to_num(0) if name == "weights" else part
+            if not is_bounded(part):
+                bad = ~(part.float().abs() <= LARGEST).all(-1)
+                token = first + int(bad.nonzero()[0, 0])
+                raise ValueError(
+                    f"{self.file} holds a {name.removesuffix('s')} that is not finite, or larger than "
+                    f"{LARGEST:.0e}: that of token {token:,} in head {head}. The file was damaged, or the model "
+                    "computes NaN. Capture it again."
+                )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,6 +1,7 @@
 """Mechanisms as text and tensors, and back: a closed list of classes, so that a file can name nothing else."""
 
 import math
+from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -8,12 +9,15 @@ import torch
 from torch import Tensor
 
 from attnviz.biases import BIASES, Bias, Distances
-from attnviz.formatting import byte_size, quoted
+from attnviz.formatting import byte_size, enumeration, quoted
 from attnviz.masks import Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
 from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.scores import SCORES, Score
+from attnviz.trace.manifest import parse_list
+from attnviz.trace.problems import Parsed, TracePlace
+from attnviz.trace.schema import MECHANISM, MOST_BIASES
 
 CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*SCORES, *BIASES, Distances, *NORMALIZERS, Identity)}
 TABLE = "table"  # a mask or bias of a model as numbers
@@ -43,22 +47,30 @@ def describe_mechanism(mechanism: Mechanism, sizes: Sizes) -> tuple[dict[str, An
     return described, tensors
 
 
-def parse_mechanism(described: object, tensors: Tensors, sizes: Sizes) -> Mechanism:
-    """Returns the mechanism that `describe_mechanism` has described. Raises ValueError if it is not valid for
-    inputs of these sizes."""
-    if not isinstance(described, dict) or not isinstance(described.get("biases"), list):
-        raise ValueError("A mechanism must have a score, biases, a mask and a normalizer.")
+def parse_mechanism(described: object, tensors: Tensors, sizes: Sizes, place: TracePlace) -> Mechanism | None:
+    """Returns the mechanism that `describe_mechanism` has described, the default for None. What is not valid for inputs
+    of these sizes is a problem of its part, and None is returned."""
+    before, values = len(place.refusals), place.fields({} if described is None else described, MECHANISM)
+    score = place.read(values, "score", _sound, _parse, Score, tensors)
+    listed = place.read(values, "biases", parse_list, dict, MOST_BIASES) or []
+    biases = [
+        place.inside(f"biases[{number}]").attempt(_sound, bias, _parse_bias, tensors, sizes)
+        for number, bias in enumerate(listed)
+    ]
+    mask = place.read(values, "mask", _sound, _parse_mask, tensors, sizes)
+    normalizer = place.read(values, "normalizer", _sound, _parse, Normalizer, tensors)
+    if not values or len(place.refusals) > before:
+        return None
+    mechanism = Mechanism(score, tuple(biases), mask, normalizer)  # type: ignore[arg-type]  # no part is a problem
+    return mechanism if place.attempt(_sound, sizes, lambda sizes: mechanism.bind(*sizes)) else None
+
+
+def _sound(described: object, parse_part: Callable[..., Parsed], *arguments: Any) -> Parsed:
+    """Returns what a function makes of a description, whose parameters may be of any kind."""
     try:
-        mechanism = Mechanism(
-            _parse(described.get("score"), Score, tensors),
-            tuple(_parse_bias(bias, tensors, sizes) for bias in described["biases"]),
-            _parse_mask(described.get("mask"), tensors, sizes),
-            _parse(described.get("normalizer"), Normalizer, tensors),
-        )
-        mechanism.bind(*sizes)
-        return mechanism
+        return parse_part(described, *arguments)
     except (TypeError, AttributeError, IndexError, RuntimeError, OverflowError) as error:
-        raise ValueError("A parameter of its mechanism is of the wrong kind.") from error
+        raise ValueError("A parameter is of the wrong kind or shape. Give it as its class has it.") from error
 
 
 def _describe(part: object, name: str, tensors: Tensors) -> dict[str, Any]:
@@ -84,10 +96,15 @@ def _parse(described: object, kind: type, tensors: Tensors) -> Any:
     name = values.pop("name", None)
     own: Any = CLASSES.get(name) if isinstance(name, str) else None
     if own is None or not issubclass(own, kind):
-        raise ValueError(f"This version of attnviz has no {kind.__name__.lower()} {quoted(name)}.")
+        known = [name for name, part in CLASSES.items() if issubclass(part, kind)]
+        raise ValueError(
+            f"This version of attnviz has no {kind.__name__.lower()} {quoted(name)}. It has {enumeration(known)}."
+        )
     names = {one.name for one in fields(own)}
     if unknown := sorted(values.keys() - names):
-        raise ValueError(f"{name} has no parameter {quoted(unknown[0])}.")
+        raise ValueError(
+            f"{name} has no parameter {quoted(unknown[0])}. It has {enumeration(sorted(names)) if names else 'none'}."
+        )
     return own(**{key: _parse_value(f"{key} of {name}", value, tensors) for key, value in values.items()})
 
 

@@ -13,10 +13,10 @@ from attnviz.formatting import quoted
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.trace.layer_file import describe_tensors, write_tensors
-from attnviz.trace.manifest import write_manifest
+from attnviz.trace.manifest import TokenAxis, write_manifest
 from attnviz.trace.mapped_inputs import Mapped
 from attnviz.trace.mechanism_parts import describe_mechanism
-from attnviz.trace.reader import TokenAxis, open_layer
+from attnviz.trace.reader import open_layer
 
 
 class TraceWriter:
