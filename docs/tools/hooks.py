@@ -6,11 +6,22 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs.tools.cluster_plan import cluster_plan
-from docs.tools.tables import masks, pages
+from docs.tools.tables import masks, mechanism_parts, pages, tensor_types, trace_fields
 
 CATALOGUE = "<!-- the catalogue of masks -->"
 PAGES = "<!-- the pages of the app -->"
 PLAN = "<!-- the plan for clusters -->"
+FIELDS = "<!-- the fields of trace.json -->"
+PARTS = "<!-- the parts of a mechanism -->"
+TYPES = "<!-- the types of tensors -->"
+TABLES = {
+    CATALOGUE: masks,
+    PAGES: pages,
+    PLAN: cluster_plan,
+    FIELDS: trace_fields,
+    PARTS: mechanism_parts,
+    TYPES: tensor_types,
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -19,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    for comment, table in {CATALOGUE: masks, PAGES: pages, PLAN: cluster_plan}.items():
+    for comment, table in TABLES.items():
         if comment in markdown:
             markdown = markdown.replace(comment, table())
     return markdown

@@ -3,16 +3,32 @@
 `python -m docs.tools.tables` writes those of the architectures, which take too long to be made in every build.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from attnviz.app_pages import GROUPS as PAGE_GROUPS
 from attnviz.app_pages import START
+from attnviz.biases import Bias
 from attnviz.layer import Fidelity
 from attnviz.masks import GROUPS
+from attnviz.normalizers import Normalizer
+from attnviz.scores import Score
+from attnviz.trace.layer_file import TYPES
+from attnviz.trace.mechanism_parts import CLASSES
+from attnviz.trace.schema import OBJECTS
 
 ARCHITECTURES = Path(__file__).parents[1] / "tables" / "architectures.md"
 ATTRIBUTIONS = ARCHITECTURES.with_name("attributions.md")
+# What the objects in the trace.json of a trace are.
+TRACE_OBJECTS = {
+    "trace.json": "The whole file",
+    "axis": "An axis: the tokens of queries or keys",
+    "grid": "A grid: the patches of an image among the tokens",
+    "layer": "A layer",
+    "id": "The id of a layer",
+    "mechanism": "A mechanism",
+}
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -37,6 +53,40 @@ def pages() -> str:
     entries = [("", START), *((group.title, page) for group in PAGE_GROUPS for page in group.pages)]
     rows = ((group, f"[{page.title}]({page.name}.md)", page.question) for group, page in entries)
     return table(("group", "page", "it answers"), rows)
+
+
+def trace_fields() -> str:
+    """Returns the fields of each object in the trace.json of a trace."""
+    header = ("field", "holds", "default", "meaning")
+    parts = []
+    for name, fields in OBJECTS.items():
+        rows = (
+            (
+                f"`{field.name}`",
+                field.holds,
+                "needed" if field.is_needed else f"`{json.dumps(field.default)}`",
+                field.meaning,
+            )
+            for field in fields
+        )
+        parts.append(f"### {TRACE_OBJECTS[name]}\n\n{table(header, rows)}")
+    return "\n".join(parts)
+
+
+def mechanism_parts() -> str:
+    """Returns the names of the scores, biases and normalizers that a trace may name."""
+    return table(
+        ("part", "names"),
+        (
+            (kind.__name__.lower(), ", ".join(f"`{name}`" for name, part in CLASSES.items() if issubclass(part, kind)))
+            for kind in (Score, Bias, Normalizer)
+        ),
+    )
+
+
+def tensor_types() -> str:
+    """Returns the types of tensors in a trace, in a sentence."""
+    return f"Types are {', '.join(f'`{name}`' for name in TYPES)}.\n"
 
 
 def architectures() -> str:
