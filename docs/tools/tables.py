@@ -1,9 +1,12 @@
 """The tables of the documentation that come from the code.
 
-`python -m docs.tools.tables` writes those of the architectures, which take too long to be made in every build.
+`python -m docs.tools.tables` writes those of the architectures, which take too long to be made in every build, and that
+of README.
 """
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,6 +32,8 @@ TRACE_OBJECTS = {
     "id": "The id of a layer",
     "mechanism": "A mechanism",
 }
+README = Path(__file__).parents[2] / "README.md"
+SUPPORT = re.compile(r"(?<=<!-- support, by docs/tools/tables.py -->\n\n).*?(?=\n<!-- end of support -->)", re.DOTALL)
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -108,6 +113,44 @@ def attributions(rows: Iterable[Iterable[object]]) -> str:
     return table(header, rows)
 
 
+def support() -> str:
+    """Returns what is supported, and by which tests that is known, in numbers: the table of README."""
+    from attnviz.biases import BIASES
+    from attnviz.lessons.lesson_files import read_lessons
+    from attnviz.masks import MASKS
+    from attnviz.normalizers import NORMALIZERS
+    from attnviz.scores import SCORES
+    from attnviz.sources.upload import READERS
+
+    fidelities = Counter(re.findall(r"\| (verified|weights_only) \|$", ARCHITECTURES.read_text("utf-8"), re.MULTILINE))
+    sums = ATTRIBUTIONS.read_text("utf-8").splitlines()[2:]
+    lessons = Counter(lesson.language for lesson in read_lessons(README.with_name("assets") / "lessons")[0])
+    rows = (
+        (
+            "models",
+            f"**[{fidelities.total()} architectures](docs/verification.md)**, each compared with the model's own "
+            f"attention ({fidelities['weights_only']} by weights alone); {sum('| < 10' in row for row in sums)} as "
+            "[sums that add up](docs/attribution.md), compared with TransformerLens (10⁻⁴)",
+        ),
+        (
+            "from",
+            "Hugging Face, GGUF, any `torch.nn.Module`; results of transformers, TransformerLens, nnsight; "
+            f"[traces](docs/traces.md); {', '.join(ending.removeprefix('.') for ending in READERS)}",
+        ),
+        (
+            "attention",
+            f"{len(SCORES)} scores, {len(BIASES)} biases, {len(NORMALIZERS)} normalizers, [{len(MASKS)} masks]"
+            "(docs/masks.md) and a language for more; code for FlexAttention, SDPA, NumPy",
+        ),
+        (
+            "app",
+            f"{sum(len(group.pages) for group in PAGE_GROUPS)} pages, [{lessons['en']} lessons](docs/app/lessons.md), "
+            f"English and German; 100 phones in a [class](docs/app/class.md)",
+        ),
+    )
+    return table(("", ""), rows)
+
+
 def main() -> None:
     from tests.support.architectures import ZOO
     from tests.support.attributions import sums
@@ -115,6 +158,7 @@ def main() -> None:
 
     ARCHITECTURES.write_text(architectures(), "utf-8")
     ATTRIBUTIONS.write_text(attributions(sums(one).row for one in (*ZOO, *TORCH_ZOO)), "utf-8")
+    README.write_text(SUPPORT.sub(lambda _: support(), README.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

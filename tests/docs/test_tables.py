@@ -11,13 +11,17 @@ from docs.tools.cluster_plan import Rates, cluster_plan
 from docs.tools.hooks import CATALOGUE, PLAN
 from docs.tools.pictures import FOLDER as PICTURES
 from docs.tools.pictures import NAMES
-from docs.tools.tables import ARCHITECTURES, architectures, masks
+from docs.tools.tables import ARCHITECTURES, README, SUPPORT, architectures, masks, support
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_the_table_of_architectures_is_that_of_the_tests() -> None:
     assert ARCHITECTURES.read_text("utf-8") == architectures(), "run python -m docs.tools.tables"
+
+
+def test_the_table_of_readme_has_the_numbers_of_the_tests() -> None:
+    assert SUPPORT.findall(README.read_text("utf-8")) == [support()], "run python -m docs.tools.tables"
 
 
 def test_the_table_of_masks_has_them_all_with_their_rules() -> None:
