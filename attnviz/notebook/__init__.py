@@ -1,6 +1,6 @@
 """Viewers of attention in a notebook."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -29,13 +29,14 @@ def show(
 
     The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
     keys), where NaN is masked; the attentions of a transformers output, or the output, also of `generate`; a cache of
-    TransformerLens; a layer, a trace, other layers, or a source of them; the traces of forward passes that continue one
-    cache; steps of `attnviz.writing`, which are followed while the model writes, if anywidget is installed; or inputs,
-    with a mechanism as `other`.
+    TransformerLens, whose tokens are found, or of nnsight; what modules of attention returned, or their weights, in a
+    list, or by the paths of the modules; a layer, a trace, other
+    layers, or a source of them; the traces of forward passes that continue one cache; steps of `attnviz.writing`, which
+    are followed while the model writes, if anywidget is installed; or inputs, with a mechanism as `other`.
 
-    `other` is a list or an array of tokens, a mechanism, or a second source: then the viewer compares the two, which
-    have `names`. `tokens` are those of the queries, and of the keys where there are no `key_tokens`: texts, or what a
-    tokenizer makes of one text. Of an encoder–decoder model `tokens` are the decoder's, and `key_tokens` the encoder's.
+    `other` is tokens, a mechanism, or a second source: then the viewer compares the two, which have `names`. `tokens`
+    are those of the queries, and of the keys where there are no `key_tokens`: texts, or what a tokenizer makes of one
+    text. Of an encoder–decoder model `tokens` are the decoder's, and `key_tokens` the encoder's.
     Heads of `layer` and `head` are chosen first, and a `query` is pinned; all three can be read and set later. With
     anywidget installed, long maps are zoomed from Python.
 
@@ -59,7 +60,7 @@ def show(
         source, other = apply(other, source), None
     elif isinstance(source, Inputs):
         source = apply(Mechanism(), source)
-    if tokens is None and is_list_of_texts(other):
+    if tokens is None and (is_list_of_texts(other) or (isinstance(other, Mapping) and texts_of_batch(other, 0))):
         tokens, other = other, None
     if isinstance(other, Inputs):
         other = apply(Mechanism(), other)

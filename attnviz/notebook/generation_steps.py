@@ -25,8 +25,8 @@ def join_steps(steps: Sequence[Sequence[Tensor | None]], *, is_cross: bool) -> l
     """Returns the weights of each layer, (heads, queries, keys), of all steps; NaN where a key came after the query,
     and None for a layer without weights.
 
-    A step has new queries alone, with the keys of all tokens so far, or where there is no cache all queries again.
-    Raises ValueError if the shapes show neither, as where a cache drops tokens.
+    A step has new queries alone, with the keys of all tokens so far, which may have free places after them, or where
+    there is no cache all queries again. Raises ValueError if the shapes show neither, as where a cache drops tokens.
     """
     if len({*map(len, steps)}) > 1:
         raise ValueError(f"The steps have different numbers of layers. {CAPTURING}")
@@ -42,6 +42,8 @@ def _join(layer: int, steps: Sequence[Tensor], is_cross: bool) -> Tensor:
             f"Layer {layer} has weights of several sequences or beams in a step, {_shapes(steps)}. Generate one "
             "sequence with num_beams=1."
         )
+    if not is_cross:
+        steps = _without_free_places(steps)
     queries, keys = ([weights.shape[axis] for weights in steps] for axis in (2, 3))
     is_repeated = queries == [*range(queries[0], queries[0] + len(steps))]  # without a cache
     expected = keys[:1] * len(steps) if is_cross else [keys[0] + n - queries[0] for n in accumulate(queries)]
@@ -56,6 +58,15 @@ def _join(layer: int, steps: Sequence[Tensor], is_cross: bool) -> Tensor:
     for last, weights in zip(accumulate(queries), steps, strict=True):
         joined[:, last - weights.shape[2] : last, : weights.shape[3]] = weights[0]
     return joined
+
+
+def _without_free_places(steps: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Returns the steps of a cache of constant length without its places for later tokens, which have no weight."""
+    counts = [*accumulate(weights.shape[2] for weights in steps)]
+    is_constant = len({weights.shape[3] for weights in steps}) == 1 and counts[-1] <= steps[0].shape[3]
+    if not is_constant or any(bool(weights[..., count:].any()) for weights, count in zip(steps, counts, strict=True)):
+        return steps
+    return [weights[..., :count] for weights, count in zip(steps, counts, strict=True)]
 
 
 def _shapes(steps: Sequence[Tensor]) -> str:

@@ -14,8 +14,17 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
+from attnviz.notebook.module_weights import (
+    HOOK,
+    cached_tokens,
+    joined_calls,
+    returned_none,
+    returned_weights,
+    weights_by_module,
+)
 from attnviz.trace import Trace
 from attnviz.tracing.joined_passes import joined_layers
+from attnviz.tracing.layer_naming import layer_id, with_unique_ids
 from attnviz.weights_only import FixedWeights, WeightsOnly
 
 Tokens: TypeAlias = Sequence[str] | None
@@ -27,10 +36,19 @@ OUTPUTS = {
     "cross_attentions": ("decoder", True),
     "vision_attentions": ("vision", False),
 }
-PATTERN = ".hook_pattern"  # how TransformerLens ends the names of weights in a cache
+ONE_OF_STACK = (
+    "Choose one: [weights[0] for weights in attentions]. If they are windows of an image, attnviz.capture joins them."
+)
+ONE_OF_CACHE = "Choose one: cache.apply_slice_to_batch_dim(0) of TransformerLens; with nnsight trace one text."
+MOST_NAMES = 6  # of fields that are named to a person
 ACCEPTED = (
     "Give weights of shape (queries, keys), (heads, queries, keys) or (layers, heads, queries, keys), the attentions "
-    "of a model's output, a cache of TransformerLens, a layer, a trace, traces, a source, or inputs with a mechanism."
+    "of a model's output, a cache of TransformerLens or nnsight, a layer, a trace, traces, a "
+    "source, or inputs with a mechanism."
+)
+EAGER = (
+    'Call the model with output_attentions=True, after model.set_attn_implementation("eager"), or use attnviz.capture, '
+    "which needs neither."
 )
 
 
@@ -60,11 +78,23 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
         return (_renamed(source, tokens, key_tokens),)
     if isinstance(source, Attention):
         return (_from_weights(LayerId(), source.maps, tokens or source.query_tokens, key_tokens or source.key_tokens),)
-    if isinstance(source, Mapping) or (hasattr(source, "items") and not hasattr(source, "__array__")):
-        return _from_output(dict(source.items()), tokens, key_tokens)
+    if callable(getattr(source, "keys", None)) and not hasattr(source, "__array__"):
+        fields = {name: source[name] for name in source.keys()}  # noqa: SIM118 - that of nnsight has keys alone
+        return _from_modules(source, fields, tokens, key_tokens) or _from_output(fields, tokens, key_tokens)
+    if (weights := returned_weights(source)) is not None:
+        return _from_array(_as_tensor(weights), tokens, key_tokens)
     if isinstance(source, Sequence) and not isinstance(source, str | bytes):
         if not source:
             raise ValueError(f"There is no layer in this {type(source).__name__}. {ACCEPTED}")
+        if returned_none(source):
+            raise ValueError(f"This output of a module has no weights. {EAGER}")
+        if all(returned_weights(value) is not None or returned_none(value) for value in source):
+            source = [returned[-1] for returned in source]
+        if isinstance(source[0], Tensor) and any(value is not None and not hasattr(value, "shape") for value in source):
+            raise ValueError(
+                f"This {type(source).__name__} holds more than weights, as the output of a model does. Call the model "
+                "with return_dict=True, or show its attentions alone."
+            )
         if isinstance(source[0], Trace):
             source = joined_layers(source)
         if isinstance(source[0], Layer):
@@ -101,11 +131,34 @@ def _renamed(layer: Layer, tokens: Tokens, key_tokens: Tokens) -> Layer:
     return replace(layer, inputs=inputs.with_tokens(query_tokens=queries, key_tokens=keys))
 
 
-def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[Layer, ...]:
-    """Returns the layers in the output of a model, or in a cache of TransformerLens."""
-    patterns = [value for name, value in fields.items() if name.endswith(PATTERN)]
-    if patterns:
-        return tuple(_from_stack(patterns, "layer", Kind.SELF, tokens, key_tokens))
+def _from_modules(cache: Any, fields: Mapping[Any, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[Layer, ...]:
+    """Returns the layers in what is known of the modules of a model by their paths; none if it has no weights."""
+    weights = weights_by_module(fields)
+    ids = {path: layer_id(path) for path in weights}
+    stacks = {id.stack for id in ids.values()}
+    source, target = cached_tokens(cache, fields)
+    layers = []
+    for path, id in ids.items():
+        kind = Kind.CROSS if id.cross else Kind.SELF
+        is_encoder = id.stack == "encoder" and "decoder" in stacks
+        queries, keys = key_tokens if is_encoder else tokens, key_tokens if id.cross else None
+        own = target if id.stack == "decoder" and target else source
+        if id.stack in ("vision", "audio") and len(stacks) > 1:  # the tokens are those of the text beside it
+            queries, own = None, ()
+        for call in joined_calls([_as_tensor(value) for value in weights[path]], is_cross=id.cross):
+            maps = _heads(_of_one_example(_as_tensor(call), path, ONE_OF_CACHE))
+            queries_of_call = queries or _fitting(own, maps.shape[1])
+            keys_of_call = keys or (_fitting(source, maps.shape[2]) if id.cross else None)
+            layers.append((_from_weights(id, maps, queries_of_call, keys_of_call, kind), path))
+    return tuple(with_unique_ids(layers))
+
+
+def _fitting(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
+    return tokens if len(tokens) == count else ()
+
+
+def _from_output(fields: Mapping[Any, Any], tokens: Tokens, key_tokens: Tokens) -> tuple[Layer, ...]:
+    """Returns the layers in the output of a model."""
     layers: list[Layer] = []
     fields = _separated(fields)
     for name, (stack, is_cross) in OUTPUTS.items():
@@ -118,19 +171,24 @@ def _from_output(fields: Mapping[str, Any], tokens: Tokens, key_tokens: Tokens) 
         names = (key_tokens, key_tokens) if is_encoder else (tokens, key_tokens if is_cross else None)
         layers += _from_stack(fields[name], stack, kind, *names)
     if not layers:
-        raise ValueError(
-            f"No attention is in this output; it has {', '.join(map(repr, fields)) or 'no field'}. {_advice(fields)}"
-        )
+        some = ", ".join([*map(repr, fields)][:MOST_NAMES]) + (", …" if len(fields) > MOST_NAMES else "")
+        raise ValueError(f"No attention is in this output; it has {some or 'no field'}. {_advice(fields)}")
     return tuple(layers)
 
 
-def _advice(fields: Mapping[str, Any]) -> str:
-    """Returns what to do with an output in which no field has a known name."""
+def _advice(fields: Mapping[Any, Any]) -> str:
+    """Returns what to do with an output in which no field has attention and a known name."""
     parts = [name for name, value in fields.items() if isinstance(value, Mapping) and value.keys() & OUTPUTS.keys()]
-    parts += [name for name, value in fields.items() if name.endswith("attentions") and value is not None]
+    others = {str(name): value for name, value in fields.items() if name not in OUTPUTS and value is not None}
+    parts += [name for name in others if name.endswith("attentions")]
     if parts:
         return f"Show a part of it: {' or '.join(f'output.{name}' for name in parts)}."
-    return 'Call a transformers model with output_attentions=True, after model.set_attn_implementation("eager").'
+    if any(HOOK in name for name in others):
+        return (
+            "Call run_with_cache without a names_filter, or with one that keeps hook_pattern, of a model with "
+            'attn_implementation="eager".'
+        )
+    return EAGER
 
 
 def _separated(fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -162,22 +220,19 @@ def _from_stack(
     for index, weights in stack.items():
         if weights is None:
             continue
-        tensor = _as_tensor(weights)
-        if tensor.ndim == 4 and len(tensor) > 1:
-            raise ValueError(
-                f"Layer {index} has weights of {len(tensor)} examples, {dimensions(tensor.shape)}. Choose one: "
-                "[weights[0] for weights in attentions]."
-            )
-        layers.append(
-            _from_weights(LayerId(name, index, kind is Kind.CROSS), _heads(tensor), tokens, key_tokens, kind=kind)
-        )
+        maps = _heads(_of_one_example(_as_tensor(weights), f"Layer {index}", ONE_OF_STACK))
+        layers.append(_from_weights(LayerId(name, index, kind is Kind.CROSS), maps, tokens, key_tokens, kind=kind))
     if not layers:
-        raise ValueError(
-            "These layers have no weights. Call the model with output_attentions=True, after "
-            'model.set_attn_implementation("eager"), or use attnviz.capture, which needs neither.'
-        )
+        raise ValueError(f"These layers have no weights. {EAGER}")
     _check_one_kind(layers)
     return layers
+
+
+def _of_one_example(weights: Tensor, name: str, advice: str) -> Tensor:
+    """Returns weights. Raises ValueError if they are of several examples."""
+    if weights.ndim == 4 and len(weights) > 1:
+        raise ValueError(f"{name} has weights of {len(weights)} examples, {dimensions(weights.shape)}. {advice}")
+    return weights
 
 
 def _check_one_kind(layers: Sequence[Layer]) -> None:
@@ -242,6 +297,8 @@ def _as_tensor(values: Any) -> Tensor:
         if array is None or isinstance(values, str | bytes) or array.dtype.kind not in "fiub":
             raise ValueError(f"This {type(values).__name__} holds no weights. {ACCEPTED}")
         tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if tensor.dtype in (torch.int32, torch.int64) and tensor.numel() and int(tensor.max()) > 1:
+        raise ValueError(f"These are whole numbers up to {int(tensor.max()):,}, as token ids are. {ACCEPTED}")
     if tensor.is_complex():
         raise ValueError("These weights are complex numbers. Give real ones.")
     return tensor

@@ -123,11 +123,8 @@ class LayerNames:
             self.cached[module] = cached
 
     def layer_id(self, module: nn.Module) -> LayerId:
-        """Returns the id of a module's layer, by the first number in its path, or else by its most specific part."""
-        path = self.modules[module]
-        specific = [part for part in path.split(".") if part and not GENERIC.search(part)]
-        index = next(iter(_numbers(path)), specific[-1] if specific else None)
-        return LayerId(stack(path) or "layer", index, self.is_cross(module))
+        """Returns the id of a module's layer."""
+        return layer_id(self.modules[module], is_cross=self.is_cross(module))
 
     def axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
         """Returns the tokens of the queries and of the keys."""
@@ -178,6 +175,19 @@ class LayerNames:
 
 def _known(ids: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(id for id in ids if id is not None)
+
+
+def layer_id(path: str, *, is_cross: bool | None = None) -> LayerId:
+    """Returns the id of the layer of a module, by the first number in its path, or else by its most specific part. If
+    it is not known whether its keys are those of other tokens, the path says so.
+
+    Example:
+        >>> str(layer_id("model.decoder.layers.3.encoder_attn"))
+        'decoder 3 cross'
+    """
+    specific = [part for part in path.split(".") if part and not GENERIC.search(part)]
+    index = next(iter(_numbers(path)), specific[-1] if specific else None)
+    return LayerId(stack(path) or "layer", index, bool(CROSS.search(path)) if is_cross is None else is_cross)
 
 
 def stack(path: str) -> str:

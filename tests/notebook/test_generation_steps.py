@@ -131,10 +131,14 @@ def test_several_sequences_are_refused(options: dict[str, Any]) -> None:
             layer_maps(generate(model, **options))
 
 
-def test_a_cache_of_fixed_size_is_refused() -> None:
+@pytest.mark.parametrize("length", [5, 8])
+def test_a_cache_of_fixed_size_has_free_places(length: int) -> None:
     model = llama(2)
-    with pytest.raises(ValueError, match=JOINED):
-        layer_maps(generate(model, past_key_values=StaticCache(model.config, max_cache_len=8)))
+    output = generate(model, past_key_values=StaticCache(model.config, max_cache_len=length))
+    assert output.attentions[0][0].shape[-1] == length
+    with torch.no_grad():
+        whole = model(output.sequences[:, :-1], output_attentions=True).attentions
+    expect(layer_maps(output), [*whole])
 
 
 def test_attention_that_generate_did_not_return_is_asked_for() -> None:
