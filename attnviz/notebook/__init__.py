@@ -30,7 +30,7 @@ def show(
     The source is an array or a tensor of weights (queries, keys), (heads, queries, keys) or (layers, heads, queries,
     keys), where NaN is masked; the attentions of a transformers output, or the output, also of `generate`; a cache of
     TransformerLens, whose tokens are found, or of nnsight; what modules of attention returned, or their weights, in a
-    list, or by the paths of the modules; a layer, a trace, other
+    list, or by the paths of the modules; attributions of inseq by the method `attention`; a layer, a trace, other
     layers, or a source of them; the traces of forward passes that continue one cache; steps of `attnviz.writing`, which
     are followed while the model writes, if anywidget is installed; or inputs, with a mechanism as `other`.
 

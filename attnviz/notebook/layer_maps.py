@@ -14,6 +14,7 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
+from attnviz.notebook.inseq_attributions import attributed_attention, is_attribution
 from attnviz.notebook.module_weights import (
     HOOK,
     cached_tokens,
@@ -43,7 +44,7 @@ ONE_OF_CACHE = "Choose one: cache.apply_slice_to_batch_dim(0) of TransformerLens
 MOST_NAMES = 6  # of fields that are named to a person
 ACCEPTED = (
     "Give weights of shape (queries, keys), (heads, queries, keys) or (layers, heads, queries, keys), the attentions "
-    "of a model's output, a cache of TransformerLens or nnsight, a layer, a trace, traces, a "
+    "of a model's output, a cache of TransformerLens or nnsight, attention of inseq, a layer, a trace, traces, a "
     "source, or inputs with a mechanism."
 )
 EAGER = (
@@ -78,6 +79,11 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
         return (_renamed(source, tokens, key_tokens),)
     if isinstance(source, Attention):
         return (_from_weights(LayerId(), source.maps, tokens or source.query_tokens, key_tokens or source.key_tokens),)
+    if is_attribution(source):
+        return tuple(
+            _from_weights(id, maps, tokens or own, key_tokens or keys, Kind.CROSS if id.cross else Kind.SELF)
+            for id, maps, own, keys in attributed_attention(source)
+        )
     if callable(getattr(source, "keys", None)) and not hasattr(source, "__array__"):
         fields = {name: source[name] for name in source.keys()}  # noqa: SIM118 - that of nnsight has keys alone
         return _from_modules(source, fields, tokens, key_tokens) or _from_output(fields, tokens, key_tokens)
