@@ -9,8 +9,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--custom-compile-command "make lock"
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
-.PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles mutate train \
-	lock audit docs pictures
+.PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles beside mutate \
+	train lock audit docs pictures
 
 install: .venv/installed
 
@@ -70,11 +70,19 @@ load: .venv/tested
 
 # oracles writes anew what TransformerLens computes, which the tests compare with; it brings several GB.
 # bench-effects measures the effects of heads beside it.
-BESIDE_TRANSFORMER_LENS := $(BIN)/uv run --no-project --with transformer-lens==4.3.0 --with torch==2.13.0 python -m
+BESIDE := $(BIN)/uv run --no-project --with torch==2.13.0
+BESIDE_TRANSFORMER_LENS := $(BESIDE) --with transformer-lens==4.3.0 python -m
 
 oracles: .venv/lock
 	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_shares tests/attribution/transformer_lens.json
 	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_effects tests/effects/transformer_lens.json
+
+# beside shows what other tools give, each in an environment of its own.
+TEST_BESIDE := pytest -o addopts= --noconftest --import-mode=importlib -q
+beside: .venv/lock .venv/tested
+	$(BESIDE_TRANSFORMER_LENS) $(TEST_BESIDE) tests/beside/with_transformer_lens.py
+	$(BESIDE) --with nnsight==0.8.1 python -m $(TEST_BESIDE) tests/beside/with_nnsight.py
+	$(BESIDE) --with inseq==0.7.1 python -m $(TEST_BESIDE) tests/beside/with_inseq.py
 
 bench-effects: .venv/lock .venv/tested
 	$(BESIDE_TRANSFORMER_LENS) tests.bench.effects
