@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +69,8 @@ class LoadedModel:
         self.text_inputs = TextInputs(name, model, tokenizer, most_tokens)
         self.image_inputs = image_inputs(model.config, folder)
         self.lock = model_lock(model)
+        # Made before anybody runs the model: later, a copy could have the hooks of whoever is running it.
+        self._twin = _twin(model) if self.is_decoder_only and not hasattr(model, "hf_device_map") else None
         self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
         self.writers: Any = None  # of the texts that can be continued (written_text.writers_of); they end with it
@@ -123,8 +124,8 @@ class LoadedModel:
         pair, key = _example_key(text, pair, image)
         if (cached := self._find(key)) is not None:  # without waiting for a forward pass of somebody else
             return cached[1]
-        is_short = self.is_decoder_only and len(text) + len(pair or "") <= SHORT_TEXT
-        with self._free_model(is_short) as model:
+        twin = self._twin if len(text) + len(pair or "") <= SHORT_TEXT else None
+        with self._free_model(twin) as model:
             if (cached := self._find(key)) is not None:  # captured by another thread meanwhile
                 return cached[1]
             with self.refusals():
@@ -231,24 +232,18 @@ class LoadedModel:
         return ModelInputs(batch, source, target)
 
     @contextmanager
-    def _free_model(self, is_short: bool) -> Iterator[Any]:
-        """Gives the model when no forward pass of it is under way; for a short text, a twin of it at once."""
-        if is_short and not self.lock.acquire(blocking=False):
-            with model_lock(self._twin):
-                yield self._twin
+    def _free_model(self, twin: Any) -> Iterator[Any]:
+        """Gives the model when no forward pass of it is under way; or its twin, if that is given, at once."""
+        if twin is not None and not self.lock.acquire(blocking=False):
+            with model_lock(twin):
+                yield twin
             return
-        if not is_short:
+        if twin is None:
             self.lock.acquire()
         try:
             yield self.model
         finally:
             self.lock.release()
-
-    @cached_property
-    def _twin(self) -> Any:
-        """The same model with the same parameters in modules of its own, so that both can run at a time."""
-        shared = {id(tensor): tensor for tensor in (*self.model.parameters(), *self.model.buffers())}
-        return copy.deepcopy(self.model, shared)
 
     def _capture(self, inputs: ModelInputs, model: Any = None, **options: Any) -> Trace:
         model, target = model or self.model, inputs.target or Tokens()
@@ -296,6 +291,12 @@ class LoadedModel:
                 dropped.append(small.pop(0))
             for one in dropped:
                 del self._examples[one]
+
+
+def _twin(model: Any) -> Any:
+    """Returns the same model with the same parameters in modules of its own, so that both can run at a time."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return copy.deepcopy(model, shared)
 
 
 def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str | None, ExampleKey]:

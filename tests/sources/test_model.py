@@ -216,6 +216,18 @@ def test_a_short_text_does_not_wait_for_the_forward_pass_of_another():
     assert all(one is other for one, other in shared)
 
 
+def test_a_short_text_is_read_without_the_hooks_of_another():
+    model = smollm2()
+    fresh, called = LoadedModel(model.model, model.tokenizer, model.name, outputs="next token"), []
+    with ThreadPoolExecutor(1) as other, fresh.lock:  # as while somebody else's heads are ablated
+        hook = model.model.model.layers[0].register_forward_hook(lambda *_: called.append(True))
+        try:
+            other.submit(fresh.layers, "a short text of its own").result(timeout=60)
+        finally:
+            hook.remove()
+    assert not called
+
+
 def test_long_texts_and_short_ones_do_not_drop_each_other(counted, monkeypatch):
     model, read = counted
     short, long = ("a", "b", "c"), [f"a long text of many words, more than any other, number {i}" for i in range(3)]
