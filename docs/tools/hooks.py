@@ -6,7 +6,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs.tools.cluster_plan import cluster_plan
-from docs.tools.tables import masks, mechanism_parts, pages, tensor_types, trace_fields
+from docs.tools.tables import lessons, mask_costs, masks, mechanism_parts, pages, tensor_types, trace_fields
 
 CATALOGUE = "<!-- the catalogue of masks -->"
 PAGES = "<!-- the pages of the app -->"
@@ -14,6 +14,8 @@ PLAN = "<!-- the plan for clusters -->"
 FIELDS = "<!-- the fields of trace.json -->"
 PARTS = "<!-- the parts of a mechanism -->"
 TYPES = "<!-- the types of tensors -->"
+LESSONS = "<!-- the lessons -->"
+COSTS = "<!-- what masks cost -->"
 TABLES = {
     CATALOGUE: masks,
     PAGES: pages,
@@ -21,6 +23,8 @@ TABLES = {
     FIELDS: trace_fields,
     PARTS: mechanism_parts,
     TYPES: tensor_types,
+    LESSONS: lessons,
+    COSTS: mask_costs,
 }
 
 

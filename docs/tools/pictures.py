@@ -54,6 +54,7 @@ IT = {"pinned": "10 · it"}
 WINDOW = {"mask_a": "causal", "mask_b": "sliding_window(4) | sinks(1)", "pinned": "10 · it"}
 CAR = {"english": "the small red car is beautiful .", "word": 3}
 CAT = {"english": "the small black cat does not look at the birds .", "word": 7}
+COLUMNS = ".stHorizontalBlock:has(.st-key-effects-compared)"
 TAB = "[role=tabpanel]:not([inert])"
 PICTURES = (
     picture("start", "", 720),
@@ -69,10 +70,11 @@ PICTURES = (
     picture("why", "why", 830),
     picture("why-circuit", "why", 2200, element=".st-key-why-circuit", tree="true"),
     picture("effects", "effects", 1150, effects_head="layer 23, head 3"),
+    picture("effects-compared", "effects", 1600, element=COLUMNS, inspect="Compared", effects_head="layer 24, head 4"),
     picture("scores", "scores", 860, look="Similarities", **IT),
     picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
     picture("masks", "masks", 740, **WINDOW),
-    picture("masks-cost", "masks", 1800, look="Cost", tokens="16,384", element=".st-key-views", **WINDOW),
+    picture("masks-cost", "masks", 1800, look="Cost", tokens="16,384", element=TAB, **WINDOW),
     picture("masks-gallery", "masks", 2400, look="Gallery", element=".st-key-views", **WINDOW),
     picture("transformer", "transformer", 980, **CAT),
     picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),

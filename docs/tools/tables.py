@@ -13,8 +13,12 @@ from pathlib import Path
 from attnviz.app_pages import GROUPS as PAGE_GROUPS
 from attnviz.app_pages import START
 from attnviz.biases import Bias
+from attnviz.formatting import grouped
+from attnviz.language import LANGUAGES
 from attnviz.layer import Fidelity
-from attnviz.masks import GROUPS
+from attnviz.lessons.lesson_files import ENGLISH, FOLDER, read_lessons
+from attnviz.masks import GROUPS, parse
+from attnviz.masks.cost import cost
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Score
 from attnviz.trace.layer_file import TYPES
@@ -23,6 +27,15 @@ from attnviz.trace.schema import OBJECTS
 
 ARCHITECTURES = Path(__file__).parents[1] / "tables" / "architectures.md"
 ATTRIBUTIONS = ARCHITECTURES.with_name("attributions.md")
+COST_TOKENS = 131_072
+COST_MASKS = (
+    "causal",
+    "sliding_window(4096)",
+    "sinks_and_window(4, 4092)",
+    "causal & q // 4096 == k // 4096",
+    "causal & dilated_window(4096, 4)",
+    "causal & (q - k) % 8 == 0",
+)
 # What the objects in the trace.json of a trace are.
 TRACE_OBJECTS = {
     "trace.json": "The whole file",
@@ -94,6 +107,48 @@ def tensor_types() -> str:
     return f"Types are {', '.join(f'`{name}`' for name in TYPES)}.\n"
 
 
+def lessons() -> str:
+    """Returns the lessons in English with what each is about, and the other languages that it is in."""
+    every, _broken = read_lessons(FOLDER)
+    titles = {page.name: page.title for group in PAGE_GROUPS for page in group.pages}
+    languages: dict[str, list[str]] = {}  # by number: de-01-woerterbuch is a translation of 01-dictionary
+    for lesson in every:
+        if lesson.language != ENGLISH:
+            languages.setdefault(lesson.name.split("-")[1], []).append(LANGUAGES[lesson.language])
+    rows = (
+        (
+            f"{number} **{lesson.title}{'' if lesson.title.endswith('?') else '.'}** {lesson.about}{translated}",
+            ", ".join(f"[{titles[page]}](app/{page}.md)" for page in dict.fromkeys(one.page for one in lesson.steps)),
+            len(lesson.steps),
+        )
+        for lesson in every
+        if lesson.language == ENGLISH
+        for number in [lesson.name.split("-")[0]]
+        for translated in ["".join(f" *{language}*" for language in languages.get(number, ()))]
+    )
+    return table(("lesson", "pages", "questions"), rows)
+
+
+def mask_costs() -> str:
+    """Returns what some masks cost in a long text, by pairs and by blocks."""
+    rows = (
+        (
+            f"`{text}`",
+            _percent(found.kept, found.queries * found.keys),
+            _percent(found.blocks_kept, found.blocks),
+            _percent(found.blocks_partial, found.blocks_kept),
+            grouped(found.cached or 0),
+        )
+        for text in COST_MASKS
+        for found in [cost(parse(text), COST_TOKENS, COST_TOKENS)]
+    )
+    return table(("mask", "pairs", "blocks", "evaluated", "cached"), rows)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.3g}\u00a0%"
+
+
 def architectures() -> str:
     """Returns the architectures that the tests compare with `attnviz.capture`, and what is shown of each."""
     from tests.support.architectures import ZOO  # it imports transformers
@@ -116,7 +171,6 @@ def attributions(rows: Iterable[Iterable[object]]) -> str:
 def support() -> str:
     """Returns what is supported, and by which tests that is known, in numbers: the table of README."""
     from attnviz.biases import BIASES
-    from attnviz.lessons.lesson_files import read_lessons
     from attnviz.masks import MASKS
     from attnviz.normalizers import NORMALIZERS
     from attnviz.scores import SCORES
@@ -124,7 +178,7 @@ def support() -> str:
 
     fidelities = Counter(re.findall(r"\| (verified|weights_only) \|$", ARCHITECTURES.read_text("utf-8"), re.MULTILINE))
     sums = ATTRIBUTIONS.read_text("utf-8").splitlines()[2:]
-    lessons = Counter(lesson.language for lesson in read_lessons(README.with_name("assets") / "lessons")[0])
+    languages = Counter(lesson.language for lesson in read_lessons(FOLDER)[0])
     rows = (
         (
             "models",
@@ -144,8 +198,8 @@ def support() -> str:
         ),
         (
             "app",
-            f"{sum(len(group.pages) for group in PAGE_GROUPS)} pages, [{lessons['en']} lessons](docs/app/lessons.md), "
-            f"English and German; 100 phones in a [class](docs/app/class.md)",
+            f"{sum(len(group.pages) for group in PAGE_GROUPS)} pages, [{languages[ENGLISH]} lessons]"
+            "(docs/app/lessons.md), English and German; 100 phones in a [class](docs/app/class.md)",
         ),
     )
     return table(("", ""), rows)

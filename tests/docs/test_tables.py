@@ -1,5 +1,6 @@
 """The tables of the documentation are those that the code has today, and its numbers those of the tests."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,23 @@ from attnviz import settings
 from attnviz.masks import MASKS
 from attnviz.mechanism import BLOCK
 from docs.tools.cluster_plan import Rates, cluster_plan
-from docs.tools.hooks import CATALOGUE, PLAN
+from docs.tools.hooks import CATALOGUE, COSTS, LESSONS, PLAN
 from docs.tools.pictures import FOLDER as PICTURES
 from docs.tools.pictures import NAMES
-from docs.tools.tables import ARCHITECTURES, README, SUPPORT, architectures, masks, support
+from docs.tools.tables import (
+    ARCHITECTURES,
+    COST_TOKENS,
+    README,
+    SUPPORT,
+    architectures,
+    lessons,
+    mask_costs,
+    masks,
+    support,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
+LESSON_FILES = DOCS.parent / "assets" / "lessons"
 
 
 def test_the_table_of_architectures_is_that_of_the_tests() -> None:
@@ -27,6 +39,32 @@ def test_the_table_of_readme_has_the_numbers_of_the_tests() -> None:
 def test_the_table_of_masks_has_them_all_with_their_rules() -> None:
     assert all(f"| `{mask()}` | {mask().describe()} |" in masks() for mask in MASKS)
     assert CATALOGUE in (DOCS / "masks.md").read_text("utf-8")
+
+
+def test_the_table_of_lessons_has_them_all_with_their_languages() -> None:
+    files = [(path.stem, tomllib.loads(path.read_text("utf-8"))) for path in LESSON_FILES.glob("*.toml")]
+    english = [(name, lesson) for name, lesson in files if "language" not in lesson]
+    rows = {row[2:4]: row for row in lessons().splitlines()[2:]}
+    assert {*rows} == {name[:2] for name, _ in english}
+    for name, lesson in english:
+        is_translated = any(other.startswith(f"de-{name[:2]}") for other, _ in files)
+        assert f" {lesson['about']}{' *Deutsch*' * is_translated} | " in rows[name[:2]]
+        assert f"**{lesson['title']}" in rows[name[:2]]
+        assert rows[name[:2]].endswith(f" | {len(lesson['steps'])} |")
+    assert LESSONS in (DOCS / "for-teachers.md").read_text("utf-8")
+
+
+def test_the_table_of_costs_says_what_its_page_says() -> None:
+    rows = [[cell.strip("` \u00a0%") for cell in row.strip("| ").split(" | ")] for row in mask_costs().splitlines()[2:]]
+    costs = {mask: (float(pairs), float(blocks), cached) for mask, pairs, blocks, _, cached in rows}
+    window = costs["sliding_window(4096)"]
+    assert window[0] == pytest.approx(100 * (4096 * COST_TOKENS - 4096 * 4095 / 2) / COST_TOKENS**2, rel=1e-2)
+    pairs, blocks, _ = costs["causal & dilated_window(4096, 4)"]
+    assert (pairs, blocks) == (pytest.approx(window[0] / 4, rel=1e-2), pytest.approx(window[1], rel=1e-2))
+    stride = costs["causal & (q - k) % 8 == 0"]
+    assert stride[1] == costs["causal"][1]
+    assert int(stride[2].replace(",", "")) > 0.99 * COST_TOKENS
+    assert COSTS in (DOCS / "for-kernel-engineers.md").read_text("utf-8")
 
 
 def test_the_plan_for_clusters_follows_from_its_rates() -> None:
