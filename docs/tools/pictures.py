@@ -4,31 +4,26 @@
 elsewhere.
 """
 
-import io
 import tempfile
 from argparse import ArgumentParser
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from attnviz import show
 from attnviz.translator import load
-from tests.support.browser import ARGUMENTS, CHROMIUM, UNTIL, serving
+from docs.tools.film import FILMS, as_film, record
+from docs.tools.still import still, wait_until_drawn
+from tests.support.browser import ARGUMENTS, CHROMIUM, serving
 from tests.support.classroom import ClassServer, Participant, Phone, Teacher, contexts
 
 FOLDER = Path(__file__).parents[1] / "pictures"
 SCALE, QUALITY = 2, 72
-# No run of the page and no job is under way, every chart is drawn, and nothing waits for a file.
-DRAWN = """() => (location.protocol === 'file:' || document.querySelector('.class-follow')
-        || document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning')
-    && document.querySelector('.attnviz-chart, [data-testid=stApp]')
-    && [...document.querySelectorAll('.attnviz-chart')].every(e => e.dataset.ready === 'true' || !e.checkVisibility())
-    && document.fonts.status === 'loaded'
-    && !document.querySelector('[data-testid=stSkeleton], [data-testid=stProgress], [data-stale=true]')"""
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,8 @@ PICTURES = (
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app
 CLASS, PHONE = "class", "class-phone"  # a vote, on the teacher's screen and on a phone
-NAMES = [*(one.name for one in PICTURES), VIEWER, CLASS, PHONE]
+FILM = "film"  # in each theme
+NAMES = [*(one.name for one in PICTURES), VIEWER, CLASS, PHONE, FILM]
 
 
 def take(browser: Browser, address: str, one: Picture) -> Image.Image:
@@ -137,23 +133,9 @@ def take_class(playwright: Playwright, folder: Path) -> dict[str, Image.Image]:
     return {CLASS: on_screen, PHONE: on_phone}
 
 
-def wait_until_drawn(page: Page) -> None:
-    page.evaluate(UNTIL.replace("FUNCTION", DRAWN), None)
-
-
-def still(page: Page, element: str) -> Image.Image:
-    """Returns a picture of what is drawn once two in a row are equal."""
-    shown = page.locator(element).filter(visible=True).first if element else page
-    before = b""
-    while (now := shown.screenshot()) != before:
-        before = now
-        wait_until_drawn(page)
-    return Image.open(io.BytesIO(now)).convert("RGB")
-
-
-def write(image: Image.Image, folder: Path, name: str) -> None:
+def write(image: Image.Image, folder: Path, name: str, **options: Any) -> None:
     path = folder / f"{name}.webp"
-    image.save(path, quality=QUALITY, method=6)
+    image.save(path, **{"quality": QUALITY, "method": 6} | options)
     print(f"{path}: {path.stat().st_size / 1000:.0f} KB", flush=True)
 
 
@@ -169,6 +151,9 @@ def main() -> None:
         with nullcontext(chosen.app) if chosen.app else serving(Path(folder) / "log") as address:
             for one in (one for one in PICTURES if one.name in names):
                 write(take(browser, address, one), into, one.name)
+            for theme, name in FILMS.items() if FILM in names else ():
+                frames = record(browser, address, theme)
+                write(frames[0][0], into, name, **as_film(frames))
         if VIEWER in names:
             write(take_viewer(browser, Path(folder)), into, VIEWER)
         if {CLASS, PHONE} & {*names}:

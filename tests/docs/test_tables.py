@@ -4,14 +4,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from attnviz import settings
 from attnviz.masks import MASKS
 from attnviz.mechanism import BLOCK
 from docs.tools.cluster_plan import Rates, cluster_plan
+from docs.tools.film import FILMS, SIZE
 from docs.tools.hooks import CATALOGUE, COSTS, LESSONS, PLAN
+from docs.tools.pictures import FILM, NAMES
 from docs.tools.pictures import FOLDER as PICTURES
-from docs.tools.pictures import NAMES
 from docs.tools.tables import (
     ARCHITECTURES,
     COST_TOKENS,
@@ -89,10 +91,23 @@ def test_every_setting_is_on_the_page_for_hosts() -> None:
 
 def test_every_picture_is_of_a_state_and_on_a_page() -> None:
     files = {path.stem for path in PICTURES.iterdir()}
-    assert files == {*NAMES}
+    assert files == {*NAMES, *FILMS.values()} - {FILM}
     pages = "".join(page.read_text("utf-8") for page in DOCS.rglob("*.md"))
     assert [name for name in files if f"pictures/{name}.webp" not in pages] == []
 
 
 def test_pictures_stay_small() -> None:
-    assert sum(path.stat().st_size for path in PICTURES.iterdir()) <= 3_000_000
+    sizes = {path.stem: path.stat().st_size for path in PICTURES.iterdir()}
+    assert all(sizes.pop(name) <= 2_000_000 for name in FILMS.values())
+    assert sum(sizes.values()) <= 3_000_000
+
+
+@pytest.mark.parametrize("name", FILMS.values())
+def test_a_film_of_a_few_seconds_begins_again(name: str) -> None:
+    with Image.open(PICTURES / f"{name}.webp") as film:
+        frames = film.n_frames
+        film.seek(frames - 1)
+        film.load()
+        assert (film.size, film.info["loop"]) == (SIZE, 0)
+        assert 8_000 <= film.info["timestamp"] + film.info["duration"] <= 14_000
+        assert frames >= 40
