@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnviz.models.generation import Alternative, Step, writing
     from attnviz.models.interventions import Intervention
     from attnviz.notebook import show, to_html
+    from attnviz.notebook.link_viewers import viewer
     from attnviz.notebook.why_viewer import why
     from attnviz.trace import Trace
     from attnviz.tracing import capture, capturing
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
     "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "masks",
-    "normalizers", "run", "scores", "show", "to_html", "view", "why", "writing",
+    "normalizers", "run", "scores", "show", "to_html", "view", "viewer", "why", "writing",
 ]  # fmt: skip
 
 _PLACES = {
@@ -38,7 +39,8 @@ _PLACES = {
     "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
     "head_maps": "attnviz.analysis.head_maps", "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
     "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",
-    "view": "attnviz.views.pages", "why": "attnviz.notebook.why_viewer", "writing": "attnviz.models.generation",
+    "view": "attnviz.views.pages", "viewer": "attnviz.notebook.link_viewers",
+    "why": "attnviz.notebook.why_viewer", "writing": "attnviz.models.generation",
 }  # fmt: skip
 
 

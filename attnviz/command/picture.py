@@ -4,32 +4,42 @@ import sys
 import warnings
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
 def main(arguments: Sequence[str]) -> None:
     """Writes what the link shows; ends the process with a sentence if that is not possible."""
     options = _parser().parse_args(arguments)
-    from attnviz import view
-
     try:
         if not options.output.parent.is_dir():
             raise ValueError(f"There is no folder {options.output.parent} for the file.")
         with warnings.catch_warnings(record=True) as refused:
             warnings.simplefilter("always", UserWarning)
-            shown = view(options.link)
+            _write(options.link, options.output)
         for sentence in refused:
             print(f"attnviz picture: {sentence.message}", file=sys.stderr)
-        shown.save(options.output)
     except (ValueError, ImportError, NotImplementedError, OSError) as problem:
         sys.exit(f"attnviz picture: {problem}")
+
+
+def _write(link: str, path: Path) -> None:
+    """Writes what a link shows: an .html file is the viewer of the link, if it has one."""
+    from attnviz import view, viewer
+    from attnviz.notebook.link_viewers import NoViewerError
+    from attnviz.views.map_files import write_whole
+
+    if path.suffix == ".html":
+        with suppress(NoViewerError):
+            return write_whole(path, viewer(link).to_html().encode())
+    return view(link).save(path)
 
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         "attnviz picture",
         allow_abbrev=False,
-        description="Writes what a link to Explore, Lookup, Steps, Scores or Masks shows to a file.",
+        description="Writes what a link to a page of the app shows to a file.",
     )
     parser.add_argument("link", metavar="LINK", help='such as "/masks?mask-a=causal&mask-b=sliding_window(4)"')
     parser.add_argument(
@@ -38,6 +48,6 @@ def _parser() -> ArgumentParser:
         required=True,
         metavar="FILE",
         type=Path,
-        help="the file to write: .svg, .pdf, .html, .npz or .csv",
+        help="the file to write: .svg, .pdf, .html (interactive), .npz or .csv",
     )
     return parser

@@ -8,7 +8,7 @@ from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import Tokens, apply, is_list_of_texts, layer_maps
 from attnviz.notebook.pictures import Pictures
-from attnviz.notebook.viewer import Viewer, to_html, unique_key
+from attnviz.notebook.viewer import Viewer, head_viewer, to_html, unique_key
 from attnviz.token_texts import texts_of_batch
 
 __all__ = ["Viewer", "show", "to_html"]
@@ -67,8 +67,4 @@ def show(
     tokens, key_tokens = (texts_of_batch(one, 0) or one for one in (tokens, key_tokens))
     compared = () if other is None else layer_maps(other, tokens, key_tokens)
     pictures = Pictures(layer_maps(source, tokens, key_tokens), compared, names, unique_key())
-    if find_spec("anywidget") is None:
-        return Viewer(pictures, layer, head, query)
-    from attnviz.notebook.widget import AttentionWidget
-
-    return AttentionWidget(pictures, layer, head, query)
+    return head_viewer(pictures, layer, head, query)

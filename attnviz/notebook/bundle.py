@@ -48,10 +48,11 @@ def text(name: str) -> str:
 
 def styles() -> str:
     """Returns the styles of charts and of the viewer."""
-    return CSS_PROPERTIES + "".join(map(text, ("chart/base.css", "chart/chart.css", "notebook/viewer.css")))
+    files = ("chart/base.css", "chart/chart.css", "ui/write/write.css", "notebook/viewer.css")
+    return CSS_PROPERTIES + "".join(map(text, files))
 
 
 @cache
 def plotly_script() -> bytes:
     """Returns plotly.js, compressed."""
-    return gzip.compress(get_plotlyjs().encode(), 9)
+    return gzip.compress(get_plotlyjs().encode(), 9, mtime=0)  # the same bytes at any time

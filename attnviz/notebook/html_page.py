@@ -4,6 +4,7 @@ import gzip
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
@@ -68,9 +69,12 @@ def library() -> Markup:
     return _json_script("library", "true", content)
 
 
-def whole_page(fragments: Iterable[Markup], title: str) -> str:
-    """Returns a whole page of viewers."""
-    return _PAGE.format(title=Markup.escape(title), body=Markup("\n").join([library(), *fragments]))
+def write_page(fragments: Iterable[Markup], path: str | Path | None, title: str) -> str:
+    """Returns a whole page of viewers, and writes it to `path` if it is given."""
+    page = _PAGE.format(title=Markup.escape(title), body=Markup("\n").join([library(), *fragments]))
+    if path is not None:
+        Path(path).write_text(page, encoding="utf-8")
+    return page
 
 
 def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[int, int]]]:
@@ -83,7 +87,7 @@ def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[i
 
 def encoded(charts: dict[str, Any]) -> str:
     """Returns charts as compressed text."""
-    return b64encode(gzip.compress(pack(charts, half=True), 9)).decode()
+    return b64encode(gzip.compress(pack(charts, half=True), 9, mtime=0)).decode()
 
 
 def _json_script(name: str, value: str, content: dict[str, Any]) -> Markup:

@@ -2,35 +2,41 @@
 
 import { fromBase64, unpack } from "../chart/payload.js";
 import { gunzip, loadPlotly } from "./library.js";
+import { RecordedText } from "./recorded_text.js";
 import { Viewer } from "./viewer.js";
 import { WhyViewer } from "./why_viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
-/** @typedef {Data & { contents: Record<string, string> }} WhyData by the trail and the term */
+/** @typedef {Data & { contents: Record<string, string> }} WhyData by the trail */
+/** @typedef {HeadData & { written: import("./recorded_text.js").Recorded, text: string }} WrittenData with the HTML of the text */
 
 /** @type {(text: string) => Promise<any>} */
 const read = async (text) => unpack(await gunzip(fromBase64(text)));
 
 /**
  * @param {HTMLElement} root
- * @param {HeadData | WhyData} data
+ * @param {HeadData | WhyData | WrittenData} data
  * @param {string} script plotly.js
  */
 export function start(root, data, script) {
   const plotly = () => loadPlotly(async () => fromBase64(script));
   const state = pageState({ ...data.chosen });
-  return "contents" in data ? new WhyViewer(root, data.template, { ...sums(data), plotly }, state) : new Viewer(root, data.layers, data.template, { ...heads(data), plotly }, state);
+  if ("contents" in data) return new WhyViewer(root, data.template, { ...sums(data), plotly }, state);
+  const source = { ...heads(data), plotly };
+  if ("written" in data) return new RecordedText(root, data.layers, data.template, source, state, data.written, data.text);
+  return new Viewer(root, data.layers, data.template, source, state);
 }
 
 /** @param {WhyData} data */
 function sums({ contents }) {
   return {
     content: async (/** @type {string} */ trail, /** @type {string} */ term) => {
-      const content = contents[`${trail} ${term}`];
-      if (!content) throw new Error("This file does not hold what is behind this term. Open it from Python.");
-      return read(content);
+      const { sum, terms } = trail in contents ? await read(contents[trail]) : { sum: null, terms: {} };
+      if (!(term in terms)) throw new Error("This file does not hold what is behind this term. Open it from Python.");
+      return { ...sum, ...terms[term], charts: { ...sum.charts, ...terms[term].charts } };
     },
+    holds: (/** @type {Record<string, string>} */ { trail }) => trail in contents,
   };
 }
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -29,6 +30,10 @@ class HtmlOutput:
         nearest to what is shown are in the page; a longer text has maps of 160 × 160 cells.
         """
         return to_html([self], path, title=title)
+
+    def file_html(self) -> Markup:
+        """Returns the HTML for a page, without the library."""
+        return self._html(FILE_BYTES)
 
     def _html(self, limit: int, wait: int = 0) -> Markup:
         """Returns the HTML with at most `limit` bytes of charts, which leaves a widget some milliseconds."""
@@ -70,10 +75,16 @@ class Viewer(HtmlOutput):
 
 def to_html(viewers: Sequence[HtmlOutput], path: str | Path | None = None, *, title: str = "Attention") -> str:
     """Returns several viewers as one page with one copy of the scripts, and writes it to `path` if it is given."""
-    page = html_page.whole_page([viewer._html(FILE_BYTES) for viewer in viewers], title)
-    if path is not None:
-        Path(path).write_text(page, encoding="utf-8")
-    return page
+    return html_page.write_page([viewer.file_html() for viewer in viewers], path, title)
+
+
+def head_viewer(pictures: Pictures, layer: int = 0, head: int = 0, query: int | None = None) -> Viewer:
+    """Returns a viewer of heads: a widget if anywidget is installed."""
+    if find_spec("anywidget") is None:
+        return Viewer(pictures, layer, head, query)
+    from attnviz.notebook.widget import AttentionWidget
+
+    return AttentionWidget(pictures, layer, head, query)
 
 
 def unique_key() -> str:

@@ -26,27 +26,21 @@ BARS, UNITS, READING, DRAWING = 190, 220, 300, 420  # pixels
 def why_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
     """Returns what is shown of an answer; a link is a text with the state that it opens. `key` tells the charts from
     those of other viewers."""
+    of_sum, of_term = sum_content(shown, key), term_content(shown, key)
+    return of_sum | of_term | {"charts": of_sum["charts"] | of_term["charts"]}
 
-    def sent(name: str, picture: Chart[Any], height: int, *, clicks: bool = False) -> dict[str, Any]:
-        return header(picture, f"{key} {name}", height=height, grows=False, clicks=clicks)
 
-    grid = shown.grid.chart(SumTerm.from_share(shown.term) if shown.term else None)
-    tiles = map(LayerTiles(*shown.grid.values.shape).place, range(len(grid.spec.names)))
+def sum_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
+    """Returns the part of `why_content` that does not depend on the term that is shown."""
+    grid = shown.grid.chart(None)
     charts = {
-        "grid": sent("grid", grid, AROUND_GRID + GRID_ROW * grid.spec.rows, clicks=True)
-        | {"places": [format_term(shown.grid.term_at(*place)) for place in tiles]},
-        "sum": sent("sum", split_bar(shown.parts, shown.attribution.total), BARS),
-        "words": sent("words", word_shares(shown.by_word, shown.columns), BARS),
+        "grid": _sent(key, "grid", grid, AROUND_GRID + GRID_ROW * grid.spec.rows, clicks=True)
+        | {"places": [format_term(shown.grid.term_at(*place)) for place in _grid_cells(shown)]},
+        "sum": _sent(key, "sum", split_bar(shown.parts, shown.attribution.total), BARS),
+        "words": _sent(key, "words", word_shares(shown.by_word, shown.columns), BARS),
     }
-    text = term_text(shown)
-    try:
-        picture: Chart[ChartSpec] | None = shown.term_chart()
-    except ValueError as problem:
-        picture, text = None, f"{text} {problem}"
-    if picture is not None:
-        charts["term"] = sent("term", picture, READING if shown.reading else UNITS)
     if shown.trail:
-        charts["drawing"] = sent("drawing", shown.trail_drawing(), DRAWING)
+        charts["drawing"] = _sent(key, "drawing", shown.trail_drawing(), DRAWING)
     step = shown.next_step() if len(shown.trail) < MOST_STEPS else None
     return {
         "questions": [
@@ -55,25 +49,50 @@ def why_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
         ],
         "answer": f"{answer_sentence(shown)} {largest_sentence(shown)}".strip(),
         "sum": sum_sentence(shown),
-        "term": text,
         "charts": charts,
         "terms": _terms(shown),
-        "sources": None if shown.reading is None else _sources(shown, shown.reading),
         "next": None if step is None else [_("Follow the largest"), _trail((*shown.trail, step))],
         "opened": _("Opened terms"),
     }
 
 
+def term_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
+    """Returns the part of `why_content` about the term that is shown: `tile` is its cell of the grid, and `marked` its
+    row of the table of terms, or None."""
+    text, charts = term_text(shown), {}
+    try:
+        picture: Chart[ChartSpec] | None = shown.term_chart()
+    except ValueError as problem:
+        picture, text = None, f"{text} {problem}"
+    if picture is not None:
+        charts["term"] = _sent(key, "term", picture, READING if shown.reading else UNITS)
+    return {
+        "term": text,
+        "charts": charts,
+        "sources": None if shown.reading is None else _sources(shown, shown.reading),
+        "marked": next((i for i, row in enumerate(term_rows(shown)) if row.term == shown.term), None),
+        "tile": None if shown.term is None else _grid_cells(shown).index(shown.grid.cell(shown.term)),
+    }
+
+
+def _sent(key: str, name: str, picture: Chart[Any], height: int, *, clicks: bool = False) -> dict[str, Any]:
+    return header(picture, f"{key} {name}", height=height, grows=False, clicks=clicks)
+
+
+def _grid_cells(shown: WhyAnswer) -> list[tuple[int, int]]:
+    """Returns the cell of each tile of the grid."""
+    rows, columns = shown.grid.values.shape
+    return [*map(LayerTiles(rows, columns).place, range(rows * columns))]
+
+
 def _terms(shown: WhyAnswer) -> dict[str, Any]:
     """Returns the table of the largest terms, whose names open them."""
-    rows = term_rows(shown)
     return {
         "headings": [_("What wrote it"), _("at"), _("share"), _("sum so far")],
         "rows": [
             [[[row.writer, _trail(shown.trail, SumTerm.from_share(row.term))]], row.word, row.share, row.sum_so_far]
-            for row in rows
+            for row in term_rows(shown)
         ],
-        "marked": next((i for i, row in enumerate(rows) if row.term == shown.term), None),
     }
 
 
@@ -94,7 +113,6 @@ def _sources(shown: WhyAnswer, reading: HeadReading) -> dict[str, Any]:
             ]
             for row in source_rows(reading)
         ],
-        "marked": None,
     }  # fmt: skip
 
 

@@ -3,12 +3,13 @@
 
 import { Chart } from "../chart/chart.js";
 import { button, element, header } from "../chart/elements.js";
+import { framed } from "./framed_tile.js";
 import { watchTheme } from "./theme.js";
 
 /** @typedef {import("../chart/types").Header} Header */
 /** @typedef {Record<string, string>} Values of the state: its trail and its term */
 /** @typedef {[string, Values]} Way a text, and what it opens */
-/** @typedef {{ headings: string[], rows: (string | Way[])[][], marked: number | null }} Table */
+/** @typedef {{ headings: string[], rows: (string | Way[])[][] }} Table */
 /**
  * @typedef {object} Content as why_content.py makes it
  * @property {[string, string, Values][]} questions with their numbers
@@ -17,6 +18,8 @@ import { watchTheme } from "./theme.js";
  * @property {string} term
  * @property {{ grid: Header & { places: string[] }, [name: string]: Header }} charts
  * @property {Table} terms
+ * @property {number | null} marked the row of the shown term
+ * @property {number | null} tile the tile of the grid that has it
  * @property {Table | null} sources
  * @property {Way | null} next
  * @property {string} opened
@@ -24,6 +27,7 @@ import { watchTheme } from "./theme.js";
 /**
  * @typedef {object} Source
  * @property {(trail: string, term: string) => Promise<Content>} content
+ * @property {(values: Values) => boolean} [holds] whether there is a state; without it, all are
  * @property {() => Promise<void>} plotly loads plotly.js
  */
 /**
@@ -117,7 +121,7 @@ export class WhyViewer {
 
   /** @param {Content} content */
   #fill(content) {
-    const { questions, answer, sum, term, charts, terms, sources, next, opened } = content;
+    const { questions, answer, sum, term, charts, terms, marked, tile, sources, next, opened } = content;
     this.questions.setAttribute("aria-label", opened);
     this.questions.replaceChildren(
       ...questions.map(([text, number, values], i) => {
@@ -129,9 +133,10 @@ export class WhyViewer {
     );
     this.answer.textContent = answer;
     this.term.textContent = term;
-    this.terms.replaceChildren(this.#table(terms), element("p", "attnviz-why-sum-sentence", sum));
+    this.terms.replaceChildren(this.#table(terms, marked), element("p", "attnviz-why-sum-sentence", sum));
     this.sources.replaceChildren(...(sources ? [this.#table(sources)] : []));
-    this.next.replaceChildren(...(next ? [this.#way(next, "attnviz-why-next")] : []));
+    this.next.replaceChildren(...(next && this.#holds(next) ? [this.#way(next, "attnviz-why-next")] : []));
+    charts.grid = { ...charts.grid, ...framed(charts.grid, tile, this.root) };
     for (const name of CHARTS) {
       const chart = charts[name];
       this.places[name].hidden = !chart;
@@ -158,17 +163,29 @@ export class WhyViewer {
     return button(text, className, () => this.state.set(values));
   }
 
-  /** @param {Table} table */
-  #table({ headings, rows, marked }) {
-    const contents = (/** @type {string | Way[]} */ cell) => (typeof cell === "string" ? [element("bdi", "", cell)] : cell.map((way) => this.#way(way)));
-    const line = (/** @type {(string | Way[])[]} */ [first, ...others], /** @type {number} */ i) => {
+  /** @param {Way} way */
+  #holds([, values]) {
+    return this.source.holds?.(values) ?? true;
+  }
+
+  /**
+   * A table without the columns whose ways are all missing.
+   * @param {Table} table
+   * @param {number | null} [marked]
+   */
+  #table({ headings, rows }, marked = null) {
+    const held = rows.map((row) => row.map((cell, i) => (typeof cell === "string" || !i ? cell : cell.filter((way) => this.#holds(way)))));
+    const columns = headings.map((_heading, i) => i).filter((i) => held.some((row) => row[i].length));
+    const contents = (/** @type {string | Way[]} */ cell) =>
+      typeof cell === "string" ? [element("bdi", "", cell)] : cell.map((way) => (this.#holds(way) ? this.#way(way) : element("bdi", "", way[0])));
+    const line = (/** @type {(string | Way[])[]} */ row, /** @type {number} */ i) => {
+      const [first, ...others] = columns.map((column) => row[column]);
       const name = header("row", "");
       name.append(...contents(first));
       return element("tr", i === marked ? "attnviz-chosen" : "", name, ...others.map((cell) => element("td", "", ...contents(cell))));
     };
-    const head = element("tr", "", ...headings.map((heading) => header("col", heading)));
-    const body = rows.map(line);
-    const table = element("table", "attnviz-why-table", element("thead", "", head), element("tbody", "", ...body));
+    const head = element("tr", "", ...columns.map((column) => header("col", headings[column])));
+    const table = element("table", "attnviz-why-table", element("thead", "", head), element("tbody", "", ...held.map(line)));
     table.tabIndex = 0; // the keyboard scrolls a wide one
     return table;
   }

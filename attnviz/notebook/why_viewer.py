@@ -1,5 +1,7 @@
 """A number that a model computes as a sum, whose terms a reader opens one after the other."""
 
+from dataclasses import replace
+from heapq import heappop, heappush
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +16,17 @@ from attnviz.attribution.named_pass import NamedPass, named_pass
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import format_trail, parse_trail
 from attnviz.notebook import html_page
-from attnviz.notebook.viewer import HtmlOutput, unique_key
-from attnviz.notebook.why_content import why_content
+from attnviz.notebook.viewer import FILE_BYTES, HtmlOutput, unique_key
+from attnviz.notebook.why_content import sum_content, term_content, why_content
 from attnviz.token_texts import TokenTexts
 from attnviz.views.why_answer import WhyAnswer
 from attnviz.views.why_sentences import answer_sentence, question_sentence, sum_sentence
-from attnviz.views.why_tables import term_rows
+from attnviz.views.why_tables import TERMS, term_rows
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
+
+FILE_SUMS, MOST_WAYS = 48, 24  # sums that a file holds, and the ways from one to others that count
 
 
 def why(
@@ -62,7 +66,11 @@ def why(
         run = read_text(model, batch, most_bytes=MOST_BYTES)
     else:
         raise ValueError(f"A loaded model reads a text, and this is a {type(batch).__name__}. Give a text.")
-    metric = likeliest_metric(run) if of is None else of
+    return sum_viewer(run, likeliest_metric(run) if of is None else of)
+
+
+def sum_viewer(run: NamedPass, metric: Metric) -> "WhyViewer":
+    """Returns a viewer of a number that a pass has computed: a widget if anywidget is installed."""
     if find_spec("anywidget") is None:
         return WhyViewer(run, metric)
     from attnviz.notebook.why_widget import WhyWidget
@@ -120,16 +128,56 @@ class WhyViewer(HtmlOutput):
     def _content(self, trail: str, term: str) -> dict[str, Any]:
         return why_content(self._answer_to(trail, term), self.key)
 
+    def file_html(self) -> Markup:
+        """Returns the HTML for a page: the sum that is shown with all its terms, the sums before it, and those that are
+        reached with the fewest steps, FILE_SUMS in all, with their largest terms. What is not there is not offered."""
+        return self._html_of_sums(FILE_BYTES, FILE_SUMS)
+
     def _html(self, limit: int, wait: int = 0) -> Markup:
-        """Returns the HTML with the state that is shown, the largest terms of its sum, and the sums before it."""
-        shown = self.answer
-        rows = [(self.trail, format_term(SumTerm.from_share(row.term))) for row in term_rows(shown)]
-        before = [(format_trail(shown.trail[:count]), "") for count in range(len(shown.trail) + 1)]
+        """Returns the HTML with the sum that is shown, its largest terms, and the sums before it."""
+        return self._html_of_sums(limit, 0, wait)
+
+    def _html_of_sums(self, limit: int, sums: int, wait: int = 0) -> Markup:
+        """Returns the HTML with at least the sums to the end of the trail, and at most `sums`."""
+        steps = self.answer.trail
+        needed = [format_trail(steps[:count]) for count in range(len(steps), -1, -1)]
+        waiting = [(-1, i, trail) for i, trail in enumerate(needed)]  # by the number of steps, and the rank among ways
         contents: dict[str, str] = {}
-        for trail, term in dict.fromkeys([(self.trail, self.term), *before, *rows]):
-            text = html_page.encoded(self._content(trail, term))
+        while waiting and len(contents) < max(sums, len(needed)):
+            _depth, _rank, trail = heappop(waiting)
+            try:
+                content = {} if trail in contents else self._sum_content(trail, with_grid=bool(sums) and not contents)
+            except ValueError:  # the mask forbids that its head looks there
+                content = {}
+            if not content:
+                continue
+            text = html_page.encoded(content)
             if contents and sum(map(len, contents.values())) + len(text) > limit:
                 break
-            contents[f"{trail} {term}"] = text
+            contents[trail] = text
+            for rank, way in enumerate(_ways(content)):
+                heappush(waiting, (len(parse_trail(way)), rank, way))
         data = {"contents": contents, "chosen": {"trail": self.trail, "term": self.term}}
         return html_page.fragment(self.key, data, text=" ".join(self._sentences), wait=wait)
+
+    def _sum_content(self, trail: str, *, with_grid: bool) -> dict[str, Any]:
+        """Returns what is shown of a sum, and of its largest terms; `with_grid` also of the others in the grid."""
+        answer = self._answer_to(trail, "")
+        of_sum = sum_content(answer, self.key)
+        terms = [format_term(SumTerm.from_share(row.term)) for row in term_rows(answer)]
+        if with_grid:
+            terms += filter(None, of_sum["charts"]["grid"]["places"])
+        if trail == self.trail:
+            terms.append(self.term)
+        by_term = {each: term_content(replace(answer, chosen=parse_term(each)), self.key) for each in ("", *terms)}
+        return {"sum": of_sum, "terms": by_term}
+
+
+def _ways(content: dict[str, Any]) -> list[str]:
+    """Returns the trails that a sum opens, at most MOST_WAYS: along its largest share, and of each of its largest terms
+    what its head found, and why it looked, where it took most."""
+    of_sum, terms = content["sum"], [*content["terms"].values()][: TERMS + 1]
+    first = [term["sources"]["rows"][0] for term in terms if term["sources"]]
+    links = [of_sum["next"]] if of_sum["next"] else []
+    links += [link for column in (3, 4) for row in first for link in row[column]]
+    return [*dict.fromkeys(values["trail"] for _text, values in links)][:MOST_WAYS]

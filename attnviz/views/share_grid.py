@@ -44,7 +44,7 @@ class ShareGrid:
     def chart(self, shown: SumTerm | None) -> Chart[MosaicSpec]:
         """Returns the picture, in which the term that is shown has a frame."""
         return head_grid(
-            self.values, self.sentences, signed=True, chosen=[] if shown is None else [self._cell(shown)],
+            self.values, self.sentences, signed=True, chosen=[] if shown is None else [self.cell(shown)],
             layer_names=[_(INPUT), *map(option_name, self.run.layer_numbers)],
             head_names=[*map(str, range(self.heads)), _("MLP")],
         ).with_about(label=_("Shares of heads and MLPs"), hint=_("Click a head or an MLP to open it."))  # fmt: skip
@@ -56,9 +56,10 @@ class ShareGrid:
     @cached_property
     def _largest(self) -> dict[tuple[int, int], SumTerm]:
         ordered = sorted(self.attribution.terms, key=lambda share: abs(share.share))
-        return {self._cell(share): SumTerm.from_share(share) for share in ordered}
+        return {self.cell(share): SumTerm.from_share(share) for share in ordered}
 
-    def _cell(self, term: SumTerm | WriterShare) -> tuple[int, int]:
+    def cell(self, term: SumTerm | WriterShare) -> tuple[int, int]:
+        """Returns the row and the column of a term."""
         if term.layer is None:
             return 0, self.heads
         if term.head is None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
@@ -12,6 +12,7 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.figures import Chart, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import label
+from attnviz.figures.themes import WEIGHTS
 from attnviz.formatting import SPACE
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities
@@ -21,10 +22,18 @@ from attnviz.views.explore import pinned_quantities
 from attnviz.views.page_view import PageView, map_panel
 from attnviz.views.selected_maps import HeadMap, selected_map
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # with huggingface_hub
+    from attnviz.models.generation import Step
     from attnviz.models.written_text import WrittenText
 
 ROLE_NAMES = {"system": N_("system"), "user": N_("user"), "assistant": N_("assistant")}
+ENDINGS = {  # by the values of Ending
+    "": "",
+    "count": "",
+    "end token": N_("The model ended its text here."),
+    "limit": N_("No more tokens fit."),
+    "seconds": N_("The time for one text is over."),
+}
 TO_COME = f"<span style='color:rgba(0,0,0,0)'>{'n' * 14}</span>"
 
 
@@ -60,6 +69,24 @@ def write_view(state: WriteState) -> PageView:
     row = state.pinned if state.pinned is not None else len(selection.queries) - 1
     quantities: Quantities = pinned_quantities(selection, shown, row)
     return PageView((map_panel(shown, selection.title, row),), quantities, colors=state.colors)
+
+
+def written_content(text: "WrittenText", start: int = 0) -> dict[str, Any]:
+    """Returns what the browser needs of a text (ui/write/types.d.ts), with the steps from number `start` on."""
+    return {
+        "tokens": text.parts,
+        "special": text.special,
+        "roles": text.roles,
+        "prompt": text.prompt_length,
+        "steps": [_step(step) for step in text.steps[start:]],
+        "ending": _(ENDINGS[text.ending]),
+        "colors": WEIGHTS,
+    }
+
+
+def _step(step: "Step") -> dict[str, Any]:
+    alternatives = [(one.token_id, one.token, one.probability) for one in step.alternatives]
+    return {"id": step.token_id, "probability": step.probability, "alternatives": alternatives}
 
 
 def with_roles(figure: Chart[HeatmapSpec], rows: WrittenRows) -> Chart[HeatmapSpec]:

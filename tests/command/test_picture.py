@@ -19,6 +19,14 @@ def test_a_link_becomes_a_file(tmp_path: Path, ending: str) -> None:
     assert file.stat().st_size > 500
 
 
+def test_an_html_file_is_the_viewer_of_the_link_if_there_is_one(tmp_path: Path) -> None:
+    for name, link in {"viewer": LINK, "figures": "/explore?source=Toy&text=a+b+c&head=Mean+of+heads"}.items():
+        main([link, "-o", str(tmp_path / f"{name}.html")])
+        html = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
+        assert ("data-attnviz-library" in html) == (name == "viewer")
+        assert ("Plotly.newPlot" in html) == (name == "figures")
+
+
 def test_values_that_are_not_taken_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main([f"{LINK}&head=Head+99", "-o", str(tmp_path / "figure.svg")])
     assert "attnviz picture: head = “Head 99” is not accepted" in capsys.readouterr().err

@@ -160,14 +160,17 @@ def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
     last = found.largest(10)[-1]
     rows.last.get_by_role("button").click()
     expect(root.locator(".attnviz-why-about")).to_contain_text(f"adds {signed(last.share)}.")
+    _step, number = opened(found)
     root.get_by_role("button", name="Follow the largest").click()
-    expect(root.get_by_text("This file does not hold what is behind this term.")).to_be_visible()
+    expect(root.locator(".attnviz-why-questions li")).to_have_count(2)
+    expect(root.locator(".attnviz-why-questions li").last).to_contain_text(number)
+    root.locator(".attnviz-why-questions").get_by_role("button").first.click()
+    expect(root.locator(".attnviz-why-questions li")).to_have_count(1)
     stage = root.locator('.attnviz-why-grid .attnviz-chart[data-ready="true"] .attnviz-stage')
     stage.focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):  # the first one goes to the first cell
         stage.press(key)
     expect(root.locator(".attnviz-why-about")).to_contain_text("Layer 0, head 1")
-    expect(root.get_by_text("This file does not hold what is behind this term.")).to_be_hidden()
 
 
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:

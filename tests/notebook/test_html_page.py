@@ -95,11 +95,9 @@ def test_one_cell_has_the_library(monkeypatch: pytest.MonkeyPatch, cells: list, 
 
 
 def test_without_anywidget_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    import attnviz.notebook
-
-    monkeypatch.setattr(attnviz.notebook, "find_spec", lambda name: None)
+    monkeypatch.setattr("attnviz.notebook.viewer.find_spec", lambda name: None)
     shown = attnviz.show(WEIGHTS)
-    assert type(shown) is attnviz.notebook.Viewer
+    assert type(shown) is viewer.Viewer
     assert "data-attnviz" in shown._repr_html_()
 
 

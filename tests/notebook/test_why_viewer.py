@@ -182,20 +182,34 @@ def test_what_is_not_there_cannot_be_opened(
         assert message in answer["error"]
 
 
-def test_a_page_has_the_sums_around_what_is_shown(widget: WhyWidget) -> None:
+def test_a_page_has_the_sums_around_what_is_shown(widget: WhyWidget, monkeypatch: pytest.MonkeyPatch) -> None:
     widget.trail = "value.1.2.3.0"
+    monkeypatch.setattr("attnviz.notebook.why_viewer.FILE_SUMS", 4)
     page = widget.to_html(title="Why")
     assert "</script><b>" not in page
     [text] = re.findall(r'<script type="application/json" data-attnviz-data="[^"]*">(.*?)</script>', page, re.S)
-    contents = json.loads(text)["contents"]
-    terms = [str(SumTerm.from_share(term)) for term in widget.attribution.largest(10)]
-    assert contents.keys() == {"value.1.2.3.0 ", " ", *(f"value.1.2.3.0 {term}" for term in terms)}
-    shown, _ = unpacked(gzip.decompress(b64decode(contents["value.1.2.3.0 "])))
-    assert [question[1] for question in shown["questions"]] == [signed(of.total) for of in widget.answer.sums]
-    assert (
-        len(json.loads(re.findall(r'data-attnviz-data="[^"]*">(.*?)</script>', widget._html(1), re.S)[0])["contents"])
-        == 1
-    )
+    held = {trail: unpacked(gzip.decompress(b64decode(one)))[0] for trail, one in json.loads(text)["contents"].items()}
+    assert [*held][:2] == ["value.1.2.3.0", ""]
+    assert len(held) == 4
+    shown = held["value.1.2.3.0"]
+    assert [question[1] for question in shown["sum"]["questions"]] == [signed(of.total) for of in widget.answer.sums]
+    assert {*filter(None, shown["sum"]["charts"]["grid"]["places"])} < shown["terms"].keys()
+    for trail, one in held.items():
+        widget.trail = trail
+        terms = {"", *(str(SumTerm.from_share(term)) for term in widget.attribution.largest(10))}
+        assert terms <= one["terms"].keys()
+        assert one["sum"]["questions"][-1][1] == signed(widget.attribution.total)
+
+
+def test_a_cell_has_few_sums_and_what_is_shown_is_one_of_them(widget: WhyWidget) -> None:
+    widget.trail, widget.term = "value.1.2.3.0", ""
+
+    def held(limit: int) -> dict[str, str]:
+        [text] = re.findall(r'data-attnviz-data="[^"]*">(.*?)</script>', widget._html(limit), re.S)
+        return json.loads(text)["contents"]
+
+    assert [*held(1)] == ["value.1.2.3.0"]
+    assert [*held(1 << 20)] == ["value.1.2.3.0", ""]
 
 
 def test_without_scripts_the_sum_is_a_sentence(widget: WhyWidget) -> None:

@@ -8,25 +8,16 @@ from typing import Any
 from attnviz.chart import pack
 from attnviz.figures.chart_spec import CellLinks
 from attnviz.figures.sentences import label
-from attnviz.figures.themes import WEIGHTS
 from attnviz.formatting import visible
-from attnviz.language import N_, _
 from attnviz.models.token_choices import format_choices
 from attnviz.models.written_text import Ending
 from attnviz.server import scripts
 from attnviz.sources.written import Written
 from attnviz.state.write import MOST_BRANCHES, Branch, format_branches
 from attnviz.ui.session_values import event_callback
-from attnviz.views.write import WrittenRows, role_labels
+from attnviz.views.write import WrittenRows, role_labels, written_content
 
 KEY = "written-text"
-ENDINGS = {
-    Ending.NONE: "",
-    Ending.COUNT: "",
-    Ending.END_TOKEN: N_("The model ended its text here."),
-    Ending.LIMIT: N_("No more tokens fit."),
-    Ending.SECONDS: N_("The time for one text is over."),
-}
 
 
 def show(
@@ -84,16 +75,12 @@ def show(
     scripts.mount("ui/write")(
         key=KEY,
         data=pack(
-            {
+            written_content(text, start)
+            | {
                 "stamp": stamp,
-                "tokens": text.parts,
-                "special": text.special,
-                "roles": text.roles,
-                "prompt": text.prompt_length,
                 "queryOffset": rows.query_offset,
                 "keyOffset": rows.key_offset,
                 "start": start,
-                "steps": [_step(step) for step in text.steps[start:]],
                 "rows": rows.weights(first),
                 "growth": _growth(rows, first),
                 "choices": format_choices(source.choices),
@@ -106,10 +93,8 @@ def show(
                 "tree": tree,
                 "why": why,
                 "looks": looks,
-                "ending": _(ENDINGS[text.ending]),
                 "pinned": pinned,
                 "heads": not isinstance(rows.selection.head, int),
-                "colors": WEIGHTS,
             },
             half=True,
         ),
@@ -133,8 +118,3 @@ def _growth(rows: WrittenRows, first: int) -> dict[str, Any]:
         "keyTokens": [*map(visible, keys)],
         "keyLabels": role_labels([*map(label, keys)], rows.text, rows.key_offset + first),
     }
-
-
-def _step(step: Any) -> dict[str, Any]:
-    alternatives = [(one.token_id, one.token, one.probability) for one in step.alternatives]
-    return {"id": step.token_id, "probability": step.probability, "alternatives": alternatives}
