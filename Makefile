@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
 .PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles beside mutate \
-	train lock audit docs pictures
+	train lock audit docs pictures demo
 
 install: .venv/installed
 
@@ -54,6 +54,10 @@ docs: .venv/tested
 
 pictures: .venv/tested
 	$(BIN)/python -m docs.tools.pictures $(PICTURES)
+
+# demo writes the pages that show the app without it; their scripts are those of attnviz/chart and attnviz/notebook.
+demo: .venv/tested
+	$(BIN)/python -m docs.tools.demo $(DEMO)
 
 fix: .venv/tested
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,119 @@
+"""The demo of the documentation: pages from files, without a network."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from docs.tools.demo import FOLDER, PAGES
+from tests.support.browser import Browser, place_of, without_troubles
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that all tests share; nothing may go wrong in it, and it asks nobody for anything."""
+    page = browser.new_page()
+    page.context.set_offline(True)
+    with without_troubles(page, FOLDER.as_uri()):
+        yield page
+    page.context.set_offline(False)
+    page.close()
+
+
+def opened(page: Page, name: str, width: int = 1280, height: int = 800) -> Page:
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto((FOLDER / f"{name}.html").as_uri())
+    return page
+
+
+def sentence(root: Page, chart: int = 0) -> Locator:
+    return root.locator(".attnviz-viewer-maps .attnviz-chart[data-ready=true]").nth(chart).locator(".attnviz-sentence")
+
+
+def point(page: Page, chart: Locator, row: int, column: int, rows: int, columns: int) -> tuple[float, float]:
+    """Moves the pointer to a cell of a chart of rows × columns."""
+    box = place_of(chart.locator(".nsewdrag"))
+    place = box["x"] + (column + 0.5) * box["width"] / columns, box["y"] + (row + 0.5) * box["height"] / rows
+    page.mouse.move(*place)
+    return place
+
+
+def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
+    opened(page, "explore")
+    expect(sentence(page)).to_have_text("it gives 0.68 of its attention to animal.")
+    page.mouse.click(*point(page, page.locator(".attnviz-viewer-heads .attnviz-chart"), 4, 2, 6, 12))
+    expect(page.get_by_label("Layer")).to_have_value("4")
+    expect(page.get_by_label("Head")).to_have_value("2")
+    expect(sentence(page)).not_to_have_text("it gives 0.68 of its attention to animal.")
+    chart = page.locator(".attnviz-viewer-maps .attnviz-chart")
+    page.mouse.click(*point(page, chart, 2, 3, 16, 16))
+    expect(page.get_by_label("Query")).to_have_value("2")
+    expect(sentence(page)).to_have_text(re.compile(r"^animal gives \S+ of its attention to didn\.$"))
+
+
+def test_masks_change_with_a_click(page: Page) -> None:
+    opened(page, "masks")
+    expect(sentence(page, 1)).to_contain_text("it gives")
+    expect(page.get_by_role("button", name="Causal", exact=True)).to_have_attribute("aria-pressed", "true")
+    before = sentence(page, 1).inner_text()
+    page.get_by_role("button", name="Sliding window").click()
+    expect(page.locator(".attnviz-viewer-about")).to_contain_text("B: A query sees")
+    expect(sentence(page, 1)).not_to_have_text(before)
+    charts = page.locator(".attnviz-viewer-maps .attnviz-chart[data-ready=true]")
+    expect(charts).to_have_count(3)
+    point(page, charts.nth(0), 10, 2, 16, 16)
+    expect(sentence(page, 0)).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(sentence(page, 1)).to_have_text("it may not look at animal.")
+
+
+def test_why_is_followed_for_two_steps_and_back(page: Page) -> None:
+    opened(page, "why")
+    questions = page.locator(".attnviz-why-questions li")
+    expect(questions).to_have_count(1)
+    start = questions.first.inner_text()
+    page.get_by_role("button", name="layer 24, head 4").click()
+    expect(page.locator(".attnviz-why-about")).to_contain_text("Layer 24, head 4 at “to” adds −1.09.")
+    page.get_by_role("button", name="its sum").first.click()
+    expect(questions.nth(1)).to_contain_text("What did layer 24, head 4 find at “Mary” for “to”? −1.1")
+    page.get_by_role("button", name="Follow the largest").click()
+    expect(questions).to_have_count(3)
+    expect(page.locator(".attnviz-viewer-message")).to_be_hidden()
+    questions.first.get_by_role("button").click()
+    expect(questions).to_have_text([start])
+
+
+def test_write_plays_what_was_written(page: Page) -> None:
+    opened(page, "write")
+    text, tokens = page.locator(".write-text"), page.locator(".attnviz-write")
+    expect(tokens).to_have_attribute("data-tokens", "21")
+    whole = text.inner_text()
+    page.get_by_role("button", name="Start again").click()
+    expect(tokens).to_have_attribute("data-tokens", "12")
+    assert whole.startswith(text.inner_text())
+    page.get_by_role("button", name="Next word").click()
+    expect(page.locator(".write-sentence")).to_contain_text("When “Rome” was written, this head looked most at “Paris”")
+    expect(page.locator(".write-alternative[aria-current]")).to_have_text(re.compile(r"Rome\d+ %"))
+    expect(sentence(page)).to_contain_text("Paris")
+    blank = "e => e.data[0].z.filter(row => row.every(Number.isNaN)).length"
+    assert page.locator(".attnviz-viewer-maps .attnviz-graph").evaluate(blank) == 8
+    page.get_by_role("button", name="Play").click()
+    expect(tokens).to_have_attribute("data-tokens", "15")
+    page.get_by_role("button", name="Pause").click()
+    page.locator(".write-token").nth(5).click()
+    expect(page.locator(".write-sentence")).to_have_text(re.compile("looked most at “Paris” when it wrote “Rome” 0.65"))
+    page.get_by_label("Written tokens").fill("9")
+    expect(text).to_have_text(whole)
+
+
+@pytest.mark.parametrize("name", [page.name for page in PAGES])
+def test_a_phone_shows_a_page_in_the_colors_that_its_address_asks_for(page: Page, name: str) -> None:
+    opened(page, name, 390, 844)
+    viewer = page.locator(".attnviz-viewer")
+    expect(viewer).to_have_attribute("data-theme", "light")
+    expect(page.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
+    page.evaluate("location.hash = 'dark'")
+    expect(viewer).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    other = page.get_by_role("navigation", name="Demo").get_by_role("link").first
+    assert (other.get_attribute("href") or "").endswith(".html#dark")
