@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
 .PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles beside mutate \
-	train lock audit docs pictures demo
+	train lock audit docs pictures demo release
 
 install: .venv/installed
 
@@ -58,6 +58,10 @@ pictures: .venv/tested
 # demo writes the pages that show the app without it; their scripts are those of attnviz/chart and attnviz/notebook.
 demo: .venv/tested
 	$(BIN)/python -m docs.tools.demo $(DEMO)
+
+# release builds and checks what is published, in dist/, and uploads nothing; it installs from the network.
+release: .venv/tested
+	$(BIN)/python -m docs.tools.release
 
 fix: .venv/tested
 	$(BIN)/ruff check --fix .

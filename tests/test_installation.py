@@ -3,16 +3,11 @@
 An environment has the packages that attnviz's metadata asks for, and no others: they are links to the installed ones.
 """
 
-import http.client
-import os
 import re
 import socket
 import subprocess
-import sys
-import time
 import venv
 import zipfile
-from collections.abc import Iterator
 from email import message_from_bytes
 from importlib.metadata import distribution
 from pathlib import Path
@@ -22,34 +17,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnviz import __version__
+from docs.tools.release import distribution_problems
+from tests.support.installation import LIBRARY, ROOT, USES, answer, build, environment, executed, run, serving, wheel
 
-ROOT = Path(__file__).parents[1]
-LIBRARY = """
-import attnviz
-from attnviz.figures import mosaic
-from attnviz.sources import Toy
-from attnviz.translator import load
-[layer] = Toy("a b c").layers()
-mosaic(layer.mechanism(layer.inputs))
-load().translate("the small cat sleeps .").layers()
-attnviz.show(layer).to_html("picture.html")
-"""
-USES = {
-    "": "",
-    "notebook": """
-from attnviz.notebook.widget import AttentionWidget
-assert isinstance(attnviz.show(layer), AttentionWidget)
-""",
-    "models": """
-import torch
-import transformers
-from attnviz.models import model_cache
-sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-model = transformers.BertModel(transformers.BertConfig(vocab_size=9, **sizes))
-[layer] = attnviz.capture(model.eval(), torch.tensor([[1, 2, 3]]))
-assert layer.fidelity == "verified", layer.fidelity
-""",
-}
 PAGES = """
 import os
 from streamlit.testing.v1 import AppTest
@@ -70,27 +40,14 @@ assert opened("lookup", lesson="01-dictionary").toggle(key="reveal-01-dictionary
 assert any("A dictionary</a>" in one.body for one in opened("lessons").get("html"))
 assert opened("transformer").get("bidi_component")
 """
-MODULES = "\nimport sys\nprint(*sorted(getattr(m, '__file__', None) or '' for m in [*sys.modules.values()]), sep='\\n')"
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the source distribution."""
     folder = tmp_path_factory.mktemp("built")
-    run("hatchling", "build", "-d", folder, cwd=ROOT)
+    build(folder)
     return folder
-
-
-def run(module: str, *arguments: object, cwd: Path) -> str:
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def wheel(folder: Path) -> Path:
-    [file] = folder.glob("*.whl")
-    return file
 
 
 def needed(requirements: list[str], extra: str = "") -> dict[str, set[str]]:
@@ -127,20 +84,6 @@ def install(built: Path, folder: Path, extra: str) -> Path:
     return programs
 
 
-def environment(home: Path, **variables: str) -> dict[str, str]:
-    """Returns the variables of a process that knows nothing of this one's Python, and asks no hub."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STREAMLIT", "ATTN"))}
-    return kept | {"HOME": str(home), "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"} | variables
-
-
-def executed(programs: Path, program: str, folder: Path) -> list[Path]:
-    """Runs a program in an environment and a folder; returns the files of the modules that it imported."""
-    command = [programs / "python", "-c", program + MODULES]
-    done = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [Path(line) for line in done.stdout.splitlines() if line]
-
-
 def test_the_wheel_has_the_package_and_the_files_of_the_app_alone(built: Path) -> None:
     names = zipfile.ZipFile(wheel(built)).namelist()
     [information] = {name.split("/")[0] for name in names} - {"attnviz"}
@@ -159,16 +102,8 @@ def files(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths}
 
 
-def test_the_source_distribution_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
-    [archive] = built.glob("*.tar.gz")
-    subprocess.run(["tar", "-xzf", archive, "-C", tmp_path], check=True)
-    [folder] = tmp_path.iterdir()
-    run("hatchling", "build", "-t", "wheel", "-d", tmp_path / "again", cwd=folder)
-    assert wheel(tmp_path / "again").read_bytes() == wheel(built).read_bytes()
-
-
-def test_the_metadata_can_be_published(built: Path) -> None:
-    assert run("twine", "check", "--strict", *built.iterdir(), cwd=built).count("PASSED") == 2
+def test_the_distributions_can_be_published(built: Path) -> None:
+    assert [*distribution_problems(built, ROOT)] == []
 
 
 def test_the_version_is_said_once() -> None:
@@ -203,7 +138,7 @@ def test_the_app_runs_from_any_folder_with_its_own_settings(built: Path, tmp_pat
     folder = tmp_path / "elsewhere"
     (folder / ".streamlit").mkdir(parents=True)
     (folder / ".streamlit" / "config.toml").write_text('[server]\naddress = "0.0.0.0"\nallowedHosts = ["*"]\n')
-    for port in serving(programs, folder, tmp_path / "log"):
+    with serving(programs, folder, tmp_path / "log") as port:
         for path in ("", "masks?mask-a=causal", "lookup?lesson=01-dictionary"):
             page = answer(port, f"/attn/{path}")
             assert (page.status, page.headers["x-content-type-options"]) == (200, "nosniff"), path
@@ -214,37 +149,3 @@ def test_the_app_runs_from_any_folder_with_its_own_settings(built: Path, tmp_pat
         assert answer(port, "/attn/", host="evil.example").status == 403
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port), timeout=5)
-
-
-def serving(programs: Path, folder: Path, log: Path) -> Iterator[int]:
-    """Starts the command; gives its port, which it has from the environment, once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [programs / "attnviz", "--no-browser", "--server.fileWatcherType=none", "--server.baseUrlPath=attn"]
-    variables = environment(folder, STREAMLIT_SERVER_PORT=str(port))
-    with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=variables, stdout=out, stderr=out) as server:
-        try:
-            deadline = time.monotonic() + 60
-            while not answers(port):
-                assert server.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
-                time.sleep(0.1)
-            yield port
-        finally:
-            server.terminate()
-            server.wait(20)
-    assert "Traceback" not in log.read_text()
-
-
-def answers(port: int) -> bool:
-    try:
-        return answer(port, "/attn/_stcore/health").status == 200
-    except OSError:
-        return False
-
-
-def answer(port: int, path: str, host: str = "localhost") -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", path, headers={"Host": host, "Connection": "close"})
-    return connection.getresponse()
