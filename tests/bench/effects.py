@@ -15,7 +15,7 @@ from torch import Tensor
 from attnviz.effects import Cosine, LogitDifference, ablations, estimates
 from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
-from tests.bench.measures import in_turn, row, table, timed
+from tests.bench.measures import in_turn, row, sizes, table, timed
 
 MARY = "When Mary and John went to the store, John gave the ball to"  # 14 tokens
 TOKENS = 14
@@ -28,21 +28,22 @@ def effects() -> None:
     difference = LogitDifference(mary, john)
     text = {"input_ids": torch.arange(100, 100 + TOKENS)[None]}
     table("All heads ablated at 14 tokens", ("model", "heads", "forward ms", "all, forwards"))
-    for name, model, given, metric in (
+    models = (
         ("MiniLM", minilm().model, text, Cosine()),
         ("12 layers", _deeper(), text, Cosine()),
         ("SmolLM2", language, batch, difference),
-    ):
+    )
+    for name, model, given, metric in sizes(models):
         exact = ablations(model, given, metric)
         row(name, exact.numel(), *_against_forward(model, given, partial(ablations, model, given, metric)))
-    estimated(language, batch, difference, exact)
-    against_transformer_lens(language, batch, difference, exact)
+    estimated(name, model, given, metric, exact)
+    against_transformer_lens(language, batch, difference)
 
 
-def estimated(model: Any, batch: Any, metric: LogitDifference, exact: Tensor) -> None:
+def estimated(name: str, model: Any, batch: Any, metric: Any, exact: Tensor) -> None:
     """Estimates by gradients: what they take, and how far they are from the exact effects."""
     columns = ("heads of", "forward ms", "all, forwards", "correlation", "mean error", "mean effect")
-    table("Effects of SmolLM2's heads estimated", columns)
+    table(f"Effects of the heads of {name} estimated", columns)
     plain, ratio = _against_forward(model, batch, partial(estimates, model, batch, metric))
     found = estimates(model, batch, metric)
     for name, layers in (("all layers", slice(None)), ("layers 0–4", slice(0, 5)), ("the last 5", slice(-5, None))):
@@ -51,14 +52,14 @@ def estimated(model: Any, batch: Any, metric: LogitDifference, exact: Tensor) ->
         row(name, plain, ratio, float(torch.corrcoef(pair)[0, 1]), float(error), float(size))
 
 
-def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference, exact: Tensor) -> None:
+def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference) -> None:
     """The same ablations by TransformerLens: a run with a hook for each head."""
     if find_spec("transformer_lens") is None:
         print("\nTransformerLens is left out: it is not installed. `make bench-effects` brings it.")
         return
     from tests.oracles.bridge import bridged
 
-    ids = batch["input_ids"]
+    ids, exact = batch["input_ids"], ablations(model, batch, metric)
     hooked = bridged(copy.deepcopy(model), ids)
 
     def zero(head: int, z: Tensor, hook: Any) -> Tensor:

@@ -9,7 +9,7 @@ from attnviz.models.generation import Step, writing
 from attnviz.models.smollm2 import smollm2
 from tests.bench.measures import in_turn, is_short, row, sizes, table
 
-PROMPT, NEW = "The capital of France is", 8 if is_short() else 128
+PROMPT, NEW = "The capital of France is", 2 if is_short() else 128
 
 
 def written() -> None:

@@ -1,5 +1,7 @@
 """GGUF files as models of transformers, compared with transformers' own reading of the same files."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from attnviz.models.gguf_conversion import (
     weight_names,
     write_folder,
 )
+from attnviz.models.gguf_model import inspect_gguf
 from attnviz.models.loading import inspect_folder
 from attnviz.models.tokenizer_process import TokenizerProcess
 from tests.support.gguf_files import LAYERS, OWN, byte_level, config_of, sentence_pieces, write
@@ -173,6 +176,31 @@ def test_a_hosted_instance_opens_no_file(llama, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
     with pytest.raises(ValueError, match="shows only the models that its owner lists"):
         load(llama)
+
+
+def test_without_a_cache_folder_a_trusted_file_is_built_in_memory(llama, tmp_path, monkeypatch):
+    kept, calls = inspect_gguf(llama, "llama", "0" * 64, trusted=True).load(), []
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "file"))
+    model = inspect_gguf(llama, "llama", "0" * 64, lambda *done: calls.append(done), trusted=True).load()
+    [note] = model.notes
+    assert "cannot be kept in the cache folder" in note
+    assert "set ATTNVIZ_CACHE to a folder that can be written" in note
+    assert calls == sorted(calls)
+    assert calls[-1][0] == calls[-1][1]
+    text = "bag cab"
+    assert model.encode(text).source == kept.encode(text).source
+    assert torch.equal(model.output(model.encode(text)), kept.output(kept.encode(text)))
+    assert model.tokenizer.chat_template == kept.tokenizer.chat_template
+
+
+def test_a_full_disk_leaves_no_file(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
+    model = inspect_gguf(llama, "llama", "0" * 64, trusted=True)
+    assert "No space left on device" in model.notes[0]
+    with pytest.raises(ValueError, match=r"cannot be converted.*No space left on device.*set ATTNVIZ_CACHE"):
+        inspect_gguf(llama, "llama", "0" * 64)
+    assert [path.suffix for path in (tmp_path / "cache" / "models").iterdir()] == [".lock"]
 
 
 def test_without_a_cache_folder_a_foreign_file_is_refused(llama, tmp_path, monkeypatch):

