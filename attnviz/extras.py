@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from attnviz.formatting import enumeration
+from attnviz.install_command import install_line
 from attnviz.language import _
 
 PACKAGES = {
@@ -24,11 +25,11 @@ def check_installed(extra: str, purpose: str) -> None:
         verb = "is" if len(missing) == 1 else "are"
         raise ImportError(
             _(
-                '{purpose} needs {missing}, which {verb} not installed. Install with: pip install "attnviz[{extra}]"',
+                "{purpose} needs {missing}, which {verb} not installed. Install with: {command}",
                 purpose=purpose,
                 missing=enumeration(missing),
                 verb=verb,
-                extra=extra,
+                command=install_line(extra),
             )
         )
 

@@ -177,6 +177,17 @@ def writers() -> int:
     return _positive("ATTNVIZ_WRITERS", 2, "texts")
 
 
+def check_values() -> None:
+    """Raises ValueError for the first setting that is malformed, or that is named like a setting and is not one."""
+    check_names()
+    for setting in (
+        *(is_hosted, upload_bytes, unpacked_bytes, all_uploads_bytes, model_bytes, kept_models, has_tls_proxy),
+        *(embedding_sites, log_style, metrics_port, metrics_address, class_hours, proxies),
+        *(written_tokens, writing_seconds, writers),
+    ):
+        setting()
+
+
 def check_names() -> None:
     """Raises ValueError for a variable that is named like a setting and is not one."""
     for name in sorted(os.environ):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import attnviz
+from attnviz.install_command import install_line
 
 OTHERS = (
     *("streamlit", "transformers", "anywidget", "ipywidgets", "IPython", "pandas", "pyarrow", "starlette"),
@@ -50,7 +51,7 @@ def test_what_an_extra_is_needed_for_says_what_installs_it() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
         "ImportError: A trained model needs transformers, which is not installed. "
-        'Install with: pip install "attnviz[models]"'
+        f"Install with: {install_line('models')}"
     )
 
 

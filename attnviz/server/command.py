@@ -9,6 +9,8 @@ from socket import AF_INET, SOCK_DGRAM, socket
 from attnviz import __version__
 from attnviz.app_files import APP
 from attnviz.extras import check_installed
+from attnviz.formatting import enumeration
+from attnviz.models.wheel import missing_models, models_install_line
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ALLOWED_HOSTS = "--server.allowedHosts"
@@ -20,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         options = streamlit_options(sys.argv[1:] if arguments is None else arguments)
         check_installed("app", "The app")
+        if missing := missing_models():
+            names = enumeration([wheel.name for wheel in missing])
+            line = models_install_line()
+            print(f"Pages open with other examples without {names}. Install with: {line}", file=sys.stderr)
     except (ImportError, ValueError) as error:
         sys.exit(f"attnviz does not start. {error}")
     # Not before torch is needed: app.py says how many threads it takes.
@@ -39,8 +45,8 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
         allow_abbrev=False,
         description="Opens attnviz in the browser: see how attention works, and what it does. "
         "attnviz capture writes the attention of a text into a trace, attnviz map computes a map from one, and "
-        "attnviz trace checks one; "
-        "attnviz picture writes what a link shows to a file; each has a --help of its own.",
+        "attnviz trace checks one; attnviz picture writes what a link shows to a file; attnviz models installs models, "
+        "and attnviz doctor says what is installed and what is missing; each has a --help of its own.",
         epilog="All other options are those of “streamlit run”, such as --server.baseUrlPath attn.",
     )
     parser.add_argument("--version", action="version", version=f"attnviz {__version__}")

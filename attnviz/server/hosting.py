@@ -92,15 +92,9 @@ class _ListedProxies(ProxyHeadersMiddleware):
 
 def check_settings() -> None:
     """Raises ValueError for the first setting that is malformed, or that a hosted instance needs otherwise."""
-    settings.check_names()
-    for setting in (
-        *(settings.upload_bytes, settings.unpacked_bytes, settings.all_uploads_bytes, settings.model_bytes),
-        *(settings.kept_models, settings.has_tls_proxy, allowed_models, settings.embedding_sites),
-        *(settings.log_style, settings.metrics_port, settings.metrics_address, settings.class_hours, settings.proxies),
-        *(settings.written_tokens, settings.writing_seconds, settings.writers),
-        lambda: open_store(settings.class_store()),
-    ):
-        setting()
+    settings.check_values()
+    allowed_models()
+    open_store(settings.class_store())
     hosts = st.get_option("server.allowedHosts")
     if not hosts:
         raise ValueError("server.allowedHosts is empty; it must name the hosts at which people open attnviz.")

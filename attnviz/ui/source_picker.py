@@ -80,7 +80,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         places.notes.info(plain(sentence))
     if isinstance(chosen, Toy) and not minilm.is_installed():
         places.notes.info(
-            plain(_("{not_installed} Until then, these are toy vectors.", not_installed=_(minilm.NOT_INSTALLED)))
+            plain(_("{not_installed} Until then, these are toy vectors.", not_installed=minilm.WHEEL.not_installed))
         )
     with st.sidebar:
         return head_controls.choose_head(source, layers), places

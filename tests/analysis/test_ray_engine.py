@@ -16,6 +16,7 @@ from attnviz.analysis.downsampling import Downsampled, downsample
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.ray_engine import AHEAD, ClusterError, Ray, _has_gpu_tensors, connect, ray_or_local
 from attnviz.inputs import Inputs
+from attnviz.install_command import install_line
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Toy
@@ -241,6 +242,4 @@ def test_without_ray_the_command_that_installs_it_is_said(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "ray", None)
     engine, reason = ray_or_local()
     assert engine == Local()
-    assert reason.startswith(
-        'A Ray cluster needs ray, which is not installed. Install with: pip install "attnviz[ray]"'
-    )
+    assert reason.startswith(f"A Ray cluster needs ray, which is not installed. Install with: {install_line('ray')}")

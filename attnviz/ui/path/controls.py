@@ -5,7 +5,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.models.minilm import NOT_INSTALLED, is_installed
+from attnviz.models.minilm import WHEEL, is_installed
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.path import MOST_DRAWS, PathState
 from attnviz.translator import EXAMPLES
@@ -21,7 +21,9 @@ def choose_path(notes: DeltaGenerator) -> PathState:
         with st.container(horizontal=True, vertical_alignment="bottom", gap="xxsmall", width=290, key="path-models"):
             model = choose_model(PathState.model, in_row=True)
         if model == MINILM and not is_installed():
-            notes.info(plain(_("{not_installed} Until then, this is the translator.", not_installed=_(NOT_INSTALLED))))
+            notes.info(
+                plain(_("{not_installed} Until then, this is the translator.", not_installed=WHEEL.not_installed))
+            )
             model = TRANSLATOR
         state = _choose_translation(notes) if model == TRANSLATOR else _choose_text(model, notes)
     with st.container(key="path-depth"):  # chosen in the picture
