@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 unexport PYTHONDONTWRITEBYTECODE # tests start much faster when their bytecode is kept
 
 .PHONY: install run test quick check types style imports words pins js fix bench bench-effects load oracles beside mutate \
-	train lock audit docs pictures demo release
+	train lock audit docs pictures demo release try-install
 
 install: .venv/installed
 
@@ -94,6 +94,10 @@ beside: .venv/lock .venv/tested
 
 bench-effects: .venv/lock .venv/tested
 	$(BESIDE_TRANSFORMER_LENS) tests.bench.effects
+
+# try-install runs the app by uvx and pipx with an empty home, from here and from the wheel; it brings several GB.
+try-install: .venv/tested
+	$(BIN)/python -m tests.try_install $(TRY)
 
 mutate: .venv/tested
 	$(BIN)/python -m tests.mutate $(MUTATE)

