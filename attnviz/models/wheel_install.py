@@ -40,7 +40,7 @@ FAILURES = (
     (
         r"(?i)failed to establish|name resolution|dns error|connection refused|network is unreachable|timed out|"
         r"connection reset|connection (?:error|broken)|tunnel|proxy|failed to (?:fetch|download)|request failed|"
-        r"offline|network connectivity is disabled",
+        r"offline|network (?:connectivity is|was) disabled",
         "The package index cannot be reached. Connect to the network, or name an index that is reached: "
         "PIP_INDEX_URL for pip, UV_DEFAULT_INDEX for uv.",
     ),
