@@ -15,10 +15,12 @@ def page(browser: Browser) -> Iterator[Page]:
     """A page that all tests share; nothing may go wrong in it, and it asks nobody for anything."""
     page = browser.new_page()
     page.context.set_offline(True)
-    with without_troubles(page, FOLDER.as_uri()):
-        yield page
-    page.context.set_offline(False)
-    page.close()
+    try:
+        with without_troubles(page, FOLDER.as_uri()):
+            yield page
+    finally:
+        page.context.set_offline(False)
+        page.close()
 
 
 def opened(page: Page, name: str, width: int = 1280, height: int = 800) -> Page:

@@ -62,12 +62,13 @@ def test_masks_are_a_softmax_over_the_keys_that_they_allow() -> None:
     assert set(names[1:]) <= catalogue - {"full"}
     assert len(names) == len({*names}) > 10
     full = attnviz.view(f"/explore?{TOY}&head=Head+1").panels[0].weights
+    held = maps(shown)
     for i, name in enumerate(names):
         allowed = parse(name).matrix(5, 5, head=1).numpy()
         kept = np.where(allowed, full, 0)
         sums = kept.sum(1, keepdims=True)
         expected = np.where(allowed, kept / np.where(sums, sums, 1), np.nan)
-        before, after, *_ = maps(shown)[f"{i} 1"]
+        before, after, *_ = held[f"{i} 1"]
         np.testing.assert_allclose(before, full, atol=1e-3)
         np.testing.assert_allclose(after, expected, atol=1e-3, err_msg=name)
         assert shown["layers"][i]["mask"]["sentence"] == f"A: {Full().describe()} B: {parse(name).describe()}"

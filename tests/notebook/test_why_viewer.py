@@ -221,6 +221,7 @@ def test_without_scripts_the_sum_is_a_sentence(widget: WhyWidget) -> None:
 
 def test_without_anywidget_there_is_html(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnviz.notebook.why_viewer.find_spec", lambda name: None)
+    monkeypatch.setattr("attnviz.notebook.why_viewer.FILE_SUMS", 2)
     viewer = attnviz.why(model, IDS)
     assert type(viewer) is WhyViewer
     viewer.trail = "value.1.2.3.0"
