@@ -15,6 +15,7 @@ from attnviz.models.wheel import missing_models, models_install_line
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 ALLOWED_HOSTS = "--server.allowedHosts"
 ALLOWED_HOSTS_VARIABLE = "STREAMLIT_SERVER_ALLOWED_HOSTS"
+WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 which addresses are meant, not what is listened on
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,7 +67,7 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
     if known.network and not known.host:
         known.host = network_address()
         known.allowed_host.append(known.host)
-    named = known.allowed_host or os.environ.get(ALLOWED_HOSTS_VARIABLE)
+    named = known.allowed_host or os.environ.get(ALLOWED_HOSTS_VARIABLE, "").split()
     if known.host and known.host not in LOOPBACK and not named and not any(map(_names_hosts, others)):
         raise ValueError(
             f"At --host {known.host} others reach it, and it answers only at names that you list. "
@@ -74,6 +75,8 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
         )
     options = [] if known.port is None else [f"--server.port={known.port}"]
     options += [f"--server.address={known.host}"] if known.host else []
+    if known.host in WILDCARDS:  # without a name to print, Streamlit would ask another host for this computer's address
+        options += [f"--browser.serverAddress={[*named, known.host][0]}"]
     options += [f"{ALLOWED_HOSTS}={name}" for name in (*known.allowed_host, *LOOPBACK) if known.allowed_host]
     options += ["--server.headless=true"] if known.no_browser else []
     return options + others

@@ -94,7 +94,7 @@ _ITEM = Markup('<li><a href="{}.html"{}>{}</a></li>')
 _CURRENT = Markup(' aria-current="page"')
 _FOOTER = Markup("""<footer class="demo">
 <p>This is a recorded page, which needs no network. The app does this with your own text, in two commands:
-<code>pip install ".[all]"</code> and <code>attnviz</code>. Python makes this page by
+<code>pip install ".[all]" &amp;&amp; attnviz models install</code> and <code>attnviz</code>. Python makes this page by
 <code>attnviz.viewer("{}").to_html("{}.html")</code>.</p>
 </footer>
 """)

@@ -17,9 +17,17 @@ LOOPBACK = [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1
         ("--host 127.0.0.1", ["--server.address=127.0.0.1"]),
         (
             "--host 0.0.0.0 --allowed-host a.example --allowed-host b.example",
-            ["--server.address=0.0.0.0", *(f"--server.allowedHosts={name}.example" for name in "ab"), *LOOPBACK],
+            [
+                "--server.address=0.0.0.0",
+                "--browser.serverAddress=a.example",
+                *(f"--server.allowedHosts={name}.example" for name in "ab"),
+                *LOOPBACK,
+            ],
         ),
-        ("--host :: --server.allowedHosts a", ["--server.address=::", "--server.allowedHosts", "a"]),
+        (
+            "--host :: --server.allowedHosts a",
+            ["--server.address=::", "--browser.serverAddress=::", "--server.allowedHosts", "a"],
+        ),
         ("--server.baseUrlPath attn --port=1", ["--server.port=1", "--server.baseUrlPath", "attn"]),
         ("-- --theme.base dark", ["--theme.base", "dark"]),
     ],
@@ -32,7 +40,8 @@ def test_an_address_for_others_needs_the_names_at_which_they_open_it(monkeypatch
     with pytest.raises(SystemExit, match=r"At --host 0\.0\.0\.0 .* --allowed-host attn\.example\.org\."):
         main(["--host", "0.0.0.0"])
     monkeypatch.setenv("STREAMLIT_SERVER_ALLOWED_HOSTS", "attn.example.org")
-    assert streamlit_options(["--host", "0.0.0.0"]) == ["--server.address=0.0.0.0"]
+    name = "--browser.serverAddress=attn.example.org"
+    assert streamlit_options(["--host", "0.0.0.0"]) == ["--server.address=0.0.0.0", name]
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "http", "-1", "8501.5"])
