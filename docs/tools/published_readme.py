@@ -24,7 +24,7 @@ def with_absolute_links(text: str, repository: str, version: str) -> str:
         if match["path"] is None:
             return match[0]
         kind = "raw" if IMAGES.search(match["path"]) else "blob"
-        return f"{match['before']}{repository.rstrip('/')}/{kind}/v{version}/{match['path']}"
+        return f"{match['before']}{repository.rstrip('/').removesuffix('.git')}/{kind}/v{version}/{match['path']}"
 
     return LINK.sub(absolute, text) if repository else text
 

@@ -73,7 +73,7 @@ def _day(root: Path, version: str) -> date | None:
 
 def _repository(root: Path) -> str:
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    return project.get("urls", {}).get("Repository", "")
+    return project.get("urls", {}).get("Repository", "").rstrip("/").removesuffix(".git")
 
 
 def git_problems(root: Path) -> Iterator[str]:
@@ -95,7 +95,7 @@ def link_problems(readme: str, root: Path) -> Iterator[str]:
     """Gives the links of a README, as the index renders it, that lead nowhere."""
     repository = _repository(root)
     html = clean(MarkdownIt("commonmark", {"html": True}).enable("table").render(readme)) or ""
-    base = re.escape(f"{repository.rstrip('/')}/") + rf"(?:blob|raw)/v{re.escape(current_version(root))}/"
+    base = re.escape(f"{repository}/") + rf"(?:blob|raw)/v{re.escape(current_version(root))}/"
     for target in re.findall(r'(?:href|src)="([^"]+)"', html):
         own = re.match(base, target) if repository else None
         if re.match(r"#|mailto:", target) or (re.match("https?:", target) and not own):

@@ -141,7 +141,7 @@ def test_every_link_of_the_readme_leads_to_a_file() -> None:
     ],
 )
 def test_a_relative_link_is_that_of_the_tag(text: str, expected: str) -> None:
-    assert with_absolute_links(text, "HOME/", "1") == expected
+    assert with_absolute_links(text, "HOME.git/", "1") == expected
 
 
 def test_a_link_that_leads_nowhere_on_the_index_is_a_sentence(ready: Path) -> None:
