@@ -104,7 +104,6 @@ def links(draw: st.DrawFn, page: str) -> list[tuple[str, str]]:
     return [
         ("source", "Toy"),
         *named,
-        ("length", "2"),  # of what is written, where no other is drawn: the first one counts
         *draw(st.lists(st.tuples(st.sampled_from(sorted(LINKS)), st.text(max_size=9)), max_size=2)),
     ]
 
