@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from PIL import Image
-from playwright.sync_api import Browser, Playwright, sync_playwright
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from attnviz import show
 from attnviz.translator import load
@@ -127,7 +127,7 @@ def take_class(playwright: Playwright, folder: Path) -> dict[str, Image.Image]:
         teacher.expect_answers(18, 18)
         on_phone = still(phone.page, "")
         teacher.press("Show what the room thinks")
-        wait_until_drawn(teacher.page)
+        expect(teacher.poll.locator(".attnviz-chart[data-ready=true]")).to_have_count(1)
         on_screen = still(teacher.page, "")
     server.stop()
     return {CLASS: on_screen, PHONE: on_phone}

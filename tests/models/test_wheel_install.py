@@ -198,4 +198,5 @@ def test_the_pins_are_written_from_the_table() -> None:
 
 def test_the_documentation_has_the_sizes_of_the_wheels() -> None:
     sizes = " and ".join(f"{round(wheel.size / MB)}" for wheel in WHEELS)
-    assert f"# two models: {sizes} MB\n" in (Path(__file__).parents[2] / "docs" / "start.md").read_text()
+    for page in ("README.md", "docs/start.md"):
+        assert f"two models: {sizes} MB\n" in (Path(__file__).parents[2] / page).read_text(), page
