@@ -122,7 +122,7 @@ def take_class(playwright: Playwright, folder: Path) -> dict[str, Image.Image]:
         others = [Participant(server.address, code) for _ in range(17)]
         teacher.ask("Where does “it” look most?")
         for number, other in enumerate(others):
-            other.vote((2, 8, 14)[number % 3])
+            other.vote((2, 8, 13)[number % 3])
         phone.vote("street")
         teacher.expect_answers(18, 18)
         on_phone = still(phone.page, "")
