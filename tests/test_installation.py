@@ -6,6 +6,7 @@ An environment has the packages that attnviz's metadata asks for, and no others:
 import re
 import socket
 import subprocess
+import sys
 import venv
 import zipfile
 from email import message_from_bytes
