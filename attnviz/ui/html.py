@@ -101,7 +101,7 @@ def table(
     marked: int | None = None,
     class_: str = "attnviz-table",
 ) -> Markup:
-    """Returns a table in which the first cell of a row is its heading.
+    """Returns a table in which the first cell of a row, unless it is empty, is its heading.
 
     `marked` is the highlighted row. If a row has fewer cells than there are headings, its last cell spans the rest.
     """
@@ -122,4 +122,4 @@ def _row(cells: Sequence[object], width: int, class_: str | None = None) -> Mark
     data_cells = [element("td", cell) for cell in others]
     if missing > 0:
         data_cells[-1] = element("td", others[-1], colspan=missing + 1)
-    return element("tr", element("th", heading), *data_cells, class_=class_)
+    return element("tr", element("th" if heading != "" else "td", heading), *data_cells, class_=class_)

@@ -38,9 +38,10 @@ def test_attributes_are_named_as_html_names_them_and_none_is_left_out() -> None:
 
 
 def test_the_first_cell_of_a_row_is_its_heading_and_the_last_fills_the_row() -> None:
-    made = html.table(["", "x", "y"], [["a", 1, 2], ["b", "none"]], marked=1)
+    made = html.table(["", "x", "y"], [["a", 1, 2], ["b", "none"], ["", "all"]], marked=1)
     assert "<tr><th>a</th><td>1</td><td>2</td></tr>" in made
     assert "<tr class='attnviz-chosen'><th>b</th><td colspan='2'>none</td></tr>" in made
+    assert "<tr><td></td><td colspan='2'>all</td></tr>" in made  # a heading without text is a barrier
 
 
 @pytest.mark.parametrize("folder", ["attnviz/ui", "pages"])
