@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests, loaded by conftest.py where tests run."""
 
+import os
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
@@ -27,8 +28,10 @@ manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_componen
 # It would also compile all pages anew, which a server does once.
 local_script_runner.ScriptCache = cache(local_script_runner.ScriptCache)
 
-# Small tensors gain nothing from threads, and threads that wait for each other on a busy machine lose much.
+# Small tensors gain nothing from threads, and threads that wait for each other on a busy machine lose much: here, and
+# in the processes that tests start.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)
