@@ -48,9 +48,11 @@ class Package:
 def extra_packages() -> dict[str, list[Package]]:
     """Returns the packages of each extra, and those of the library under LIBRARY."""
     packages: dict[str, list[Package]] = {extra: [] for extra in EXTRAS}
-    for extra, requirement in _requirements():
-        if extra in packages and requirement.name != "attnviz":
+    names = {"attnviz"}
+    for extra, requirement in sorted(_requirements(), key=lambda entry: [*EXTRAS, entry[0]].index(entry[0])):
+        if extra in packages and requirement.name not in names:  # a wheel's metadata repeats those that others need
             packages[extra].append(_package(requirement))
+            names.add(requirement.name)
     return packages
 
 

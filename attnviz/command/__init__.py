@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
+from attnviz.formatting import enumeration, quoted
 from attnviz.install_command import install_line
 
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
@@ -13,8 +15,12 @@ APP = "attnviz.server.command"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the subcommand that the first argument names, or opens the app."""
+    """Runs the subcommand that the first argument names, or opens the app. Ends the process if it names another."""
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in SUBCOMMANDS:
+        near = get_close_matches(arguments[0], COMMANDS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are {enumeration(COMMANDS)}."
+        sys.exit(f"attnviz has no command {quoted(arguments[0])}. {hint} Without one, it opens the app.")
     try:
         if arguments and arguments[0] in SUBCOMMANDS:
             import_module(SUBCOMMANDS[arguments[0]]).main(arguments[1:])

@@ -70,7 +70,7 @@ def _missing(packages: dict[str, list[Package]]) -> Iterator[str]:
     """Yields what is missing, for each extra what it costs, and the command that installs it."""
     for extra, purpose in EXTRAS.items():
         if missing := [package.name for package in packages[extra] if package.version is None]:
-            yield f"\nMissing: {', '.join(missing)}, which {purpose} needs"
+            yield f"\nMissing: {', '.join(missing)}, needed for {purpose}"
             yield f"  {install_line(extra or 'app')}"
 
 

@@ -33,7 +33,8 @@ def check_folder(folder: Path) -> None:
     for problem in problems:
         print(f"{'warning' if problem.is_warning else 'problem'}: {problem}")
     refusals = len(problems) - warnings
-    print(f"{refusals} problems, {warnings} warnings. {'The app refuses it.' if refusals else 'The app can show it.'}")
+    end = "The app refuses it." if refusals else "The app can show it."
+    print(f"Problems: {refusals}, warnings: {warnings}. {end}")
     if refusals:
         sys.exit(1)
 

@@ -26,7 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if missing := missing_models():
             names = enumeration([wheel.name for wheel in missing])
             line = models_install_line()
-            print(f"Pages open with other examples without {names}. Install with: {line}", file=sys.stderr)
+            print(
+                f"Without {names}, pages open with other examples, or say what is missing. Install with: {line}",
+                file=sys.stderr,
+            )
     except (ImportError, ValueError) as error:
         sys.exit(f"attnviz does not start. {error}")
     # Not before torch is needed: app.py says how many threads it takes.

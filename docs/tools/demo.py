@@ -93,9 +93,9 @@ follow();
 _ITEM = Markup('<li><a href="{}.html"{}>{}</a></li>')
 _CURRENT = Markup(' aria-current="page"')
 _FOOTER = Markup("""<footer class="demo">
-<p>This is a recorded page, which needs no network. The app does this with your own text, in two commands:
-<code>pip install ".[all]" &amp;&amp; attnviz models install</code> and <code>attnviz</code>. Python makes this page by
-<code>attnviz.viewer("{}").to_html("{}.html")</code>.</p>
+<p>This is a recorded page, which needs no network. The app does this with your own text, by two commands in a
+checkout: <code>pip install ".[all]" &amp;&amp; attnviz models install</code> and <code>attnviz</code>. In Python, a
+line writes the page, in up to a minute: <code>attnviz.viewer("{}").to_html("{}.html")</code>.</p>
 </footer>
 """)
 

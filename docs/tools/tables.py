@@ -182,9 +182,9 @@ def support() -> str:
     rows = (
         (
             "models",
-            f"**[{fidelities.total()} architectures](docs/verification.md)**, each compared with the model's own "
-            f"attention ({fidelities['weights_only']} by weights alone); {sum('| < 10' in row for row in sums)} as "
-            "[sums that add up](docs/attribution.md), compared with TransformerLens (10⁻⁴)",
+            f"**[{fidelities.total()} architectures](docs/verification.md)** in the tests: {fidelities['verified']} "
+            f"recomputed and equal to the model's own weights, {fidelities['weights_only']} shown with these; outputs "
+            f"of {sum('| < 10' in row for row in sums)} [as a sum](docs/attribution.md) over heads and MLPs",
         ),
         (
             "from",

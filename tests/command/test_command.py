@@ -1,5 +1,6 @@
 """The command attnviz: which module runs, and what that imports."""
 
+import re
 import sys
 from types import ModuleType
 
@@ -41,3 +42,9 @@ def test_the_first_word_names_a_subcommand(
 def test_it_imports_no_streamlit_and_no_torch() -> None:
     modules = ["attnviz.command", *command.SUBCOMMANDS.values()]
     assert not imported(f"import {', '.join(modules)}") & {"streamlit", "torch", "transformers"}
+
+
+@pytest.mark.parametrize(("word", "hint"), [("modles", "Did you mean models?"), ("foo", "There are capture, ")])
+def test_a_word_that_is_no_command_opens_no_app(word: str, hint: str) -> None:
+    with pytest.raises(SystemExit, match=re.escape(f"no command “{word}”. {hint}")):
+        command.main([word, "install"])

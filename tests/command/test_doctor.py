@@ -63,11 +63,11 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it(
     without(monkeypatch, "redis")
     status, text = reported(capsys)
     assert status == 0
-    assert f"\nMissing: redis, which a store of classes in Redis needs\n  {install_line('redis')}\n" in text
+    assert f"\nMissing: redis, needed for a store of classes in Redis\n  {install_line('redis')}\n" in text
     without(monkeypatch, "streamlit", "segno", "transformers")
     status, text = reported(capsys)
     assert status == 1
-    assert "\nMissing: streamlit, segno, which the app needs\n" in text
+    assert "\nMissing: streamlit, segno, needed for the app\n" in text
     expected = "The app cannot start without transformers, streamlit and segno. Install with: "
     assert text.endswith(f"\n{expected}{install_line('app')}\n")
 

@@ -241,7 +241,7 @@ def test_the_command_says_what_is_right_and_what_is_not(tmp_path: Path, capsys: 
     trace = write(tmp_path, vectors())
     main(["check", str(tmp_path)])
     line = "layer 0: self, 2 heads, 3 queries × 3 keys, mask “full”, not compared"
-    assert capsys.readouterr().out == f"{line}: right\n0 problems, 0 warnings. The app can show it.\n"
+    assert capsys.readouterr().out == f"{line}: right\nProblems: 0, warnings: 0. The app can show it.\n"
     trace["layers"].append({"file": "layer-0001.safetensors", "kind": "self"})
     (tmp_path / "trace.json").write_text(json.dumps(trace))
     with pytest.raises(SystemExit) as ended:
@@ -249,7 +249,7 @@ def test_the_command_says_what_is_right_and_what_is_not(tmp_path: Path, capsys: 
     assert ended.value.code == 1
     assert capsys.readouterr().out == (
         f"{line}: right\nproblem: trace.json, layers[1].file: layer-0001.safetensors is missing. A trace is a whole "
-        "folder; copy all of it.\n1 problems, 0 warnings. The app refuses it.\n"
+        "folder; copy all of it.\nProblems: 1, warnings: 0. The app refuses it.\n"
     )
 
 
