@@ -174,7 +174,7 @@ def _two_tokens(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     ]  # fmt: skip
     looked_at = reading.keys[reading.strongest_key]
     if looked_at == tokens["other"] and second < -abs(first):
-        sentences.append(_("So it looks at “{other}” in order not to say “{other}”.", **tokens))
+        sentences.append(_("So it looks at “{other}” and makes “{other}” less likely.", **tokens))
     elif looked_at == tokens["token"] and reading.term.share < 0:
         sentences.append(_("So it looks at “{token}”, and does not help to say it.", **tokens))
     return sentences

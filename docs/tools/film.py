@@ -181,7 +181,7 @@ def why(film: Film) -> None:
     film.move(app.cell(3, 24, grid), 5)
     film.click("location.search.includes('term=23.3.13')")
     film.hold(300)
-    film.say("This head looks at “John”, so as not to say it", 936)
+    film.say("This head looks at “John”, and makes it less likely", 936)
     film.hold(1500)
 
 

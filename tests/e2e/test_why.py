@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from attnviz.models import MINILM, TRANSLATOR
 from tests.support.browser import AppPage, Browser, shared
 
-JOHN = "in order not to say “John”"
+JOHN = "and makes “John” less likely"
 
 
 class Why(AppPage):

@@ -44,7 +44,7 @@ def test_the_page_opens_with_a_head_that_looks_at_john() -> None:
     assert question_sentence(shown) == "Why does it say “Mary” rather than “John” after “to”?"
     assert "6.09 above" in answer_sentence(shown)
     assert "443 times as likely" in answer_sentence(shown)
-    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “John” in order not to say “John”."
+    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “John” and makes “John” less likely."
     assert "301 writers at 14 positions" in sum_sentence(shown)
 
 
