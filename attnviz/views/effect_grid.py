@@ -1,5 +1,7 @@
 """The effects of heads and MLPs as a grid that can be clicked."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Float
 
@@ -58,15 +60,6 @@ class EffectGrid:
             hint=_("Click a head to see what it looks at, writes and does."),
         )  # fmt: skip
 
-    def head_at(self, picture: Chart[MosaicSpec], row: int, column: int) -> Head | None:
-        """Returns the head of a cell of the picture; None where it is an MLP, or nothing."""
-        tile = picture.spec.head_at(row, column)
-        if tile is None:
-            return None
-        layers = self.values.shape[0]
-        layer, head = LayerTiles(layers, len(picture.spec.names) // layers).place(tile)
-        return (layer, head) if head < self.run.heads[layer] else None
-
     def text(self, layer: int, head: int) -> str:
         """Returns the effect of a head, or of an MLP, as sentences and tables have it."""
         place = layer, head
@@ -86,3 +79,12 @@ class EffectGrid:
     def name(self, layer: int, head: int) -> str:
         """Returns the name of a head, or of the MLP of a layer."""
         return mlp_name(self.run.ids[layer]) if head == self.heads else head_name(self.run.layers[layer], head)
+
+
+def head_at(spec: MosaicSpec, heads: Sequence[int], row: int, column: int) -> Head | None:
+    """Returns the head of a cell of a grid with these heads of each layer; None where it is an MLP, or nothing."""
+    tile = spec.head_at(row, column)
+    if tile is None or not spec.names[tile]:
+        return None
+    layer, head = LayerTiles(len(heads), len(spec.names) // len(heads)).place(tile)
+    return (layer, head) if head < heads[layer] else None

@@ -17,7 +17,6 @@ from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.text_pair import Patching
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec, PointsSpec
-from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import word_rows
 from attnviz.formatting import enumeration, fixed, grouped, number
 from attnviz.language import N_, _, option_name, value_error
@@ -118,14 +117,6 @@ class PatchingView:
             description=_("{rows} layers by {columns} tokens, a cell each.", rows=layers, columns=columns),
             hint=_("Point at a cell to read it."),
         )
-
-    def head_at(self, picture: Chart[MosaicSpec], row: int, column: int) -> Head | None:
-        """Returns the head of a cell of the picture; None where there is none."""
-        tile = picture.spec.head_at(row, column)
-        if tile is None or not self.is_of_heads:
-            return None
-        layer, head = LayerTiles(*self.recovered.shape).place(tile)
-        return (layer, head) if head < self.state.run.heads[layer] else None
 
     def largest(self, count: int) -> list[tuple[str, Head | None, str]]:
         """Returns the names of the parts that recover most, their heads, and what they recover."""

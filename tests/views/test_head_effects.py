@@ -13,7 +13,7 @@ from attnviz.figures.shares import signed
 from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, WORDS, EffectsState
-from attnviz.views.effect_grid import EffectGrid
+from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import effects_view
 from attnviz.views.head_detail import head_detail, sum_of_measure
@@ -110,7 +110,8 @@ def test_cells_are_heads_and_then_an_mlp() -> None:
     grid = EffectGrid(MARY_OR_JOHN.run, measured())
     picture = grid.chart((23, 3))
     rows, columns = picture.spec.rows, picture.spec.columns
-    found = [grid.head_at(picture, row, column) for row in range(rows) for column in range(columns)]
+    heads = MARY_OR_JOHN.run.heads
+    found = [head_at(picture.spec, heads, row, column) for row in range(rows) for column in range(columns)]
     assert {*found} == {None} | {(layer, head) for layer in range(30) for head in range(9)}
     names = [name for name, _head, _effect in grid.largest(4)]
     assert names == ["layer 0, MLP", "layer 11, MLP", "layer 2, MLP", "layer 23, head 3"]

@@ -7,6 +7,7 @@ from attnviz.effects import Logit, patch
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.effects import DIVERGENCE, LOGIT, PATCHING, EffectsState
 from attnviz.views import patching
+from attnviz.views.effect_grid import head_at
 from attnviz.views.effects import effects_view
 from attnviz.views.patching import PatchingView, describe, head_positions, patching_view, paths_view
 from attnviz.views.token_columns import token_columns
@@ -41,7 +42,7 @@ def test_heads_recover_what_the_library_says() -> None:
     assert share == f"{100 * shown.recovered[layer, head]:.0f}%".replace("-", "−")
     picture = shown.chart((5, 1))
     assert len(picture.figure.layout.shapes) == 1
-    assert shown.head_at(picture, 5, 1) == (5, 1)
+    assert head_at(picture.spec, state.run.heads, 5, 1) == (5, 1)
 
 
 def test_positions_of_a_head_are_those_it_reads() -> None:

@@ -9,15 +9,15 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.effects.ablation import Head
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.state.effects import EffectsState
 from attnviz.state.fields import Field
 from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.link_state import own_address
+from attnviz.views.effect_grid import head_at
 
-GRID_ROW = 21  # pixels
+GRID_ROW, MOST_HEIGHT = 21, 900  # pixels
 
 
 def draw_fields(
@@ -31,16 +31,19 @@ def draw_fields(
     return state
 
 
-def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState) -> None:
-    """Draws a grid of heads, of which a click chooses one."""
-    tiles = LayerTiles(len(state.run.heads), max(state.run.heads))
+def show_grid(picture: Chart[MosaicSpec], key: str, state: EffectsState, *, clicks: bool = True) -> None:
+    """Draws a grid with a row or a column for each layer, in which a click chooses a head, also while numbers of the
+    grid are still being replaced."""
+    spec = picture.spec
 
     def open_cell(row: int, column: int) -> None:
-        tile = picture.spec.head_at(row, column)
-        if tile is not None and picture.spec.names[tile]:
-            set_field_value(EffectsState.head, tiles.place(tile), state)
+        if (head := head_at(spec, state.run.heads, row, column)) is not None:
+            set_field_value(EffectsState.head, head, state)
 
-    chart(picture, key, height=120 + GRID_ROW * picture.spec.rows, grows=False, on_click=open_cell)
+    chart(
+        picture, key, height=min(MOST_HEIGHT, 120 + GRID_ROW * spec.rows), grows=False,
+        cells=(state.source, spec.size), on_click=open_cell if clicks else None,
+    )  # fmt: skip
 
 
 def head_link(state: EffectsState, name: str, head: Head | None) -> html.Markup:

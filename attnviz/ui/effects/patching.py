@@ -4,16 +4,14 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.figures import Chart
-from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.language import _
 from attnviz.server import jobs
 from attnviz.state.effects import EffectsState
 from attnviz.ui import cache, html, presentation, quantities
 from attnviz.ui.chart import chart
-from attnviz.ui.effects.head_choice import head_link
+from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.token_alignment import show_alignment
-from attnviz.ui.field_widgets import draw, draw_hidden_value, set_field_value
+from attnviz.ui.field_widgets import draw, draw_hidden_value
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.markdown import plain
 from attnviz.views.effects import patching_quantities
@@ -26,7 +24,6 @@ from attnviz.views.patching import (
     paths_view,
 )
 
-GRID_ROW, MOST_HEIGHT = 21, 900  # pixels
 LARGEST = 10  # parts in the table
 TABLE = "attnviz-table attnviz-shares"
 
@@ -56,7 +53,7 @@ def show(state: EffectsState) -> None:
         state = state.updated(head=draw(EffectsState.head, state))
         if state.head is None and shown.done == sum(state.run.heads):
             state = state.updated(head=shown.largest(1)[0][1])
-    _show_grid(shown.chart(state.head), "effects-patching", shown, state)
+    show_grid(shown.chart(state.head), "effects-patching", state, clicks=shown.is_of_heads)
     if state.patched != "residual":
         left, right = st.columns([0.4, 0.6], gap="medium")
         with left:
@@ -86,15 +83,6 @@ def _measurable(state: EffectsState) -> EffectsState:
     return state
 
 
-def _show_grid(picture: Chart[MosaicSpec], key: str, shown: PatchingView, state: EffectsState) -> None:
-    def open_cell(row: int, column: int) -> None:
-        if (head := shown.head_at(picture, row, column)) is not None:
-            set_field_value(EffectsState.head, head, state)
-
-    height = min(MOST_HEIGHT, 120 + GRID_ROW * picture.spec.rows)
-    chart(picture, key, height=height, grows=False, on_click=open_cell if shown.is_of_heads else None)
-
-
 def _table(shown: PatchingView) -> html.Markup:
     rows = [(head_link(shown.state, name, head), share) for name, head, share in shown.largest(LARGEST)]
     return html.table((_("Taken"), _("recovers")), rows, class_=TABLE)
@@ -112,6 +100,6 @@ def _show_paths(state: EffectsState) -> None:
         st.caption(plain(str(problem)))
         return
     grid = shown.chart(state.head).with_about(label=_("Recovered by direct paths from heads"))
-    _show_grid(grid, "effects-paths", shown, state)
+    show_grid(grid, "effects-paths", state)
     text = _("Direct paths: all heads and MLPs between both write what they write in the corrupted run.")
     st.html(html.note(text) + _table(shown))

@@ -7,11 +7,9 @@ import streamlit as st
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.ui import cache, html, quantities
-from attnviz.ui.chart import chart
-from attnviz.ui.effects.head_choice import GRID_ROW, head_link
+from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
-from attnviz.ui.field_widgets import set_field_value
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import measure_notes, measure_sentence
 from attnviz.views.effects import heads_quantities
@@ -38,16 +36,7 @@ def show(state: EffectsState) -> None:
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
     if effects.is_complete:
         quantities.publish(partial(heads_quantities, state, effects))
-    picture = grid.chart(shown)
-
-    def open_cell(row: int, column: int) -> None:
-        if (head := grid.head_at(picture, row, column)) is not None:
-            set_field_value(EffectsState.head, head, state)
-
-    chart(
-        picture, "effects-grid", height=120 + GRID_ROW * picture.spec.rows, grows=False,
-        cells=(state.source, picture.spec.size), on_click=open_cell,
-    )  # fmt: skip
+    show_grid(grid.chart(shown), "effects-grid", state)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
         rows = [(head_link(state, name, head), effect) for name, head, effect in largest]
