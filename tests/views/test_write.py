@@ -6,11 +6,12 @@ from html import unescape
 import pytest
 
 from attnviz.formatting import SPACE
+from attnviz.models.written_text import Ending
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.write import decoder_layers
 from attnviz.views.head_view import head_view
-from attnviz.views.write import WrittenRows, growing_map, role_labels, with_roles
+from attnviz.views.write import ENDINGS, WrittenRows, growing_map, role_labels, with_roles
 from tests.support.tiny_models import add_chat_template
 
 SAID = ["system: the", "user: a", "assistant: the", "user: the"]
@@ -72,3 +73,7 @@ def test_a_text_that_is_not_a_chat_has_no_roles(saved):
     assert not queries
     assert not keys
     assert role_labels(["a", "b"], text, 0) == ("a", "b")
+
+
+def test_each_way_to_end_has_its_sentence() -> None:
+    assert {*ENDINGS} == {*Ending}
