@@ -13,7 +13,6 @@ from attnviz.state.effects import (
     HEADS,
     LENS,
     PATCHING,
-    SMALLEST_SET,
     WORDS,
     EffectsState,
 )
@@ -25,7 +24,6 @@ from attnviz.ui.effects import (
     head_detectors,
     logit_lens,
     patching,
-    smallest_set,
     without_heads,
     without_words,
 )
@@ -55,7 +53,6 @@ shows: dict[str, Callable[[], None]] = {
     PATCHING: partial(patching.show, state),
     LENS: partial(logit_lens.show, state),
     COMPARED: partial(compared.show, state),
-    SMALLEST_SET: partial(smallest_set.show, state),
     CIRCUITS: partial(head_circuits.show, state),
     DETECTORS_TAB: partial(head_detectors.show, state),
 }

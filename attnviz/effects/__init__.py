@@ -5,7 +5,7 @@ from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import ablations, estimates, mlp_ablations
 from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
-from attnviz.effects.head_groups import HeadSet, group_effects, smallest_set
+from attnviz.effects.head_groups import group_effects
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
@@ -20,7 +20,6 @@ __all__ = [
     "Compensation",
     "Cosine",
     "HeadCircuits",
-    "HeadSet",
     "LayerPredictions",
     "Logit",
     "LogitDifference",
@@ -39,6 +38,5 @@ __all__ = [
     "mlp_ablations",
     "patch",
     "patch_paths",
-    "smallest_set",
     "value_norms",
 ]

@@ -23,7 +23,7 @@ from attnviz.sources.haystack import FILLER
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
-from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, NumberField, ParsedField, TextField
+from attnviz.state.fields import ChoiceField, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
 from attnviz.state.text_question import MARY, TextQuestion, other_field, position_field, token_field
 from attnviz.text import EXAMPLE, too_long_error
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 HEADS, WORDS = N_("Without a head"), N_("Without a word")
 CIRCUITS, DETECTORS_TAB = N_("Circuits of a head"), N_("Kinds of heads")
 PATCHING, LENS = N_("Patching"), N_("Logit lens")
-COMPARED, SMALLEST_SET = N_("Compared"), N_("Smallest set")
-ALL_TABS = HEADS, WORDS, COMPARED, PATCHING, LENS, SMALLEST_SET, CIRCUITS, DETECTORS_TAB
+COMPARED = N_("Compared")
+ALL_TABS = HEADS, WORDS, COMPARED, PATCHING, LENS, CIRCUITS, DETECTORS_TAB
 TABS = {name: name for name in ALL_TABS}
 WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
@@ -188,8 +188,6 @@ class EffectsState(TextQuestion):
         about=N_("The weight of a head is its largest, on a word that is not the first one: there many heads look when "
                  "there is nothing to look for."),
     )  # fmt: skip
-    kept = NumberField(N_("Kept, in %"), 90, 10, 100, step=5)
-    group = ChoicesField(N_("Heads of your own"), all_heads, option_name=layer_head_name, parameter="head-group")
 
     reads = TextField(N_("Looks at the token"), first_read, parameter="reads")
     token_vectors = ChoiceField[TokenVectors](

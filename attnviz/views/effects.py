@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.effects.head_groups import HeadSet
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.result_cache import result_cache
@@ -16,7 +15,6 @@ from attnviz.state.effects import (
     HEADS,
     LENS,
     PATCHING,
-    SMALLEST_SET,
     WORDS,
     EffectsState,
 )
@@ -29,7 +27,6 @@ from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import lens_view
 from attnviz.views.page_view import PageView, Panel
 from attnviz.views.patching import PatchingView, patching_key, patching_view
-from attnviz.views.smallest_set import set_grid, set_key, smallest_head_set
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
 
@@ -100,21 +97,6 @@ def compared_quantities(state: EffectsState, effects: HeadEffects) -> Quantities
     return numbers
 
 
-def _smallest_set(state: EffectsState) -> PageView:
-    head_set: HeadSet = result_cache().once(partial(smallest_head_set, state), *set_key(state))
-    grid = set_grid(state, head_set.heads)
-    panel = Panel(
-        _("Heads that are kept"), grid, list(state.run.layer_numbers), [str(head) for head in range(grid.shape[1])]
-    )
-    return PageView((panel,), set_quantities(head_set))
-
-
-def set_quantities(head_set: HeadSet) -> Quantities:
-    """Returns the numbers that lessons check: the heads that are kept, and the share of the measure."""
-    numbers = {"heads kept": float(len(head_set.heads)), "share kept": head_set.kept, "measure": head_set.value}
-    return numbers | {f"{layer}.{head} is kept": 1.0 for layer, head in head_set.heads}
-
-
 def _circuits(state: EffectsState) -> PageView:
     shown = circuits_view(state)
     heads = [str(head) for head in range(shown.above_random.shape[1])]
@@ -179,7 +161,6 @@ TABS: dict[str, Callable[[EffectsState], PageView]] = {
     PATCHING: _patching,
     LENS: _lens,
     COMPARED: _compared,
-    SMALLEST_SET: _smallest_set,
     CIRCUITS: _circuits,
     DETECTORS_TAB: _kinds,
 }

@@ -1,4 +1,4 @@
-"""The tabs that compare weight, share and effect, and find small sets of heads, opened by their links."""
+"""The tab that compares weight, share and effect, opened by its link."""
 
 import re
 
@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from transformers import BloomConfig, BloomForCausalLM
 
 from attnviz.models import MINILM
-from attnviz.state.effects import COMPARED, SMALLEST_SET
+from attnviz.state.effects import COMPARED
 from tests.support.app import contents, errors, healthy, ok, open_page
 from tests.support.tiny_models import TEXT
 from tests.support.waiting import until
@@ -60,21 +60,8 @@ def test_a_measure_that_is_no_sum_has_weights_and_effects() -> None:
     assert re.search(r"what it reads there is (small: )?[\d.]+% of the largest vector", text)
 
 
-def test_a_small_set_is_found_and_can_be_taken_as_a_group(saved) -> None:
-    app = finished(tiny(saved, SMALLEST_SET))
-    healthy(app, charts=1)
-    count = int(re.search(r"(\d+) of \d+ heads? keep", contents(app))[1])
-    address = re.search(r"href='([^']*head-group[^']*)'", contents(app))[1]
-    assert address.count("head-group=") == count
-    fewer = finished(tiny(saved, SMALLEST_SET, kept=50))
-    assert int(re.search(r"(\d+) of \d+ heads? keep", contents(fewer))[1]) <= count
-    app.multiselect(key="head-group").set_value(["layer 0, head 1", "layer 1, head 2"])
-    assert "these heads alone" in contents(finished(app))
-
-
-@pytest.mark.parametrize("tab", [COMPARED, SMALLEST_SET])
-def test_other_texts_that_cannot_be_used_are_refused(saved, tab: str) -> None:
-    app = tiny(saved, tab, instead="its mean over other texts", other_texts="a\n" * 10_000)
+def test_other_texts_that_cannot_be_used_are_refused(saved) -> None:
+    app = tiny(saved, COMPARED, instead="its mean over other texts", other_texts="a\n" * 10_000)
     assert "these are 10,000." in errors(app)
 
 

@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnviz.effects import ablations
-from attnviz.state.effects import COMPARED, EFFECT, SHARE, SMALLEST_SET, WEIGHT, EffectsState
+from attnviz.state.effects import COMPARED, EFFECT, SHARE, WEIGHT, EffectsState
 from attnviz.views.compared_heads import ComparedHeads, compared_heads, reasons
 from attnviz.views.effects import effects_view
 from attnviz.views.head_effects import HeadEffects
-from attnviz.views.smallest_set import group_effects_of, group_rows
 from tests.support.tiny_models import TEXT
 
 
@@ -101,30 +99,6 @@ def test_an_encoder_has_no_weights_at_a_position_of_the_decoder(saved) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
-@pytest.mark.parametrize("tab", [COMPARED, SMALLEST_SET])
-def test_a_link_is_a_view_without_a_page(saved, name: str, tab: str) -> None:
-    shown = effects_view(tiny_state(saved, name, inspect=tab))
-    assert [panel.title for panel in shown.panels] == (
-        ["weight", "share", "effect"] if tab == COMPARED else ["Heads that are kept"]
-    )
-    if tab == SMALLEST_SET:
-        kept = np.nansum(shown.panels[0].weights)
-        assert shown.quantities["heads kept"] == kept
-        assert shown.quantities["share kept"] >= 0.9
-
-
-def test_a_group_is_measured_without_its_heads_and_with_them_alone(saved) -> None:
-    state = tiny_state(saved, head_group="layer 0, head 1")
-    assert state.group == ((0, 1),)
-    model, (batch, metric) = state.run.linearized.model, state.measured_runs[0]
-    effects = group_effects_of(state)
-    without = float(ablations(model, batch, metric, heads=[(0, 1)])[0, 1])
-    assert effects.without - effects.own == pytest.approx(without, abs=1e-5)
-    every = group_effects_of(state.updated(group=tuple((i, h) for i in range(2) for h in range(state.run.heads[i]))))
-    assert every.alone == every.own
-    assert every.without == pytest.approx(effects.none, abs=1e-5)
-    assert [name for name, *_numbers in group_rows(state, effects)] == [
-        "all heads", "all but these heads", "these heads alone", "no head",
-    ]  # fmt: skip
-    assert group_rows(state, effects)[0][2] == "100.0%"
-    assert group_rows(state, effects)[3][2] == "0.0%"
+def test_a_link_is_a_view_without_a_page(saved, name: str) -> None:
+    shown = effects_view(tiny_state(saved, name, inspect=COMPARED))
+    assert [panel.title for panel in shown.panels] == ["weight", "share", "effect"]
