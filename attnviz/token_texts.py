@@ -5,9 +5,10 @@ from bisect import bisect_left
 from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress, groupby, pairwise
 from typing import Any, TypeAlias
+from unicodedata import normalize
 
 from attnviz.formatting import quoted
 from attnviz.text import shorten_token
@@ -63,20 +64,38 @@ class VocabularyToken:
     @property
     def part_of_characters(self) -> bytes:
         """The bytes of a token that begins or ends within a character; empty for another, and without such a name."""
-        name = self.name.removesuffix(END_OF_WORD)
         if "\ufffd" not in self.decoded:
             return b""
-        if byte := BYTE_FALLBACK.fullmatch(name):
+        if byte := BYTE_FALLBACK.fullmatch(self.name):
             return bytes.fromhex(byte[1])
-        return _bytes_of(name) if BYTES.keys() >= {*name} else b""
+        return _bytes_of(self.name) if BYTES.keys() >= {*self.name.removesuffix(END_OF_WORD)} else b""
 
 
 def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
-    """Returns tokens by their ids. A model may have more tokens than its tokenizer: those have their id as a name."""
+    """Returns tokens by their ids. A model may have more tokens than its tokenizer: those have their id as a name, and
+    special ones that cannot be printed, such as CANINE's, that of their role."""
     if not ids:
         return []
     names, decoded = tokenizer.convert_ids_to_tokens(ids), tokenizer.decode([[token] for token in ids])
-    return [VocabularyToken(name or f"[{token}]", text) for token, name, text in zip(ids, names, decoded, strict=True)]
+    tokens = [
+        VocabularyToken(name or f"[{token}]", text) for token, name, text in zip(ids, names, decoded, strict=True)
+    ]
+    if getattr(tokenizer, "is_fast", True):
+        return tokens
+    roles = {
+        name: f"[{role.removesuffix('_token').upper()}]"
+        for role, name in tokenizer.special_tokens_map.items()
+        if isinstance(name, str) and not name.isprintable()
+    }
+    is_of_bytes = tokenizer.tokenize("\u01c0") == ["\xc7", "\x80"]  # by the characters of their numbers, as in ByT5
+    return [
+        VocabularyToken(f"<0x{ord(token.name):02X}>", "\ufffd")
+        if is_of_bytes and "\x80" <= token.name <= "\xff"
+        else replace(token, name=roles[token.name], decoded=roles[token.name])
+        if token.name in roles
+        else token
+        for token in tokens
+    ]
 
 
 def joined_bytes(texts: Iterable[str]) -> list[str]:
@@ -156,30 +175,35 @@ def texts_of_batch(batch: Any, example: int) -> tuple[str, ...]:
 
 def _texts_of_encoding(encoding: Any) -> tuple[str, ...]:
     """Returns the texts of the tokens in an `Encoding` of tokenizers, which does not know its tokenizer."""
-    names = [name.removesuffix(END_OF_WORD) for name in encoding.tokens]
     is_own = [not mark for mark in encoding.special_tokens_mask]
-    decode = _decoded_bytes if _are_bytes([*compress(names, is_own)], encoding, is_own) else _decoded_piece
+    places = [*compress(zip(encoding.tokens, encoding.sequence_ids, encoding.offsets, strict=True), is_own)]
+    texts = {sequence: [(name, span) for name, one, span in places if one == sequence] for _, sequence, _ in places}
+    decode = _decoded_bytes if all(map(_are_bytes, texts.values())) else _decoded_piece
+    names = [name.removesuffix(END_OF_WORD) for name in encoding.tokens]
     return token_texts(
         VocabularyToken(name, decode(name) if own else name) for name, own in zip(names, is_own, strict=True)
     )
 
 
-def _are_bytes(names: Sequence[str], encoding: Any, is_own: Sequence[bool]) -> bool:
-    """Returns whether names are those of byte-level BPE: then they decode to as many characters as the text has, give
-    or take spaces. The first and the last may be a part of one, where a text is cut off."""
-    text = b"".join(map(_bytes_of, names)).decode(errors="replace")
-    whole = text.strip("\ufffd")
-    if "\ufffd" in whole or (whole != text and whole in "".join(names)):
+def _are_bytes(tokens: Sequence[tuple[str, tuple[int, int]]]) -> bool:
+    """Returns whether the tokens of one text, by their names and the spans of their characters, are those of byte-level
+    BPE: then they decode to as many characters as the text has, give or take accents that were composed. The first and
+    the last may be a part of one, where a text is cut off."""
+    names = [name for name, _ in tokens]
+    if any(name.strip("▁") != name or BYTE_FALLBACK.fullmatch(name) for name in names):  # of SentencePiece
         return False
-    covered: dict[int, set[int]] = {}
-    for sequence, (start, end) in compress(zip(encoding.sequence_ids, encoding.offsets, strict=True), is_own):
-        covered.setdefault(sequence, set()).update(range(start, end))
-    extent = sum(max(places) + 1 - min(places) for places in covered.values() if places)
-    return len("".join(whole.split())) <= sum(map(len, covered.values())) and extent <= len(text)
+    parts = [_bytes_of(name) + b" " * name.endswith(END_OF_WORD) for name in names]
+    text = b"".join(parts).decode(errors="surrogateescape")
+    whole = text.strip("".join(STRAY_BYTE.findall(text)))
+    if STRAY_BYTE.search(whole) or (whole != text and whole in "".join(names).replace(END_OF_WORD, " ")):
+        return False
+    first, last = min(start for _, (start, _) in tokens), max(end for _, (_, end) in tokens)
+    return last - first <= len(normalize("NFD", text))
 
 
 def _bytes_of(name: str) -> bytes:
     """Returns the bytes that a name of byte-level BPE stands for; a token that was added to it is written as it is."""
+    name = name.removesuffix(END_OF_WORD)
     return bytes(map(BYTES.__getitem__, name)) if BYTES.keys() >= {*name} else name.encode()
 
 

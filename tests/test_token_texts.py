@@ -1,6 +1,7 @@
 """The texts of tokens: with their spaces, pieces of words and bytes."""
 
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from attnviz.formatting import visible
 from attnviz.token_texts import VocabularyToken, texts_of_batch, token_names
+from tests.support.built_tokenizers import built_tokenizers
 
 BYTE_LEVEL = sorted(pre_tokenizers.ByteLevel.alphabet())
 
@@ -80,7 +82,10 @@ def tokenizer_of(kind: str, trim: bool = False) -> Any:
         ("bytes", "é", "é·byte 0xC3|é·byte 0xA9"),
         ("bytes", "a🎉", "a|" + "|".join(f"🎉·byte 0x{byte:02X}" for byte in "🎉".encode())),
         ("bytes", "b\na", "b|␊|a"),
+        ("bytes", "é \ufffd", "é·byte 0xC3|é·byte 0xA9|␣|\ufffd·byte 0xEF|\ufffd·byte 0xBF|\ufffd·byte 0xBD"),
         ("fallback", "é a", "é·byte 0xC3|é·byte 0xA9|␣a"),
+        ("fallback", " a b", "␣a|␣|b"),
+        ("fallback", "a\nb", "a|␊|b"),
         ("words", "ab für ä", "[CLS]|a|##b|für|ä|[SEP]"),
         ("words", "ä", "[CLS]|ä|[SEP]"),  # which is the name of a byte elsewhere
         ("words", "ł", "[CLS]|ł|[SEP]"),
@@ -99,6 +104,52 @@ def test_names_from_a_tokenizer_its_methods_and_its_batch(kind, text, expected, 
         texts_of_batch(batch, 1),
     ):
         assert [visible(name) for name in names] == expected.split("|")
+
+
+def test_a_batch_and_ids_have_the_same_names_in_all_classes_of_transformers() -> None:
+    read = set()
+    for tokenizer in built_tokenizers():
+        for text in (" a b", "ab é", "é \ufffd b", "a  b", "ä ü", "你 a", "🎉 b", "a\ufffd", "aéaé"):
+            if type(tokenizer).__name__.startswith(("Layout", "Udop")):  # of words in boxes
+                batch = tokenizer(text.split(), boxes=[[0] * 4] * len(text.split()))
+            else:
+                batch = tokenizer(text, "é a")
+            if not batch.encodings:  # of a tokenizer in Python
+                assert texts_of_batch(batch, 0) == ()
+                continue
+            names = texts_of_batch(batch, 0), token_names(tokenizer, batch["input_ids"])
+            # Herbert's special tokens have other ids in its own vocabulary.
+            is_own = [not mark for mark in batch.encodings[0].special_tokens_mask]
+            shown, expected = ([*compress(texts, is_own)] for texts in names)
+            assert (type(tokenizer), shown) == (type(tokenizer), expected)
+        read.add(type(tokenizer))
+    assert len(read) >= 60
+
+
+def test_accents_that_a_tokenizer_composes_are_read_as_bytes() -> None:
+    composing = hf.Qwen2Tokenizer(vocab={name: i for i, name in enumerate(BYTE_LEVEL)}, merges=[])
+    batch = composing("e\u0301 b")
+    assert token_names(composing, batch["input_ids"]) == ("é·byte 0xC3", "é·byte 0xA9", " ", "b")
+    assert texts_of_batch(batch, 0) == ("é·byte 0xC3", "é·byte 0xA9", " ", "b")
+
+
+def test_a_first_text_that_is_cut_off_leaves_the_names_of_the_second() -> None:
+    tokenizer = tokenizer_of("bytes")
+    batch = tokenizer("a 你", "é", truncation="only_first", max_length=5)
+    expected = ("a", " ", "byte 0xE4", "é·byte 0xC3", "é·byte 0xA9")
+    assert texts_of_batch(batch, 0) == token_names(tokenizer, batch["input_ids"]) == expected
+
+
+@pytest.mark.parametrize("kind", [hf.ByT5Tokenizer, hf.PerceiverTokenizer, hf.DiaTokenizer])
+def test_bytes_that_are_named_by_characters_are_parts_of_characters(kind) -> None:
+    names = token_names(kind(), kind()("né 🎉", add_special_tokens=False)["input_ids"])
+    emoji = [f"🎉·byte 0x{byte:02X}" for byte in "🎉".encode()]
+    assert [*names] == ["n", "é·byte 0xC3", "é·byte 0xA9", " ", *emoji]
+
+
+def test_special_tokens_that_cannot_be_printed_have_the_name_of_their_role() -> None:
+    tokenizer = hf.CanineTokenizer()
+    assert token_names(tokenizer, tokenizer("né")["input_ids"]) == ("[CLS]", "n", "é", "[SEP]")
 
 
 def test_a_character_that_is_cut_off_has_the_numbers_of_its_bytes() -> None:

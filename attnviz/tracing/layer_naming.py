@@ -4,12 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
-from itertools import count
+from itertools import accumulate, count, groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
 
-from attnviz.layer import Layer, LayerId
+from attnviz.layer import Kind, Layer, LayerId
 from attnviz.patch_grid import PatchGrid
 from attnviz.token_texts import TokenTexts, token_names
 from attnviz.tracing.cached_keys import CachedKeys
@@ -41,6 +42,15 @@ class AxisTokens:
         are `count`."""
         fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(first, first + count))))
         return replace(fitting, ids=self.ids if len(self.ids) == count else ())
+
+    def of_chunk(self, layer: Layer, end: int) -> Layer:
+        """Returns a layer with those of the tokens that it reads, up to one."""
+        first = end - layer.inputs.queries
+        tokens, ids = self.tokens[first:end], self.ids[first:end]
+        special = tuple(place - first for place in self.special if first <= place < end)
+        named = {"query_tokens": tokens, "query_ids": ids, "special_queries": special}
+        named |= {"key_tokens": tokens, "key_ids": ids, "special_keys": special}
+        return replace(layer, inputs=layer.inputs.with_tokens(**named))
 
     def with_added(self, names: tuple[str, ...]) -> "AxisTokens":
         """Returns the tokens and special ones after them, which have no ids."""
@@ -129,16 +139,33 @@ class LayerNames:
     def axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
         """Returns the tokens of the queries and of the keys."""
         name, cross = stack(self.modules[module]), self.is_cross(module)
-        source, target = self.source, self.target if self.is_encoder_decoder else self.source
-        axes = (target, source if cross else target) if name == "decoder" else (source, source)
-        if name in ("vision", "audio"):
-            axes = AxisTokens(), AxisTokens()
         if self.continues_cache(module, queries, keys):
             return self._cached_axes(module, queries, keys)
         first = 0
         if cross and self.is_of_decoder(name):  # its queries may be those of attention that continues a cache
             first = next((one.own.start for one in self.cached.values()), self.past or 0)
-        return axes[0].with_length(queries, first), axes[1].with_length(keys)
+        own = self._tokens_of(name)
+        return own.with_length(queries, first), (self.source if cross and own is self.target else own).with_length(keys)
+
+    def _tokens_of(self, name: str) -> AxisTokens:
+        """Returns the tokens that a stack of layers reads."""
+        if name in ("vision", "audio"):
+            return AxisTokens()
+        return self.target if name == "decoder" and self.is_encoder_decoder else self.source
+
+    def with_chunks(self, layers: Sequence[tuple[Layer, str]]) -> list[tuple[Layer, str]]:
+        """Returns layers, given with their modules' paths, with the tokens of chunks: of calls of one module, one after
+        another, that attend to themselves and have together as many tokens as it reads, as CANINE's."""
+        named: list[tuple[Layer, str]] = []
+        for path, calls in groupby(layers, itemgetter(1)):
+            chunks = [layer for layer, _ in calls]
+            axis = self._tokens_of(stack(path))
+            axis = axis.with_length(len(axis.tokens) or len(axis.ids))
+            ends = [*accumulate(layer.inputs.queries for layer in chunks)]
+            if len(chunks) > 1 and ends[-1] == len(axis.tokens) and all(map(_is_of_itself, chunks)):
+                chunks = [axis.of_chunk(layer, end) for layer, end in zip(chunks, ends, strict=True)]
+            named += [(layer, path) for layer in chunks]
+        return named
 
     def _cached_axes(self, module: nn.Module, queries: int, keys: int) -> tuple[AxisTokens, AxisTokens]:
         """Returns the tokens of queries that continue a cache, and of its keys: numbers where they are not known, and
@@ -171,6 +198,10 @@ class LayerNames:
                 name = labels[position] if position < len(labels) else str(position)
             names.append(name)
         return names
+
+
+def _is_of_itself(layer: Layer) -> bool:
+    return layer.kind is not Kind.CROSS and layer.inputs.queries == layer.inputs.keys and layer.inputs.grid is None
 
 
 def _known(ids: Sequence[int | None]) -> tuple[int, ...]:

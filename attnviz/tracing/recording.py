@@ -259,7 +259,7 @@ class Recording:
 
     def trace(self) -> Trace:
         """Returns all layers, except those of modules with another part that is missing, and what is missing."""
-        layers = with_unique_ids([one for one in self.layers if one[1] not in self.missing])
+        layers = with_unique_ids([one for one in self.names.with_chunks(self.layers) if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)
         beyond = [

@@ -3,6 +3,7 @@ import torch
 import transformers as hf
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
+from transformers import CanineConfig, CanineModel, CanineTokenizer
 from transformers.models.gpt2 import modeling_gpt2
 
 from attnviz import Mechanism
@@ -11,6 +12,7 @@ from attnviz.layer import Fidelity
 from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
 from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
+from attnviz.trace import Trace
 from attnviz.tracing import capture
 from tests.support.architectures import ZOO, overheard
 
@@ -507,3 +509,21 @@ def test_capture_is_a_function_of_the_package_each_time_it_is_named():
     import attnviz
 
     assert attnviz.capture is attnviz.capture is capture
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_chunks_have_the_names_or_the_numbers_of_their_own_tokens(named, tmp_path) -> None:
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    chunks = {"local_transformer_stride": 4, "upsampling_kernel_size": 2, "downsampling_rate": 2}
+    model, tokenizer = CanineModel(CanineConfig(**sizes, **chunks, num_hash_buckets=32)).eval(), CanineTokenizer()
+    ids = tokenizer("abcde", return_tensors="pt")["input_ids"]
+    names = ("[CLS]", "a", "b", "c", "d", "e", "[SEP]") if named else (*"0123456",)
+    options = {"tokens": tokenizer, "special": (0, 6)} if named else {}
+    trace = capture(model, ids, **options, folder=tmp_path / "trace")
+    first, second, downsampled, last = (layer.inputs for layer in trace)
+    assert (first.query_tokens, second.query_tokens, last.key_tokens) == (names[:4], names[4:], names)
+    assert second.key_tokens == names[4:]
+    assert second.key_ids == tuple(ids[0, 4:].tolist())
+    assert downsampled.key_tokens == ("0", "1", "2")  # not tokens of the text
+    assert (first.special_keys, second.special_queries) == (((0,), (2,)) if named else ((), ()))
+    assert Trace.load(tmp_path / "trace")[1].inputs.key_tokens == names[4:]
