@@ -87,7 +87,11 @@ def vocabulary_tokens(tokenizer: Any, ids: list[int]) -> list[VocabularyToken]:
         for role, name in tokenizer.special_tokens_map.items()
         if isinstance(name, str) and not name.isprintable()
     }
-    is_of_bytes = tokenizer.tokenize("\u01c0") == ["\xc7", "\x80"]  # by the characters of their numbers, as in ByT5
+    two = tokenizer("\u01c0", add_special_tokens=False)["input_ids"]
+    is_of_bytes = tokenizer.convert_ids_to_tokens(two) == [
+        "\xc7",
+        "\x80",
+    ]  # names by number, as in ByT5
     return [
         VocabularyToken(f"<0x{ord(token.name):02X}>", "\ufffd")
         if is_of_bytes and "\x80" <= token.name <= "\xff"

@@ -11,7 +11,7 @@ from attnviz.attribution.named_pass import NUMBER
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error
-from attnviz.token_texts import typed_texts, vocabulary_tokens
+from attnviz.token_texts import token_texts, typed_texts, vocabulary_tokens
 from attnviz.tracing.forward_arguments import forward_parameters
 
 MOST_TOKENS = 8_192  # of a model that sets itself no limit, or a higher one
@@ -117,8 +117,8 @@ class TextInputs:
             (end, end) if not token.text.strip() and texts[0][start:end].strip() else (start, end)
             for token, (start, end) in zip(tokens, spans, strict=True)
         ]
-        by_position = {i: token.name if i in special else token.text for i, token in enumerate(tokens)}
-        for segment, typed in enumerate(texts):
+        by_position = dict(enumerate(token_texts(tokens))) | {i: tokens[i].name for i in special}
+        for segment, typed in enumerate(texts if tokenizer.is_fast else ()):
             own = [i for i, source in enumerate(segments) if source == segment]
             own_texts = typed_texts([tokens[i] for i in own], typed, [spans[i] for i in own])
             by_position |= zip(own, own_texts, strict=True)

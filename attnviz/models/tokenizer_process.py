@@ -79,6 +79,7 @@ class TokenizerProcess:
     is_fast: bool
     model_max_length: int
     chat_template: bool  # whether it has one
+    special_tokens_map: dict[str, Any]  # their names, by their roles
 
     def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
         self.name = name  # of the model, in errors
@@ -152,7 +153,7 @@ class TokenizerProcess:
             self._is_loading = False
             loaded = self._receive(_is_description, LOADING_SECONDS, "to be loaded", "Take another model.")
             self.is_fast, self.model_max_length = loaded["is_fast"], loaded["model_max_length"]
-            self.chat_template = loaded["chat_template"]
+            self.chat_template, self.special_tokens_map = loaded["chat_template"], loaded["special_tokens_map"]
 
     def _send(self, seconds: float | int, method: str, arguments: dict[str, Any]) -> None:
         self._request_time = time.monotonic()
@@ -205,7 +206,7 @@ class TokenizerProcess:
 
 
 def _is_description(value: Any) -> bool:
-    kinds = {"is_fast": bool, "model_max_length": int, "chat_template": bool}
+    kinds = {"is_fast": bool, "model_max_length": int, "chat_template": bool, "special_tokens_map": dict}
     return all(isinstance(value[name], kind) for name, kind in kinds.items())
 
 

@@ -34,6 +34,7 @@ class TokenizerMethods:
             "is_fast": self.tokenizer.is_fast,
             "model_max_length": int(self.tokenizer.model_max_length),
             "chat_template": bool(self.tokenizer.chat_template),
+            "special_tokens_map": self.tokenizer.special_tokens_map,
         }
 
     def encode(self, **arguments: Any) -> dict[str, Any]:

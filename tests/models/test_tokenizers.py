@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import transformers as hf
 
 from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import TEXT, byte_fallback, refusal
@@ -103,3 +104,19 @@ def test_a_tokenizer_of_another_model(copied):
     byte_fallback().save_pretrained(folder)
     with pytest.raises(ValueError, match=r"gives the token number \d+, but the model knows only 120"):
         inspect_folder(folder).load().layers(TEXT)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters"])
+def test_a_tokenizer_in_python_names_bytes_and_roles_in_its_process_too(tmp_path, kind):
+    if kind == "bytes":
+        sizes = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "decoder_start_token_id": 0}
+        model, tokenizer = hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=384, **sizes)), hf.ByT5Tokenizer()
+        names = ("n", "é·byte 0xC3", "é·byte 0xA9", "</s>")
+    else:
+        sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+        model, tokenizer = hf.CanineModel(hf.CanineConfig(**sizes, num_hash_buckets=32)), hf.CanineTokenizer()
+        names = ("[CLS]", "n", "é", "[SEP]")
+    model.save_pretrained(tmp_path / kind)
+    tokenizer.save_pretrained(tmp_path / kind)
+    loaded = inspect_folder(tmp_path / kind).load()
+    assert loaded.encode("né").source.tokens == names
