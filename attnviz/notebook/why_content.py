@@ -12,7 +12,7 @@ from attnviz.language import _
 from attnviz.views.why_answer import HeadReading, WhyAnswer
 from attnviz.views.why_sentences import (
     answer_sentence,
-    largest_sentence,
+    largest_sentences,
     question_sentence,
     sum_sentence,
     term_text,
@@ -47,7 +47,7 @@ def sum_content(shown: WhyAnswer, key: str) -> dict[str, Any]:
             [question_sentence(shown, count), signed(each.total), _trail(shown.trail[:count])]
             for count, each in enumerate(shown.sums)
         ],
-        "answer": f"{answer_sentence(shown)} {largest_sentence(shown)}".strip(),
+        "answer": f"{answer_sentence(shown)} {largest_sentences(shown)}".strip(),
         "sum": sum_sentence(shown),
         "charts": charts,
         "terms": _terms(shown),

@@ -27,7 +27,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.head_questions import offer_head_questions
 from attnviz.ui.minimap import minimap
-from attnviz.ui.why_links import cell_links, why_link, with_cell_links
+from attnviz.ui.why_links import WHY_THERE, cell_links, why_link, with_cell_links
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_view import HeadView
 from attnviz.views.selected_maps import HeadMap, row_weights, thumbnail_sample
@@ -202,7 +202,7 @@ def _strongest_keys(view: HeadView, row: int) -> html.Markup:
         return html.summary(_("{query_name} may look at nothing.", query_name=visible(query_name)))
     keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
     sentence, links = cell_sentence(query_name, *keys[0], head_map.sentences.allowed), view.score_links
-    why = [" ", why_link(links.link(query, selection.keys[best[0][0]]))] if links else []
+    why = [" ", why_link(links.link(query, selection.keys[best[0][0]]), _(WHY_THERE))] if links else []
     return html.summary(sentence, *why) + html.strongest((key, number(weight)) for key, weight in keys)
 
 

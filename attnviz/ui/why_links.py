@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attnviz.models.intervention_run import Candidate  # with huggingface_hub
     from attnviz.models.written_text import WrittenText  # with huggingface_hub
 
-WHY = N_("Why?")
+WHY_THERE = N_("Why there?")
 WITHOUT = N_("What happens without it?")
 
 
@@ -29,9 +29,9 @@ def why_address(link: Link) -> str:
     return presentation.page_link("why", link)
 
 
-def why_link(link: Link, text: str = "") -> html.Markup:
+def why_link(link: Link, text: str) -> html.Markup:
     """Returns a link to Why, for the end of a sentence."""
-    return html.element("a", text or _(WHY), href=why_address(link), class_="attnviz-page-link")
+    return html.element("a", text, href=why_address(link), class_="attnviz-page-link")
 
 
 def effects_anchor(link: Link, text: str) -> html.Markup:
@@ -60,7 +60,7 @@ def cell_links(
     if links is None:
         return None
     return CellLinks(
-        _(WHY), why_address(links.head), (WhyState.query.parameter, WhyState.key.parameter),
+        _(WHY_THERE), why_address(links.head), (WhyState.query.parameter, WhyState.key.parameter),
         tuple(links.queries if queries is None else (links.queries[i] for i in queries)),
         tuple(links.keys if keys is None else (links.keys[i] for i in keys)),
     )  # fmt: skip

@@ -86,13 +86,25 @@ class WhyAnswer:
     @cached_property
     def term(self) -> WriterShare | None:
         """The term that is shown: the chosen one, or None if there is none such; without a choice the head with the
-        largest share, if that is LEAST_SHARE of the absolute values of all terms, or else the largest term."""
+        largest share of the number's own sign, if that is LEAST_SHARE of the absolute values of all terms, or else the
+        largest such term."""
         if self.chosen is not None:
             return next((share for share in self.attribution.terms if SumTerm.from_share(share) == self.chosen), None)
         terms = self.attribution.terms
         least = LEAST_SHARE * sum(abs(term.share) for term in terms)
-        heads = [term for term in terms if term.head is not None and abs(term.share) >= least]
-        return max(heads or terms, key=lambda term: abs(term.share))
+        heads = [term for term in terms if term.head is not None and self._toward(term) >= least]
+        return max(heads or terms, key=self._toward)
+
+    @cached_property
+    def largest_of_each_sign(self) -> list[WriterShare]:
+        """The largest terms with the sign of the number and with the other one; none of a sign that no term has."""
+        terms = self.attribution.terms
+        first, last = max(terms, key=self._toward), min(terms, key=self._toward)
+        return [*[first] * (self._toward(first) > 0), *[last] * (self._toward(last) < 0)]
+
+    def _toward(self, term: WriterShare) -> float:
+        """Returns a share, with the opposite sign if the number is negative."""
+        return term.share if self.attribution.total >= 0 else -term.share
 
     @cached_property
     def reading(self) -> HeadReading | None:
@@ -113,10 +125,11 @@ class WhyAnswer:
         return HeadReading(term, layer, head, keys, weights, sources)
 
     def next_step(self) -> TrailStep | None:
-        """Returns the step into the largest share that a head carries; None if none is LEAST_SHARE of the sum."""
+        """Returns the step into the largest share of the number's own sign that a head carries; None if none is
+        LEAST_SHARE of the sum."""
         least = LEAST_SHARE * size(self.attribution)
-        heads = [term for term in self.attribution.terms if term.head is not None and abs(term.share) >= least]
-        for term in sorted(heads, key=lambda term: -abs(term.share)):
+        heads = [term for term in self.attribution.terms if term.head is not None and self._toward(term) >= least]
+        for term in sorted(heads, key=self._toward, reverse=True):
             if reading := self.reading_of(term):
                 return reading.step("value", reading.strongest_source)
         return None

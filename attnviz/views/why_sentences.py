@@ -3,6 +3,7 @@
 from math import exp, log
 
 from attnviz.attribution.attribution import WriterShare
+from attnviz.attribution.circuit import LEAST_SHARE, size
 from attnviz.attribution.metrics import Logit, LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
@@ -92,15 +93,17 @@ def answer_sentence(shown: WhyAnswer) -> str:
     return _("The logit of “{token}” is {total}.", token=token, total=fixed(total))
 
 
-def largest_sentence(shown: WhyAnswer) -> str:
-    """Returns the largest term in a sentence; empty if all are 0."""
-    largest = shown.attribution.largest(1)[0]
-    if not largest.share:
-        return ""
-    return _(
-        "The largest share is that of {writer} at “{word}”: {share}.", writer=shown.writer(largest),
-        word=shown.word(largest), share=signed(largest.share),
-    )  # fmt: skip
+def largest_sentences(shown: WhyAnswer) -> str:
+    """Returns the largest term for the number and the largest against it in sentences, first that of the number's own
+    sign; empty if all are 0."""
+    sentences = []
+    for term in shown.largest_of_each_sign:
+        names = {"writer": shown.writer(term), "word": shown.word(term), "share": signed(term.share)}
+        if term.share > 0:
+            sentences.append(_("The largest share for it is that of {writer} at “{word}”: {share}.", **names))
+        else:
+            sentences.append(_("The largest share against it is that of {writer} at “{word}”: {share}.", **names))
+    return " ".join(sentences)
 
 
 def sum_sentence(shown: WhyAnswer) -> str:
@@ -158,7 +161,8 @@ def reading_sentences(shown: WhyAnswer, reading: HeadReading) -> list[str]:
 
 
 def _two_tokens(shown: WhyAnswer, reading: HeadReading) -> list[str]:
-    """Returns what a head does to the logits of the token that is said and of the other one, each against the mean."""
+    """Returns what a head adds directly to the logits of the token that is said and of the other one, each against the
+    mean, and whether that raises or lowers the token that it looks at most, by LEAST_SHARE of the number or more."""
     metric = shown.attribution.metric
     if not isinstance(metric, LogitDifference) or not isinstance(metric.other, int):
         return []
@@ -169,15 +173,16 @@ def _two_tokens(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     )  # fmt: skip
     tokens = {"token": shown.run.token_text(metric.token), "other": shown.run.token_text(metric.other)}
     sentences = [
-        _("Against the average token, it changes the logit of “{token}” by {first} and that of “{other}” by {second}.",
+        _("Against the average token, it adds {first} to the logit of “{token}” and {second} to that of “{other}”.",
           first=signed(first), second=signed(second), **tokens)
     ]  # fmt: skip
     looked_at = reading.keys[reading.strongest_key]
-    if looked_at == tokens["other"] and second < -abs(first):
-        sentences.append(_("So it looks at “{other}” and makes “{other}” less likely.", **tokens))
-    elif looked_at == tokens["token"] and reading.term.share < 0:
-        sentences.append(_("So it looks at “{token}”, and does not help to say it.", **tokens))
-    return sentences
+    change = {tokens["token"]: first, tokens["other"]: second}.get(looked_at, 0.0)
+    if abs(change) < LEAST_SHARE * size(shown.attribution):
+        return sentences
+    if change > 0:
+        return [*sentences, _("It looks most at “{word}”, and directly raises the logit of “{word}”.", word=looked_at)]
+    return [*sentences, _("It looks most at “{word}”, and directly lowers the logit of “{word}”.", word=looked_at)]
 
 
 def _score_sentence(shown: WhyAnswer) -> str:

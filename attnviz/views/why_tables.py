@@ -32,8 +32,10 @@ class SourceRow(NamedTuple):
 
 
 def term_rows(shown: WhyAnswer) -> list[TermRow]:
-    """Returns the largest terms; the sum begins with what the number is where nothing is written."""
-    attribution, terms = shown.attribution, shown.attribution.largest(TERMS)
+    """Returns the largest terms, first those with the sign of the number; the sum begins with what the number is where
+    nothing is written."""
+    attribution = shown.attribution
+    terms = sorted(attribution.largest(TERMS), key=lambda term: term.share * attribution.total < 0)
     sums = accumulate((term.share for term in terms), initial=attribution.constant + attribution.bias)
     next(sums)
     return [

@@ -94,7 +94,7 @@ def test_write_plays_what_was_written(page: Page) -> None:
     expect(tokens).to_have_attribute("data-tokens", "12")
     assert whole.startswith(text.inner_text())
     page.get_by_role("button", name="Next word").click()
-    expect(page.locator(".write-sentence")).to_contain_text("When “Rome” was written, this head looked most at “Paris”")
+    expect(page.locator(".write-sentence")).to_contain_text("Before “Rome” this head looked most at “Paris”")
     expect(page.locator(".write-alternative[aria-current]")).to_have_text(re.compile(r"Rome\d+ %"))
     expect(sentence(page)).to_contain_text("Paris")
     blank = "e => e.data[0].z.filter(row => row.every(Number.isNaN)).length"

@@ -59,7 +59,7 @@ def look(state: WhyState) -> tuple[str, str, int, int, int, int]:
 
 def test_a_clicked_cell_keeps_its_sentence_and_its_link(explore: Explore) -> None:
     explore.open()
-    link = explore.heatmap.get_by_role("link", name="Why?")
+    link = explore.heatmap.get_by_role("link", name="Why there?")
     expect(link).to_be_visible()
     place, height = place_of(explore.sentence), place_of(explore.heatmap)["height"]
     explore.page.mouse.move(*explore.cell(6, 8))
@@ -83,7 +83,7 @@ def test_a_link_is_reached_by_keys(explore: Explore) -> None:
     explore.expect_in_link("pinned", "11+%C2%B7+was")
     explore.painted()
     sentence = explore.sentence.inner_text()
-    link = explore.heatmap.get_by_role("link", name="Why?")
+    link = explore.heatmap.get_by_role("link", name="Why there?")
     for _ in range(4):  # of the buttons between
         explore.page.keyboard.press("Shift+Tab")
         if link.evaluate("link => link === document.activeElement"):
@@ -96,12 +96,12 @@ def test_a_link_is_reached_by_keys(explore: Explore) -> None:
 def test_what_is_not_of_the_model_has_no_link(explore: Explore) -> None:
     for query in ("?mask=Causal", "?head=Mean+of+heads", "?source=Toy"):
         explore.open(query)
-        expect(explore.page.get_by_role("link", name="Why?")).to_have_count(0)
+        expect(explore.page.get_by_role("link", name="Why there?")).to_have_count(0)
 
 
 def test_the_pinned_query_of_any_model_has_a_link(models: Models) -> None:
     models.open(f"?model={SMOLLM2}&text={CAPITAL}&layer=layer+24&head=Head+4&pinned=3+·+␣Italy")
-    models.page.locator(".attnviz-summary").get_by_role("link", name="Why?").click()
+    models.page.locator(".attnviz-summary").get_by_role("link", name="Why there?").click()
     state = asked(models)
     assert look(state) == (SMOLLM2, SCORE_QUESTION, 24, 4, 3, state.strongest_key)
     assert state.text == CAPITAL
@@ -118,7 +118,7 @@ def test_the_likeliest_next_word_has_a_link(models: Models) -> None:
 def test_a_written_word_has_links_to_its_logit(write: Write) -> None:
     row, other = write.alternative(0), write.alternative(1)
     expect(row).to_contain_text("Rome")
-    expect(row.get_by_role("link", name="Why?")).to_be_visible()
+    expect(row.get_by_role("link", name="Why this word?")).to_be_visible()
     expect(other.locator(".attnviz-page-link")).to_have_css("opacity", "0")
     before = place_of(other)
     other.hover()
@@ -141,5 +141,5 @@ def test_what_a_head_looked_at_while_it_wrote_has_links(write: Write) -> None:
     write.page.go_back()
     write.until("() => document.querySelector('.attnviz-write')?.dataset.ready === 'true'")
     write.painted()
-    write.heatmap.get_by_role("link", name="Why?").click()
+    write.heatmap.get_by_role("link", name="Why there?").click()
     assert look(asked(write)) == (SMOLLM2, SCORE_QUESTION, 17, 5, 11, 5)

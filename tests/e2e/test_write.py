@@ -76,9 +76,7 @@ def test_it_writes_with_its_attention_and_shows_what_was_as_likely(write: Write,
     weights = expected.trace[17].maps([5], slice(row, row + 1))[0, 0]
     strongest = int(weights.nan_to_num().argmax())
     assert expected.tokens[strongest] == " Paris"
-    expect(write.looks).to_contain_text(
-        f"“Rome” was written, this head looked most at “Paris” {weights[strongest]:.2f}"
-    )
+    expect(write.looks).to_contain_text(f"Before “Rome” this head looked most at “Paris” {weights[strongest]:.2f}")
     shown = [
         (one.token.strip(), round(100 * one.probability))
         for one in expected.steps[0].alternatives
@@ -97,19 +95,19 @@ def test_a_word_shows_its_row_and_a_word_of_the_prompt_its_column(write: Write, 
     italy = expected.tokens.index(" Italy")
     write.token(spain).hover()
     expect(write.looks).to_contain_text(
-        f"“Spain” was written, this head looked most at “Italy” {weights[spain - 1, italy]:.2f}"
+        f"Before “Spain” this head looked most at “Italy” {weights[spain - 1, italy]:.2f}"
     )
     write.token(italy).hover()
-    expect(write.looks).to_contain_text(f"looked most at “Italy” when it wrote “Spain” {weights[spain - 1, italy]:.2f}")
+    expect(write.looks).to_contain_text(f"looked most at “Italy” before “Spain” {weights[spain - 1, italy]:.2f}")
     write.page.mouse.move(0, 0)
     write.text.focus()
     write.page.keyboard.press("ArrowRight")
-    expect(write.looks).to_contain_text("When “.” was written")
-    expect(write.root.get_by_role("status")).to_contain_text("When “.” was written")
+    expect(write.looks).to_contain_text("Before “.” this head")
+    expect(write.root.get_by_role("status")).to_contain_text("Before “.” this head")
     write.token(spain).click()
     write.expect_in_link("pinned", quote_plus(f"{spain - 1} · ␣of → Spain"))
     write.page.mouse.move(0, 0)
-    expect(write.looks).to_contain_text("“Spain” was written")
+    expect(write.looks).to_contain_text("Before “Spain”")
     write.settled()
 
 
@@ -117,7 +115,7 @@ def test_nothing_moves_while_the_pointer_goes_over_the_text(write: Write) -> Non
     write.page.mouse.move(0, 0)
     before = place_of(write.heatmap)
     write.token(2).hover()
-    expect(write.looks).to_contain_text("looked most at “of” when it wrote")
+    expect(write.looks).to_contain_text("looked most at “of” before")
     assert place_of(write.heatmap) == before
     expect(write.alternatives.first).to_be_hidden()
 
@@ -134,7 +132,7 @@ def test_a_chosen_word_stays_chosen_when_another_head_is(write: Write, expected)
 
 def test_several_heads_as_one_are_named_so(write: Write) -> None:
     write.choose("Head", "Mean of heads")
-    expect(write.looks).to_contain_text("When “Rome” was written, these heads looked most at")
+    expect(write.looks).to_contain_text("Before “Rome” these heads looked most at")
     write.settled()
 
 
@@ -297,9 +295,7 @@ def test_the_translator_translates_and_knows_its_own_words_alone(browser: Browse
         row = translation.french.index("voiture")  # which is written there
         weights = translation.layers(use="cross")[0].maps(1)[0]
         write.token(len(translation.english) + 1 + row).hover()
-        expect(write.looks).to_contain_text(
-            f"“voiture” was written, this head looked most at “car” {weights[row].max():.2f}"
-        )
+        expect(write.looks).to_contain_text(f"Before “voiture” this head looked most at “car” {weights[row].max():.2f}")
         assert write.weights_row(row) == pytest.approx(weights[row].tolist(), abs=1e-5)
         write.token(len(translation.english) + 1).click()  # la
         write.expect_in_link("pinned", quote_plus("0 · <start> → la"))

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { cellAddress } from "../../attnviz/chart/cell_links.js";
-import { wordAddress } from "../../attnviz/ui/write/write.js";
+import { isChosen, wordAddress } from "../../attnviz/ui/write/write.js";
 
 /** @param {string} address */
 const parameters = (address) => [...new URL(address, "http://host/app/explore").searchParams];
 
 test("the address of a cell names its query and its key, whatever is in their names", () => {
   const links = {
-    text: "Why?",
+    text: "Why there?",
     address: "./why?why-head=4",
     parameters: /** @type {[string, string]} */ (["from", "at"]),
     queries: ["0 · a&b", "1 · ␣=?#"],
@@ -30,4 +30,10 @@ test("the address of a word names the token before it, itself and another one", 
   };
   const text = ["text", "a b"];
   assert.deepEqual(parameters(wordAddress(links, 1, 7, 9)), [text, ["after", "2 · c"], ["says", "Rome"], ["rather-than", "#9"]]);
+});
+
+test("a token that a reader has put in is known by the choices of the link", () => {
+  const written = [0, 1, 4, 5, 6, 7];
+  assert.deepEqual(written.map((number) => isChosen("0.7042-5.260.3575", number)), [true, false, false, true, true, false]);
+  assert.equal(isChosen("", 0), false);
 });

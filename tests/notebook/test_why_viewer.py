@@ -119,7 +119,8 @@ def test_links_open_what_they_say(widget: WhyWidget, model: Any, monkeypatch: py
     shown = content(widget, monkeypatch, term="1.2.3")
     [[_, number, start]] = shown["questions"]
     assert (number, start) == (signed(found.total), {"trail": "", "term": ""})
-    for row, term in zip(shown["terms"]["rows"], found.largest(10), strict=True):
+    largest = sorted(found.largest(10), key=lambda term: term.share * found.total < 0)
+    for row, term in zip(shown["terms"]["rows"], largest, strict=True):
         [[_, opens]] = row[0]
         assert (row[2], opens) == (signed(term.share), {"trail": "", "term": str(SumTerm.from_share(term))})
     for row in shown["sources"]["rows"]:

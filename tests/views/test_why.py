@@ -4,6 +4,7 @@ import csv
 import gc
 import io
 import weakref
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from attnviz.attribution import Logit, circuit
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
+from attnviz.figures.shares import signed
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.text_attribution import read_text
@@ -23,9 +25,17 @@ from attnviz.state.why_examples import WHY_EXAMPLES
 from attnviz.views.pages import view
 from attnviz.views.why import shares_csv, why_quantities, why_view
 from attnviz.views.why_answer import why_answer
-from attnviz.views.why_sentences import answer_sentence, question_sentence, reading_sentences, sum_sentence
+from attnviz.views.why_sentences import (
+    answer_sentence,
+    largest_sentences,
+    question_sentence,
+    reading_sentences,
+    sum_sentence,
+)
+from attnviz.views.why_tables import term_rows
 from tests.support.tiny_models import SMALL, TEXT
 
+LOWERS = "It looks most at “{word}”, and directly lowers the logit of “{word}”."
 LOOKS_FROM_TO_AT_MARY = (("question", SCORE_QUESTION), ("why-over", "0 · When"), ("why-side", "the query"))
 
 
@@ -44,14 +54,54 @@ def test_the_page_opens_with_a_head_that_looks_at_john() -> None:
     assert question_sentence(shown) == "Why does it say “Mary” rather than “John” after “to”?"
     assert "6.09 above" in answer_sentence(shown)
     assert "443 times as likely" in answer_sentence(shown)
-    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “John” and makes “John” less likely."
+    assert reading_sentences(shown, shown.reading)[-1] == LOWERS.format(word="John")
     assert "301 writers at 14 positions" in sum_sentence(shown)
 
 
-def test_the_head_that_looks_at_mary_does_not_help_to_say_it() -> None:
+def test_a_head_is_said_to_lower_the_logit_of_the_token_that_it_lowers() -> None:
     shown = answered(("term", "24.4.13"))
     assert shown.term.share == pytest.approx(-1.09, abs=0.01)
-    assert reading_sentences(shown, shown.reading)[-1] == "So it looks at “Mary”, and does not help to say it."
+    added, last = reading_sentences(shown, shown.reading)[-2:]
+    assert "it adds −1.38 to the logit of “Mary” and −0.29 to that of “John”" in added
+    assert last == LOWERS.format(word="Mary")
+
+
+def test_a_head_against_the_difference_may_raise_the_token_that_it_looks_at() -> None:
+    shown = answered(("term", "21.5.13"))  # raises “Mary”, and “John” more
+    assert shown.term.share < 0
+    assert shown.reading.keys[shown.reading.strongest_key] == "Mary"
+    assert not any("lowers" in sentence for sentence in reading_sentences(shown, shown.reading))
+
+
+def test_a_small_change_of_a_token_is_not_said_to_raise_or_to_lower_it() -> None:
+    small = large = 0
+    for layer in range(30):
+        for head in range(9):
+            shown = answered(("term", f"{layer}.{head}.13"))
+            if shown.reading.keys[shown.reading.strongest_key] in ("Mary", "John"):
+                said = "directly" in reading_sentences(shown, shown.reading)[-1]
+                small, large = small + (not said), large + said
+    assert small > large > 0
+
+
+def test_what_speaks_for_the_number_comes_first() -> None:
+    shown = answered(("text", "She looked up at the clear blue"))
+    shares = [row.term.share for row in term_rows(shown)]
+    assert question_sentence(shown).startswith("Why does it say “sky” rather than “horizon”")
+    assert shown.attribution.largest(1)[0].share < 0 < shown.attribution.total
+    assert shown.term.share > 0
+    assert largest_sentences(shown).startswith("The largest share for it is")
+    assert " The largest share against it is" in largest_sentences(shown)
+    assert [share > 0 for share in shares] == sorted((share > 0 for share in shares), reverse=True)
+    sums = accumulate(shares, initial=shown.attribution.constant + shown.attribution.bias)
+    assert [row.sum_so_far for row in term_rows(shown)] == [*map(signed, sums)][1:]
+
+
+def test_what_makes_a_negative_number_comes_first() -> None:
+    shown = answered(("trail", "value.24.4.13.1"))
+    assert shown.attribution.total == pytest.approx(-1.16, abs=0.01)
+    assert shown.term.share < 0
+    assert largest_sentences(shown).startswith("The largest share against it is that of layer 0, MLP at “Mary”: −0.62")
 
 
 def test_pictures_add_up_to_the_number() -> None:

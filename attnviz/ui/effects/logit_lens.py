@@ -45,7 +45,8 @@ def show(state: EffectsState) -> None:
 def _cell(shown: LensView) -> html.Markup:
     """Returns the likeliest tokens of the cell that is shown."""
     rows = [
-        (html.token(row.token), row.probability, "" if row.link is None else why_link(row.link)) for row in shown.rows
+        (html.token(row.token), row.probability, "" if row.link is None else why_link(row.link, _("Why this word?")))
+        for row in shown.rows
     ]
     table = html.table((_("token"), _("probability"), _("why the model says it")), rows, class_=TABLE)
     text = _("Why is asked of the whole model: why it says the token there, rather than the likeliest other one.")

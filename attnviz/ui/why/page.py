@@ -23,7 +23,7 @@ from attnviz.views.why import shares_csv, why_quantities
 from attnviz.views.why_answer import HeadReading, StateAnswer, WhyAnswer
 from attnviz.views.why_sentences import (
     answer_sentence,
-    largest_sentence,
+    largest_sentences,
     question_sentence,
     sum_sentence,
     term_text,
@@ -40,7 +40,7 @@ def show(shown: StateAnswer) -> None:
     st.html(
         (html.Markup("") if st.query_params.get(LESSON) else _examples(shown))  # a lesson has steps of its own
         + _trail(shown)
-        + html.summary(answer_sentence(shown), " ", largest_sentence(shown), role="status")
+        + html.summary(answer_sentence(shown), " ", largest_sentences(shown), role="status")
     )
     _show_grid(shown)
     left, right = st.columns([0.3, 0.7], gap="medium")

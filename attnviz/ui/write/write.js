@@ -263,19 +263,23 @@ export class WrittenText {
     const order = weights.map((weight, i) => ({ weight, i })).filter(({ weight }) => weight >= LEAST);
     const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
     const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
-    const values = { word: name(this.current), list };
-    const { heads, looks, queryOffset, keyOffset } = /** @type {Written} */ (this.data);
+    const values = { word: name(this.current), list, least: number(LEAST) };
+    const { heads, looks, queryOffset, keyOffset, choices } = /** @type {Written} */ (this.data);
     let sentence = "";
     if (written >= 0) {
-      const row = heads
-        ? _("When {word} was written, these heads looked most at {list}.", values)
-        : _("When {word} was written, this head looked most at {list}.", values);
-      sentence = list && row;
+      sentence = heads
+        ? _("Before {word} these heads looked most at {list}.", values)
+        : _("Before {word} this head looked most at {list}.", values);
+      sentence = list && (isChosen(choices, written) ? `${_("{word} was chosen by hand.", values)} ${sentence}` : sentence);
     } else if (list) {
       sentence = heads
-        ? _("These heads looked most at {word} when they wrote {list}.", values)
-        : _("This head looked most at {word} when it wrote {list}.", values);
-    } else sentence = _("Nothing that was written looked at {word}.", values);
+        ? _("These heads looked most at {word} before {list}.", values)
+        : _("This head looked most at {word} before {list}.", values);
+    } else {
+      sentence = heads
+        ? _("These heads never gave {word} {least} of their attention.", values)
+        : _("This head never gave {word} {least} of its attention.", values);
+    }
     this.sentence.replaceChildren(sentence);
     if (!looks || !list) return;
     const [query, key] = written >= 0 ? [this.current, most[0].i] : [most[0].i, this.current];
@@ -294,6 +298,9 @@ export class WrittenText {
     const most = Math.max(...step.alternatives.map(([, , probability]) => probability), step.probability);
     const isListed = step.alternatives.some(([id]) => id === step.id);
     const own = /** @type {[number, string, number]} */ ([step.id, data.tokens[data.prompt + written], step.probability]);
+    // What the model says: the likeliest token where a reader has chosen another one.
+    const said = isChosen(data.choices, written) ? step.alternatives[0][0] : step.id;
+    const rival = said === step.id ? step.alternatives.find(([id]) => id !== said)?.[0] : step.id;
     const items = [...step.alternatives, ...(isListed ? [] : [own])].map(([id, text, probability]) => {
       const isOwn = id === step.id;
       const bar = element("i", "write-bar");
@@ -305,8 +312,8 @@ export class WrittenText {
         link.title = _("Write this instead, and go on");
       }
       if (isOwn) link.setAttribute("aria-current", "true");
-      const other = isOwn ? step.alternatives.find(([other]) => other !== id)?.[0] : id;
-      const why = data.why && other !== undefined && whyLink(isOwn ? _("Why?") : _("Why not?"), wordAddress(data.why, written, step.id, other));
+      const other = id === said ? rival : id;
+      const why = data.why && other !== undefined && whyLink(id === said ? _("Why this word?") : _("Why not?"), wordAddress(data.why, written, said, other));
       return element("li", "", link, why);
     });
     const title = element("p", "write-title", _("Likeliest tokens here"));
@@ -329,6 +336,18 @@ export class WrittenText {
     if (known.size) url.searchParams.set("branches", [...known].slice(-mostBranches).join("~"));
     return url.href;
   }
+}
+
+/**
+ * Whether a reader has put in a written token.
+ * @param {string} choices as links have them: the position of each, and its tokens
+ * @param {number} written its number
+ */
+export function isChosen(choices, written) {
+  return choices.split("-").some((choice) => {
+    const [position, ...ids] = choice.split(".").map(Number);
+    return position <= written && written < position + ids.length;
+  });
 }
 
 /**
