@@ -1,7 +1,6 @@
 """The keys that blocks of queries may attend to: from the rule of a mask where it has intervals, else pair by pair."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attnviz.cached_property import cached_property
 from attnviz.masks.cost.normal_form import UnstructuredRule
 from attnviz.masks.cost.row_intervals import STEPS_OF_A_PLACE, RowIntervals, StepBudget, TooManyPieces
 from attnviz.masks.mask import Mask

@@ -5,7 +5,6 @@ Cells are disjoint and cover everything that a map shows.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.head_maps import Map, Special
+from attnviz.cached_property import cached_property
 from attnviz.language import value_error
 
 

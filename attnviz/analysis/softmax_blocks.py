@@ -12,7 +12,6 @@ is next to nothing, and exp2 does not.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from torch import Tensor
 from attnviz.analysis.allowed_keys import AllowedKeys, allowed_keys
 from attnviz.analysis.head_maps import Special
 from attnviz.analysis.map_cells import Axis, CellBlock, grouped_maxima, padded_groups
+from attnviz.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import SoftmaxTerms

@@ -7,7 +7,7 @@ example, from its dense attention: the lines from a few of its last queries, as 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
 from attnviz.analysis.mass_kept import DenseHead, MassKept
+from attnviz.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.masks import Band, Causal, Grid, Mask, Padding, SinksAndWindow, SlidingWindow, VerticalSlash, parse
 from attnviz.masks.cost import cost

@@ -2,7 +2,6 @@
 
 import heapq
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from attnviz.attribution.linearized_pass import (
 )
 from attnviz.attribution.metric_values import logits_of, metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
+from attnviz.cached_property import cached_property
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import forward_arguments

@@ -2,13 +2,13 @@
 
 import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from attnviz.cached_property import cached_property
 from attnviz.formatting import grouped
 from attnviz.language import N_, value_error
 from attnviz.tracing.added_constants import AddedConstant, AddedConstants

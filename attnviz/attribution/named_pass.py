@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, key_
 from attnviz.attribution.metric_values import logits_at
 from attnviz.attribution.metrics import Metric
 from attnviz.attribution.trail import TrailStep
+from attnviz.cached_property import cached_property
 from attnviz.layer import LayerId
 from attnviz.text import shorten_token
 from attnviz.token_texts import TokenTexts, texts_of_batch, token_names

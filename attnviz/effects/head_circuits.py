@@ -8,7 +8,6 @@ memory.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
+from attnviz.cached_property import cached_property
 from attnviz.effects.linear_maps import TOLERANCE, LayerMaps, LinearMaps, linear_maps
 from attnviz.language import N_, value_error
 

@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from attnviz.attribution.attribution import residual_pass
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.attribution.metric_values import logits_of
+from attnviz.cached_property import cached_property
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.language import value_error
 from attnviz.layer import LayerId

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import pairwise
 from operator import and_
 
+from attnviz.cached_property import cached_property
 from attnviz.export.layout import COLUMNS, Library, Target, array_definition, indented
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, rule, terms_in

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import plotly.graph_objects as go
 
 from attnviz.attribution.trail import StepQuestion
+from attnviz.cached_property import cached_property
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.sentences import label

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from attnviz.cached_property import cached_property
 from attnviz.formatting import enumeration
 from attnviz.language import N_, _, value_error
 

@@ -1,13 +1,13 @@
 """Texts and pairs of texts as inputs of models, and the names of their tokens."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnviz.attribution.named_pass import NUMBER
+from attnviz.cached_property import cached_property
 from attnviz.formatting import grouped
 from attnviz.language import value_error
 from attnviz.text import CHARACTERS, check_text, too_long_error

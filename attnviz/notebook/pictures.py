@@ -1,7 +1,6 @@
 """The charts of a viewer: a mosaic of all heads, and the map of one head, or two maps and their difference."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ from jaxtyping import Float
 from attnviz.analysis.difference import difference
 from attnviz.analysis.downsampling import downsample_map
 from attnviz.analysis.head_maps import Map, head_map
+from attnviz.cached_property import cached_property
 from attnviz.chart import header
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.layer_mosaic import LayerTiles, layer_mosaic

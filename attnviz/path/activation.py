@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor
+
+from attnviz.cached_property import cached_property
 
 OperationName = Literal[
     "input", "linear", "rotation", "norm", "scores", "softmax", "weighted sum", "concat", "product", "add"

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.cached_property import cached_property
 from attnviz.language import value_error
 from attnviz.models.sampling import drawn_index, random_number
 

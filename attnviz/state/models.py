@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from attnviz.analysis.head_maps import Aggregate, Special, shown_positions
 from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, Next
 from attnviz.analysis.work import is_affordable
+from attnviz.cached_property import cached_property
 from attnviz.language import N_, option_with_name
 from attnviz.layer import Kind, Layer, head_option
 from attnviz.masks import Mask, parse

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
+from attnviz.cached_property import cached_property
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.formatting import numbered_tokens

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.named_pass import DECODER, MOST_BYTES
+from attnviz.cached_property import cached_property
 from attnviz.formatting import numbered_tokens
 from attnviz.layer import Layer
 from attnviz.link import Link

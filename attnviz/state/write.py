@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from attnviz.cached_property import cached_property
 from attnviz.figures.sentences import ARROW
 from attnviz.language import N_, value_error
 from attnviz.layer import Layer

@@ -4,11 +4,10 @@ A model that adds −10,000 to the scores of some keys forbids them only where i
 all of whose keys get that number attends as if there were no mask.
 """
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
+from attnviz.cached_property import cached_property
 from attnviz.formatting import quoted, significant
 from attnviz.inputs import Inputs
 from attnviz.mechanism import BLOCK, Mechanism

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from itertools import accumulate, count, groupby
 from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
 
+from attnviz.cached_property import cached_property
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.patch_grid import PatchGrid
 from attnviz.token_texts import TokenTexts, token_names

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import takewhile
 
 import torch
@@ -11,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attnviz.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.language import value_error
 from attnviz.layer import Kind, Layer

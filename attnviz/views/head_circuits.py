@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.cached_property import cached_property
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import Composition, HeadCircuits, TokenVectors
 from attnviz.effects.linear_maps import linear_maps

@@ -1,11 +1,11 @@
 """The selected head among the heads of its mosaic, as Explore and Models draw it."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.cached_property import cached_property
 from attnviz.figures.sentences import CellSentences
 from attnviz.language import N_
 from attnviz.state.selection import Selection

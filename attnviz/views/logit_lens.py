@@ -1,12 +1,13 @@
 """What the model would say after each layer, at each token."""
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.cached_property import cached_property
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec

@@ -1,7 +1,6 @@
 """The selected head under two mechanisms, A and B, and the difference of its maps."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -10,6 +9,7 @@ from jaxtyping import Bool, UInt8
 
 from attnviz.analysis.difference import outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
+from attnviz.cached_property import cached_property
 from attnviz.formatting import visible
 from attnviz.inputs import Inputs
 from attnviz.lessons.checks import Quantities, rows_quantities

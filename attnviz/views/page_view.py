@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from jaxtyping import Float
 from markupsafe import Markup
 
 from attnviz.analysis.difference import difference
+from attnviz.cached_property import cached_property
 from attnviz.figures import heatmap
 from attnviz.figures.bars import row_bars
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row

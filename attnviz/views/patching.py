@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
+from attnviz.cached_property import cached_property
 from attnviz.effects.ablation import Head
 from attnviz.effects.metrics import KL, Cosine, EffectMetric
 from attnviz.effects.patching import patch

@@ -1,13 +1,13 @@
 """The shares of heads and MLPs, each summed over its positions, as a grid that can be clicked."""
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.named_pass import NamedPass
 from attnviz.attribution.sum_term import SumTerm
+from attnviz.cached_property import cached_property
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
@@ -13,6 +12,7 @@ from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import StepQuestion, TrailStep
+from attnviz.cached_property import cached_property
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
