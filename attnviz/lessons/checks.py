@@ -44,19 +44,23 @@ class Tap:
 
 @dataclass(frozen=True)
 class NumberCheck:
-    """A number that the page has computed, to two decimals; a share of one may be given in percent.
+    """A number that the page has computed, to two decimals; a share of one may be given in percent, and a number below
+    zero without its sign, as the answer of "by how much does it fall".
 
     Example:
         >>> check = NumberCheck("weight of cat")
         >>> [check.is_right(answer, {"weight of cat": 0.521}) for answer in (0.52, 52, 5.2)]
         [True, True, False]
+        >>> [check.is_right(answer, {"weight of cat": -3.12}) for answer in (-3.12, 3.12)]
+        [True, True]
     """
 
     quantity: str
 
     def is_right(self, answer: float, quantities: Quantities) -> bool:
         number = find_quantity(self.quantity, quantities)
-        return _is_equal(answer, number) or (0 < number <= 1 < answer and _is_equal(answer / 100, number))
+        in_percent = 0 < number <= 1 < answer and _is_equal(answer / 100, number)
+        return _is_equal(answer, number) or in_percent or (number < 0 and _is_equal(answer, -number))
 
 
 @dataclass(frozen=True)

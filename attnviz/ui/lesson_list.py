@@ -70,13 +70,16 @@ def _card(number: int, lesson: Lesson) -> Markup:
         element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
     )
     title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
+    finished = _("Finished in this browser")
+    tick = element("span", "✓", class_="attnviz-tick", data_lesson=lesson.name, title=finished, role="img",
+                   aria_label=finished, hidden="")  # fmt: skip
     paper = element("a", _("Handout to print"), href=handout_address(lesson), target="_self", class_="attnviz-paper")
     copy = element("a", _("Edit a copy"), href=lesson_draft.write_address(lesson.name), class_="attnviz-paper")
     language = None if lesson.language == "en" else lesson.language
     about = element("div", title, element("p", lesson.about), *questions, lang=language)
     return element(
         "article",
-        element("span", number, class_="attnviz-number"),
+        element("span", number, tick, class_="attnviz-number"),
         element("div", about, element("p", paper, " · ", copy)),
         class_="attnviz-lesson",
     )

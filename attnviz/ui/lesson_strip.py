@@ -123,12 +123,11 @@ def _show_step(
             text = _(sentences.get(verdict, ""))
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
     # One element, so that nothing of the step before stays beside it while the page runs.
-    ask = element("p", step.ask, class_="attnviz-ask", lang=lesson.language)
-    answer = (
-        [element("p", step.answer, class_="attnviz-answer", lang=lesson.language)]
-        if revealed or verdict == SOLVED
-        else []
-    )
+    is_open = not revealed and verdict != SOLVED
+    # The answers of these are in a sentence above the picture, too, which styles hide while the question is open.
+    hides = " attnviz-open-question" if is_open and isinstance(step.check, Tap | NumberCheck) else ""
+    ask = element("p", step.ask, class_=f"attnviz-ask{hides}", lang=lesson.language)
+    answer = [] if is_open else [element("p", step.answer, class_="attnviz-answer", lang=lesson.language)]
     texts.html(join([*about, ask, *answer]))
     return {number} if verdict == SOLVED else set()
 
@@ -155,8 +154,9 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
         case NumberCheck():
             key = f"number-{key}"
             answer = st.number_input(_("Your number"), value=None, step=0.01, format="%.2f", key=key, width=160)
-        case Condition():
-            answer = True
+        case Condition():  # nothing is wrong before the reader has changed the page
+            opened = st.session_state.setdefault(f"opened-{key}", dict(computed))
+            answer = True if computed != opened or step.check.is_right(True, computed) else None
     if answer is None:
         return WAITING
     return SOLVED if step.check.is_right(answer, computed) else WRONG  # type: ignore[arg-type]
@@ -212,7 +212,7 @@ def _result(lesson: Lesson, right: set[int]) -> Markup:
     checked = [i for i, step in enumerate(lesson.steps, 1) if step.check]
     lessons = [one for one in shipped_lessons()[0] if one.language == lesson.language]
     names = [one.name for one in lessons]
-    parts = []
+    parts = [element("span", class_="attnviz-lesson-result", data_lesson=_short_name(lesson), hidden="")]
     if checked:
         count = len(right.intersection(checked))
         parts += [

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, expect
 
 from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
-from tests.support.browser import AppPage, Browser, opened, place_of, shared
+from tests.support.browser import AppPage, Browser, Explore, opened, place_of, shared
 
 LESSONS = [read_lesson(path) for path in sorted(FOLDER.glob("*.toml"))]
 
@@ -83,6 +83,11 @@ def test_a_lesson_from_its_first_step_to_its_result(browser: Browser, address: s
         checks = sum(step.check is not None for step in lesson.steps)
         expect(strip.ask).to_have_text(f"{solved} of {checks} answers were right.")
         expect(app.page.get_by_test_id("stException")).to_have_count(0)
+        app.go("lessons")
+        card = app.page.locator(".attnviz-lesson").filter(
+            has=app.page.get_by_role("link", name=lesson.title, exact=True)
+        )
+        expect(card.get_by_role("img", name="Finished in this browser")).to_be_visible()
 
 
 def test_a_typed_number_counts_if_the_next_step_is_chosen_at_once(browser: Browser, address: str) -> None:
@@ -101,6 +106,18 @@ def test_a_typed_number_counts_if_the_next_step_is_chosen_at_once(browser: Brows
         app.expect_in_link("right", "1")
 
 
+def test_the_page_does_not_say_the_answer_before_it_is_given(browser: Browser, address: str) -> None:
+    [lesson] = [each for each in LESSONS if each.name == "06-one-head"]
+    with shared(browser, address, kind=Explore) as app:
+        app.go(lesson.link())
+        app.painted()
+        expect(app.sentence).to_be_hidden()
+        app.stage.hover()
+        expect(app.sentence).to_be_visible()
+        Strip(app).pill("animal").click()
+        expect(app.sentence).to_be_visible()
+
+
 def test_words_are_tapped_and_a_state_is_reached(browser: Browser, address: str) -> None:
     with opened(browser, address, kind=AppPage) as app:
         strip = Strip(app)
@@ -111,9 +128,10 @@ def test_words_are_tapped_and_a_state_is_reached(browser: Browser, address: str)
         expect(strip.verdict).to_have_text("Right.")
         app.expect_in_link("right", "1")
         strip.go("Next →")
-        expect(strip.verdict).to_have_text("Not there yet.")
+        expect(strip.verdict).to_have_text("")
         slider = app.page.locator(".st-key-softness input[type=range]")
         slider.press("Home")  # the dictionary, in which no key has this query
+        expect(strip.verdict).to_have_text("Not there yet.")
         app.expect_in_link("softness", None)
         slider.press("ArrowRight")
         expect(strip.verdict).to_have_text("Right: you are there.")
@@ -158,7 +176,7 @@ def test_a_sum_is_opened_by_the_reader(browser: Browser, address: str) -> None:
         strip = Strip(app)
         for number, way in ((3, "by the query"), (5, "by the key")):
             app.go(lesson.link(number))
-            expect(strip.verdict).to_have_text("Not there yet.")
+            expect(strip.ask).to_have_text(lesson.steps[number - 1].ask)
             app.settled()
             row = app.page.locator(".attnviz-shares tr").filter(has=app.page.get_by_role("link", name=way))
             row.filter(has_text="Baker").get_by_role("link", name=way).click()

@@ -65,7 +65,11 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
             assert f"<summary>{step.ask}</summary><p>{step.answer}</p>" in html(app)
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+# A translation has the same states and checks, as tests/lessons/test_lesson_files.py compares them.
+WALKED = [path for path in SHIPPED if not path.stem.startswith("de-") or path.stem.startswith("de-01")]
+
+
+@pytest.mark.parametrize("path", WALKED, ids=lambda path: path.stem)
 def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lesson, right = read_lesson(path), []
     published: list[Callable[[], Quantities]] = []
@@ -85,7 +89,7 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         assert not app.warning
         assert not app.toast  # nothing in the link was refused
         assert [one.value for one in app.subheader] == [step.page.capitalize()]
-        assert f"<p class='attnviz-ask' lang='{lesson.language}'>{step.ask}</p>" in html(app)
+        assert f"lang='{lesson.language}'>{step.ask}</p>" in html(app)
         assert "attnviz-solved" not in html(app)  # nobody has answered
         for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
@@ -182,10 +186,20 @@ def test_words_with_the_largest_weights_are_tapped_in_any_order() -> None:
 
 def test_a_state_is_reached_by_changing_the_page() -> None:
     app = opened("soft", 3)
+    assert "Not there yet." not in html(app), "nothing has been done"
+    app.select_slider(key="softness").set_value("hard").run()
     assert "Not there yet." in html(app)
     app.select_slider(key="softness").set_value("uniform").run()
     assert "you are there" in html(app)
     assert linked(app, "right") == ["3"]
+
+
+def test_the_page_hides_its_sentence_while_a_number_or_words_are_asked_for() -> None:
+    app = opened("soft", 1)
+    assert "attnviz-open-question" in html(app)
+    app.pills(key="tap-02-soft-1").set_value(["hen", "cat"]).run()
+    assert "attnviz-open-question" not in html(app)
+    assert "attnviz-open-question" not in html(opened("causal", 2)), "the page does not say which text is right"
 
 
 def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None:

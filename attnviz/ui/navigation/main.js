@@ -2,6 +2,7 @@
 
 import { showWayBack } from "../classroom/guest.js";
 import { keepChosenOptions } from "./chosen_options.js";
+import { tickFinishedLessons } from "./finished_lessons.js";
 import { keepOneEntryPerChoice } from "./history.js";
 import { openLinksInPlace } from "./links.js";
 import { keepPageGroups } from "./page_groups.js";
@@ -21,3 +22,4 @@ obeyPresentationKeys(window);
 closeMenuOnChoice(window);
 showWayBack(window);
 downloadTablesAsFiles(window);
+tickFinishedLessons(window);

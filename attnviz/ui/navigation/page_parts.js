@@ -10,6 +10,7 @@ export const PARTS = {
   handout: "attnviz-handout",
   "lesson-strip": "st-key-lesson-strip",
   old: "attnviz-old",
+  "open-question": "attnviz-open-question",
   presenting: "st-key-presenting",
   start: "st-key-start",
   "use-encoder": "st-key-use-encoder",
