@@ -191,9 +191,9 @@ def query_weights(writer: ResidualWriter, head: int, query: int) -> Tensor:
     """Returns the weights of one query of a head, (keys,). Raises ValueError if they do not give the head's output."""
     call = call_of(writer)
     with torch.no_grad():
-        if call.own_function():
+        if call.eager:
             window, row = divmod(query, call.lengths[0])
-            weights = call.rows(row, row + 1, slice(window, window + 1))[1][0, head, 0]
+            weights = call.weights(row, row + 1, slice(window, window + 1))[0, head, 0]
             weights = _among_windows(weights, window, call, 0.0)
         else:
             scores = of_head(call.key, writer, head) @ of_head(call.query, writer, head)[query] * score_factor(writer)

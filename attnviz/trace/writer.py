@@ -75,10 +75,6 @@ class TraceWriter:
             kept[file] = self._layers[file] | self._describe(layer)
         self._keep(kept, whole=True, missing=missing)
 
-    def restart(self) -> None:
-        """Removes all layers."""
-        self._keep({})
-
     def _keep(self, kept: dict[str, dict[str, Any]], **state: Any) -> None:
         """Removes all other layers."""
         removed, self._layers = self._layers.keys() - kept.keys(), kept

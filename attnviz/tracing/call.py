@@ -1,9 +1,8 @@
 """One call of attention: its arguments, and the results of the model's own function."""
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,6 @@ MASKED = -9999.0  # this or less is added to the score of a key that is meant to
 UNFELT = -1e30  # added to a score, this or less leaves none of its digits in float32
 # Arguments that change scores beyond a factor and a mask; the check of a few rows finds those of other names.
 SCORE_CHANGES = ("softcap", "s_aux", "sinks")
-INDICES = ("indices", "block_indices")  # the keys that a model has chosen itself, in a form of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +25,8 @@ class Call:
     """The arguments of a call of attention; queries are (sequences, heads, queries, width).
 
     The options are those of transformers' AttentionInterface. A rule and biases come from functions of torch that are
-    called with such, instead of tensors.
+    called with such, instead of tensors. A mask of booleans tells which keys are allowed; another one is added to
+    scores. `own` is the function that the model calls, and `eager` the one of its module that gives weights, too.
     """
 
     module: nn.Module
@@ -39,34 +38,40 @@ class Call:
     rule: Mask | None = None  # for the positions of one sequence
     biases: tuple[Bias, ...] = ()
     added_keys: tuple[str, ...] = ()  # the names of keys that no token has, after all others
+    own: Callable | None = None
+    eager: Callable | None = None
 
     @property
     def lengths(self) -> tuple[int, int]:
         return self.query.shape[2], self.key.shape[2]
 
-    def own_function(self) -> Callable | None:
-        """Returns the default attention function of the model's own module, or None."""
-        forward = inspect.unwrap(type(self.module).forward)
-        names = (name for name in forward.__code__.co_names if "eager" in name)
-        return next((function for name in names if callable(function := forward.__globals__.get(name))), None)
-
     def rows(self, first: int, last: int, sequences: slice = slice(None)) -> tuple[Tensor, Tensor]:
-        """Returns the output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) of that
-        function."""
-        own = self.own_function()
+        """Returns the output (sequences, rows, heads, width) and weights (sequences, heads, rows, keys) of the model's
+        own function. If that gives no weights, they are those of the eager one."""
+        output, weights = self._call_own(self.own, first, last, sequences)
+        return output, self.weights(first, last, sequences) if weights is None else weights
+
+    def weights(self, first: int, last: int, sequences: slice = slice(None)) -> Tensor:
+        """Returns weights (sequences, heads, rows, keys) of the model's eager function; zeros where booleans allow no
+        key."""
+        weights = cast(Tensor, self._call_own(self.eager, first, last, sequences)[1])
+        mask = None if self.mask is None else self._slice_rows(self.mask, first, last, sequences)
+        return weights if mask is None or mask.dtype != torch.bool else weights * mask.any(-1, keepdim=True)
+
+    def _call_own(self, own: Callable | None, first: int, last: int, sequences: slice) -> tuple[Tensor, Tensor | None]:
         if own is None:
             raise NotImplementedError(f"The attention of {type(self.module).__name__} is not known here.")
         cut = {name: self._slice_rows(value, first, last, sequences) for name, value in self.options.items()}
         query, key, value = self.query[sequences, :, first:last], self.key[sequences], self.value[sequences]
         mask = None if self.mask is None else self._slice_rows(self.mask, first, last, sequences)
-        if mask is not None:
+        if mask is not None and own is self.eager:
             mask = as_added(mask, query.dtype)
-        output, weights = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
-        return output, weights
+        result: tuple[Tensor, Tensor | None] = own(self.module, query, key, value, mask, **(cut | {"dropout": 0.0}))
+        return result
 
     def own_output(self) -> Tensor:
-        """Returns that function's output of all rows, (sequences, queries, heads, width)."""
-        return torch.cat([self.rows(*part)[0] for part in blocks(self.lengths[0])], dim=1)
+        """Returns the own function's output of all rows, (sequences, queries, heads, width)."""
+        return torch.cat([self._call_own(self.own, *part, slice(None))[0] for part in blocks(self.lengths[0])], dim=1)
 
     def output(self) -> Tensor:
         """Returns the output of all rows, (sequences, queries, heads, width), without all scores in memory."""
@@ -85,7 +90,10 @@ class Call:
     def _rows_by_torch(self, first: int, last: int) -> Tensor:
         mask, bias = (self._slice_rows(part, first, last) for part in (self.mask, self.options.get("position_bias")))
         keys = slice(None) if mask is None else _visible_keys(mask)
-        added = sum(part[..., keys] for part in (mask, bias) if part is not None)
+        if mask is not None and bias is not None:
+            mask = as_added(mask, bias.dtype)
+        parts = [part[..., keys] for part in (mask, bias) if part is not None]
+        added = sum(parts[1:], parts[0])
         return self._by_torch(self.query[:, :, first:last], added, keys)
 
     def _by_torch(
@@ -95,7 +103,7 @@ class Call:
             query,
             self.key[:, :, keys],
             self.value[:, :, keys],
-            attn_mask=added if added is None else added.to(query.dtype),
+            attn_mask=added if added is None or added.dtype == torch.bool else added.to(query.dtype),
             is_causal=causal,
             scale=self.options.get("scaling"),
             enable_gqa=self.query.shape[1] != self.key.shape[1],
@@ -123,7 +131,7 @@ class Call:
 
 
 def as_added(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Returns a mask of booleans, which torch understands, as numbers that are added to scores."""
+    """Returns a mask of booleans that tell which keys are allowed as numbers that are added to scores."""
     if mask.dtype != torch.bool:
         return mask
     return torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, torch.finfo(dtype).min)
@@ -131,7 +139,7 @@ def as_added(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _visible_keys(mask: Tensor) -> slice:
     """Returns the range of keys outside of which no row has weight; all keys, if a row is empty."""
-    visible = mask > UNFELT
+    visible = mask if mask.dtype == torch.bool else mask > UNFELT
     if not bool(visible.any(-1).all()):
         return slice(None)
     columns = visible.flatten(0, -2).any(0).nonzero()

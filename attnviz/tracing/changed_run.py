@@ -106,8 +106,7 @@ class ChangedRun(Recording):
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface, or a changed one."""
-        sample = SampledRows.from_call if call.own_function() else SampledRows.from_output
-        changed = self._changed(call.module, result[0], lambda sequence: call, sample)
+        changed = self._changed(call.module, result[0], lambda sequence: call, SampledRows.from_call)
         return result if changed is None else (changed, self._weights(result[1]))
 
     def capture_computed(
@@ -195,7 +194,7 @@ class ChangedRun(Recording):
             return call
 
         def attention(call: Call, sequences: slice) -> tuple[Tensor, Tensor]:
-            if call.own_function():
+            if call.eager:
                 return call.rows(0, call.lengths[0], sequences)
             self._checked(known_call(sequences.start), sequences, sample(call, sequences, output))
             return self._by_mechanism(call, sequences)

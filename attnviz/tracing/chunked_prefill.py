@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from attnviz.tracing.call import INDICES, Call
+from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.memory_budget import NotCaptured
@@ -33,6 +33,8 @@ class ChunkedLayer:
     tokens: int = 0  # in its files
     heads: dict[str, tuple[int, int]] = field(default_factory=dict)  # heads and width of queries, keys and values
     options: dict[str, Any] = field(default_factory=dict)
+    own: Callable | None = None  # its functions of attention
+    eager: Callable | None = None
     mask: LazyMask | None = None  # of the last chunk
     dtype: torch.dtype = torch.float32
     rows: dict[int, Tensor] = field(default_factory=dict)  # outputs (heads, width)
@@ -68,6 +70,7 @@ class ChunkedCalls:
             raise NotCaptured(layer.problem)
         queries = call.lengths[0]
         layer.options, layer.mask, layer.dtype = call.options, cast(LazyMask, call.mask), call.query.dtype
+        layer.own, layer.eager = call.own, call.eager
         for row in self.sampled_rows:
             if layer.tokens <= row < layer.tokens + queries:
                 layer.rows[row] = output[0, row - layer.tokens].float().cpu()
@@ -89,14 +92,14 @@ class ChunkedCalls:
             query, key, value = (self._mapped(index, name, layer) for name in VECTORS)
             options = {name: one.cpu() if isinstance(one, Tensor) else one for name, one in layer.options.items()}
             rows = torch.stack([layer.rows[row] for row in self.sampled_rows])
-            yield Call(layer.module, query, key, value, self._whole_mask(layer.mask, layer.tokens), options), rows
+            mask = self._whole_mask(layer.mask, layer.tokens)
+            yield Call(layer.module, query, key, value, mask, options, own=layer.own, eager=layer.eager), rows
             for name in VECTORS:
                 self._file(index, name).unlink()
 
     def _whole_mask(self, mask: LazyMask, tokens: int) -> LazyMask:
         """Returns the mask of the whole text; one for all layers that share theirs, since reading it takes time."""
-        mask = mask if mask.first is None else mask.first
-        return self._masks.setdefault(mask, mask.of_all(tokens))
+        return self._masks.setdefault(mask.original, mask.of_all(tokens))
 
     def _mapped(self, index: int, name: str, layer: ChunkedLayer) -> Tensor:
         """Returns the vectors (1, heads, tokens, width), mapped from their file."""
@@ -173,8 +176,7 @@ def _part(name: str, value: Any, first: int, last: int, tokens: int) -> Any:
 
 def _problem(call: Call, layer: ChunkedLayer) -> str:
     """Returns why a call is not part of one over the whole text, as the end of a sentence; empty if it is."""
-    by_query = any(isinstance(one, Tensor) and one.ndim == 4 for one in call.options.values())
-    if by_query or any(call.options.get(name) is not None for name in INDICES):
+    if any(isinstance(one, Tensor) and one.ndim == 4 for one in call.options.values()):
         return f"its scores depend on more than a rule of positions. {WHOLE}"
     continued = isinstance(call.mask, LazyMask) and call.mask.query_range == (
         layer.tokens, layer.tokens + call.lengths[0]

@@ -4,7 +4,7 @@ transformers is imported where such masks are made and read: the class is known 
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -15,25 +15,31 @@ from attnviz.masks import Causal, Full, Mask
 aten = torch.ops.aten
 DEFAULTS = {"q_offset": 0, "kv_offset": 0, "attention_mask": None, "device": "cpu", "dtype": torch.float32}
 ALWAYS = {"allow_is_bidirectional_skip": False, "allow_is_causal_skip": False}
+MakeMask: TypeAlias = Callable[..., Tensor | None]  # transformers' `eager_mask` or `sdpa_mask`
 
 
 class LazyMask(Tensor):
-    """The result of transformers' `eager_mask`, of shape (examples, 1, queries, keys), with 0 or the least number.
+    """The result of transformers' `eager_mask`, of shape (examples, 1, queries, keys), with 0 or the least number, or
+    of its `sdpa_mask`, with booleans.
 
-    It holds the arguments of `eager_mask`, and computes rows when they are needed. Other operations get all rows, so
+    It holds the function and its arguments, and computes rows when they are needed. Other operations get all rows, so
     models that modify their masks work unchanged.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    make: MakeMask
     arguments: dict[str, Any]
+    cells: Tensor | None = None  # all rows, once an operation has got them, which may have changed them
     first: "LazyMask | None" = None  # of those that are the same, where this is another
 
     @staticmethod
-    def __new__(cls, arguments: dict[str, Any]) -> "LazyMask":
+    def __new__(cls, make: MakeMask, arguments: dict[str, Any]) -> "LazyMask":
+        arguments = DEFAULTS | arguments
         shape = arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"]
         mask = Tensor._make_wrapper_subclass(
             cls, shape, dtype=arguments["dtype"], device=torch.device(arguments["device"])
         )
+        mask.make = make
         # A static cache changes its offsets in place later on.
         whole = {name: int(arguments[name]) for name in ("q_offset", "kv_offset")}
         padding = arguments["attention_mask"]
@@ -42,9 +48,13 @@ class LazyMask(Tensor):
 
     def alias(self) -> "LazyMask":
         """Returns the same mask as another tensor, as torch requires of views."""
-        other = LazyMask(self.arguments)
-        other.first = self if self.first is None else self.first
+        other = LazyMask(self.make, self.arguments)
+        other.first = self.original
         return other
+
+    @property
+    def original(self) -> "LazyMask":
+        return self if self.first is None else self.first
 
     @property
     def query_range(self) -> tuple[int, int]:
@@ -56,16 +66,30 @@ class LazyMask(Tensor):
         """Returns the mask that the last chunk of a text shows the last rows of: of all its tokens, on the CPU."""
         padding = self.arguments["attention_mask"]
         whole = {"q_length": tokens, "kv_length": tokens, "q_offset": 0, "kv_offset": 0, "device": "cpu"}
-        return LazyMask(self.arguments | whole | {"attention_mask": None if padding is None else padding.cpu()})
+        padding = None if padding is None else padding.cpu()
+        return LazyMask(self.make, self.arguments | whole | {"attention_mask": padding})
 
     def rows(self, first: int, last: int) -> Tensor:
-        """Returns these rows, as numbers that are added to scores."""
-        arguments = self.arguments
-        part = {"q_length": last - first, "q_offset": arguments["q_offset"] + first}
-        from transformers.masking_utils import eager_mask
+        """Returns these rows, as booleans or as numbers that are added to scores."""
+        part = {"q_length": last - first, "q_offset": self.arguments["q_offset"] + first}
+        return cast(Tensor, self.make(**(self.arguments | part | ALWAYS)))
 
-        mask: Tensor = eager_mask(**(arguments | part | ALWAYS))
-        return mask
+    def allowed(self, example: int, first: int, last: int) -> Tensor:
+        """Returns which keys these rows of an example allow, on the CPU."""
+        cells = self.rows(first, last)[example, 0].cpu()
+        return cells if cells.dtype == torch.bool else cells == 0
+
+    def as_it_is(self) -> Tensor:
+        """Returns this mask, or its cells if the model has changed them in place."""
+        cells = self.original.cells
+        return self if cells is None or torch.equal(cells, self.rows(0, self.shape[2])) else cells
+
+    def _whole(self) -> Tensor:
+        """Returns all rows: the same tensor each time, of which parts may be changed in place."""
+        mask = self.original
+        if mask.cells is None:
+            mask.cells = mask.rows(0, mask.shape[2])
+        return mask.cells
 
     def rule(self) -> Mask | None:
         """Returns the rule without padding if it is causal or full, else None."""
@@ -109,15 +133,21 @@ def _is_whole(mask: Tensor, axis: int = 0, start: int | None = 0, end: int | Non
 
 
 def _materialized(value: Any) -> Any:
-    return value.rows(0, value.shape[2]) if isinstance(value, LazyMask) else value
+    return value._whole() if isinstance(value, LazyMask) else value
 
 
-def lazy_mask(**arguments: Any) -> LazyMask | None:
-    """Replaces `eager_mask`; returns None where it returns None."""
-    from transformers.masking_utils import eager_mask
-
-    arguments = DEFAULTS | arguments
+def lazy_mask(make: MakeMask, *, keep: bool = False, **arguments: Any) -> LazyMask | None:
+    """Replaces `eager_mask` or `sdpa_mask`; returns None where they leave the mask out, unless it is to be kept."""
     arguments.pop("config", None)
-    if arguments.get("allow_is_bidirectional_skip") and eager_mask(**(arguments | {"q_length": 1})) is None:
-        return None
-    return LazyMask(arguments)
+
+    def rule(*_: Tensor) -> Tensor:
+        raise _Needed
+
+    try:
+        return None if not keep and make(**arguments | {"mask_function": rule}) is None else LazyMask(make, arguments)
+    except _Needed:
+        return LazyMask(make, arguments)
+
+
+class _Needed(Exception):
+    """The cells of a mask are needed."""

@@ -78,8 +78,7 @@ class MechanismBuilder:
     def _cached(self, tensor: Tensor | None, call: Call, sequences: slice, read: Any) -> Any:
         if tensor is None:
             return read(tensor, call, sequences)
-        first = tensor.first if isinstance(tensor, LazyMask) else None
-        known = self._cache.setdefault(tensor if first is None else first, {})
+        known = self._cache.setdefault(tensor.original if isinstance(tensor, LazyMask) else tensor, {})
         if sequences.start not in known:
             known[sequences.start] = read(tensor, call, sequences)
         return known[sequences.start]
@@ -151,7 +150,7 @@ def _read_lazy_mask(mask: LazyMask, example: int, budget: MemoryBudget) -> Mask:
         return known if padding is None else padding if known == Full() else known & padding
 
     def allowed(first: int, last: int) -> Tensor:
-        return (mask.rows(first, last)[example, 0] == 0).cpu()
+        return mask.allowed(example, first, last)
 
     return recognize_mask(allowed, queries, keys) or _rule_mask(mask, example, allowed, budget)
 

@@ -19,7 +19,7 @@ from attnviz.mechanism import Mechanism, blocks
 from attnviz.trace import Trace, TraceWriter
 from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.cached_keys import Entries, recognize
-from attnviz.tracing.call import INDICES, Call
+from attnviz.tracing.call import Call
 from attnviz.tracing.chunked_prefill import ChunkedCalls
 from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
@@ -29,7 +29,7 @@ from attnviz.tracing.missing_layers import MissingLayers
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_tracking import PatchTracking, Sides
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
-from attnviz.tracing.verification import SampledRows
+from attnviz.tracing.verification import SampledRows, compared_rows
 from attnviz.tracing.weighted_sums import RunningModule
 from attnviz.weights_only import FixedWeights, WeightsOnly
 
@@ -55,9 +55,9 @@ class Recording:
     selected: frozenset[int] | None = None  # the layers that are kept, counted as they run; None: all
     chunked: ChunkedCalls | None = None  # where the calls of a forward pass over a chunk go
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
-    chose_keys: bool = False  # the model chose keys in a form that its own attention alone understands
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
+    replaced: set[str] = field(default_factory=set)  # implementations in place of which eager attention runs
     running: list[RunningModule] = field(default_factory=list)
     softmaxes: dict[nn.Module, torch.Size] = field(default_factory=dict)  # shapes, by the modules in which they ran
 
@@ -97,12 +97,13 @@ class Recording:
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
         end_if_unwanted()
-        self.chose_keys |= any(call.options.get(name) is not None for name in INDICES)
         with self.recording_layer(call.module):
-            output = call.output()
+            whole = slice(0, len(call.query))
+            is_short = len(compared_rows(call, whole)) == len(call.query) * call.lengths[0]
+            output = call.own_output() if is_short else call.output()
             sequences = self.sequences(len(call.query))
-            sample = SampledRows.from_call(call, sequences) if call.own_function() else None
-            if sample and not sample.matches_output(output, sequences):
+            sample = SampledRows.from_call(call, sequences, output if is_short else None)
+            if not sample.matches_output(output, sequences):
                 output = call.own_output()
             if self.chunked is not None:
                 self.chunked.append(call, output)
@@ -110,8 +111,7 @@ class Recording:
             try:
                 output = self._record(call, sequences, sample, output, lambda: self._own_weights(call, sequences))
             except UnboundedNumbers:
-                if sample:  # torch's own function gives zeros where the model's gives NaN
-                    output = call.own_output()
+                output = call.own_output()  # torch's own function gives zeros where the model's gives NaN
                 raise
         return output
 
@@ -124,10 +124,8 @@ class Recording:
                 continue
             call, rows = whole
             with self.recording_layer(call.module):
-                sample = (
-                    SampledRows.from_call(call, sequences, rows=chunked.sampled_rows) if call.own_function() else None
-                )
-                if sample is None or not sample.matches_rows(rows):
+                sample = SampledRows.from_call(call, sequences, rows=chunked.sampled_rows)
+                if not sample.matches_rows(rows):
                     raise NotCaptured("its chunks give another output than the whole text. Capture it without chunks")
                 inputs, mechanism, leak = self._mechanism(call, sequences)
                 comparison = sample.comparison(mechanism, inputs)
@@ -147,11 +145,8 @@ class Recording:
                 )
             sequences = self.sequences(len(call.query))
             exact = not (call.module.training and call.options.get("dropout"))
-            if call.own_function():
-                sample = SampledRows.from_call(call, sequences, output if exact else None)
-                self._record(call, sequences, sample, output, lambda: self._own_weights(call, sequences))
-            else:
-                self._record(call, sequences, SampledRows.from_output(call, sequences, output), output)
+            sample = SampledRows.from_call(call, sequences, output if exact else None)
+            self._record(call, sequences, sample, output, lambda: self._own_weights(call, sequences))
         return result
 
     def capture_computed(
@@ -206,7 +201,7 @@ class Recording:
         self,
         call: Call,
         sequences: slice,
-        sample: SampledRows | None,
+        sample: SampledRows,
         output: Tensor,
         own_weights: Callable[[], Tensor] | None = None,
     ) -> Tensor:
@@ -215,9 +210,9 @@ class Recording:
         If no mechanism reproduces the sample, the layer has the model's own weights (sequences, heads, queries, keys).
         """
         inputs, mechanism, leak = self._mechanism(call, sequences)
-        comparison = sample.comparison(mechanism, inputs) if sample else ""
-        if sample and not comparison:
-            if own_weights is None:
+        comparison = sample.comparison(mechanism, inputs)
+        if not comparison:
+            if own_weights is None or not sample.weights_give_output(inputs):
                 raise NotCaptured("its output is not what its queries, keys and values give here")
             self._add_weights(call.module, own_weights(), self._sides(call, sequences), call.added_keys)
             return output
@@ -243,7 +238,7 @@ class Recording:
         self.budget.check(4 * groups**2 * call.query.shape[1] * queries * keys, "its weights")
         weights = torch.empty(groups, call.query.shape[1], queries, keys)
         for first, last in blocks(queries):
-            weights[:, :, first:last] = call.rows(first, last, sequences)[1]
+            weights[:, :, first:last] = call.weights(first, last, sequences)
         return weights
 
     def add_cached_keys(
@@ -339,10 +334,13 @@ class Recording:
         self._keep(module, Layer(self.names.layer_id(module), kind, axes, FixedWeights(), Fidelity.WEIGHTS_ONLY))
 
     def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str, leak: str) -> None:
-        """Adds a layer, verified if there is a comparison."""
+        """Adds a layer, verified if it was compared with the attention that the model has without a capture."""
         added = len(call.added_keys)
         kind = self._kind(call.module, inputs, added, _is_causal(mechanism.mask, inputs.queries, inputs.keys, added))
-        fidelity = Fidelity.VERIFIED if comparison else Fidelity.UNVERIFIED
+        fidelity = Fidelity.VERIFIED
+        if self.replaced:
+            fidelity, names = Fidelity.UNVERIFIED, " and ".join(sorted(map(quoted, self.replaced)))
+            comparison += f" This is its eager attention: it was not compared with {names}, which it has otherwise."
         layer = Layer(self.names.layer_id(call.module), kind, inputs, mechanism, fidelity, "", comparison, leak)
         self._keep(call.module, layer)
 

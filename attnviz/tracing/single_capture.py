@@ -104,34 +104,16 @@ def capture(
     writer = None if folder is None else TraceWriter(folder, _model_name(model))
     selected = None if layers is None else frozenset(layers)
 
-    def run(implementation: str | None = None) -> Recording:
-        recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
-        attention = transformers.attention_of_capture(model, implementation) if transformers else nullcontext()
+    recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
+    attention = transformers.attention_of_capture(model, recording) if transformers else nullcontext()
+    with prepared(model):
         with attention:
             if rows is None or chunk is None:
                 with recorded(recording, heads):
                     model(*arguments.args, **arguments.kwargs)
-                return recording
-            check_continuation(model, arguments)
-            with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
-                calls = recording.chunked = ChunkedCalls(Path(parts), rows, selected)
-                with recorded(recording, heads):
-                    run_chunks(model, arguments, chunk, calls)
-                recording.record_chunked_calls(calls)
-        return recording
-
-    with prepared(model):
-        recording = run()
-        if recording.chose_keys and chunk is None:  # it uses the keys that it chose only in its own attention
-            if names.past is not None:
-                raise ValueError(
-                    f"{type(model).__name__} chooses its keys, so it is run twice, and its cache can be continued "
-                    "once. Use attnviz.capturing, which watches the model while it runs."
-                )
-            if writer is not None:
-                writer.restart()
-            recording = run("eager")
-        if recording.missing.is_unbounded and chunk is None:
+            else:
+                _read_in_chunks(model, arguments, chunk, rows, recording, heads)
+        if recording.missing.is_unbounded and chunk is None and names.past is None:  # a cache is continued once
             recording.missing.first_unbounded = first_unbounded_module(
                 model, lambda: model(*arguments.args, **arguments.kwargs)
             )
@@ -157,6 +139,24 @@ def _sampled_rows_of_text(
         reason = "with intervene" if chunk >= 1 else f"of {chunk} tokens"
         raise ValueError(f"A text is not read in chunks {reason}. Give a chunk of a few thousand tokens, or none.")
     return sampled_rows(token_count(model, arguments))
+
+
+def _read_in_chunks(
+    model: nn.Module,
+    arguments: ForwardArguments,
+    chunk: int,
+    rows: list[int],
+    recording: Recording,
+    heads: frozenset[int],
+) -> None:
+    """Records a text that is read in chunks, whose `rows` are compared in the end."""
+    check_continuation(model, arguments)
+    writer = recording.writer
+    with TemporaryDirectory(prefix="chunks-", dir=writer.folder if writer else None) as parts:
+        calls = recording.chunked = ChunkedCalls(Path(parts), rows, recording.selected)
+        with recorded(recording, heads):
+            run_chunks(model, arguments, chunk, calls)
+        recording.record_chunked_calls(calls)
 
 
 @contextmanager

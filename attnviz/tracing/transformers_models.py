@@ -1,27 +1,31 @@
-"""How transformers models are captured: their attention is replaced, or a running one is observed.
+"""How transformers models are captured: by the attention functions and the masks that they themselves ask for.
 
 This module alone imports transformers, and it is imported only in programs that already have.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
+from itertools import chain
 from typing import Any
 from unittest.mock import patch
 
+import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.cache_utils import Cache
-from transformers.masking_utils import causal_mask_function
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.masking_utils import causal_mask_function, eager_mask, sdpa_mask
 
-from attnviz.tracing.call import Call, as_added
+from attnviz.tracing.call import Call
 from attnviz.tracing.head_axes import configs_of
-from attnviz.tracing.lazy_mask import lazy_mask
-from attnviz.tracing.recording import current_recording
+from attnviz.tracing.lazy_mask import LazyMask, MakeMask, lazy_mask
+from attnviz.tracing.recording import Recording, current_recording
 from attnviz.tracing.shared_context import SharedContext
 
-NAME = "attnviz"  # of the attention that records, among those of transformers
+# What makes the masks of attention that is recorded, and the number type of their cells, if it is not that of states.
+MASKS: dict[str, MakeMask] = {"eager": eager_mask, "sdpa": sdpa_mask}
+NUMBER_TYPES: dict[MakeMask, dict[str, Any]] = {eager_mask: {}, sdpa_mask: {"dtype": torch.bool}}
+RECORDED = {None, *MASKS}
 ENTRIES = "attnviz_entries"  # an attribute of caches
 
 
@@ -32,68 +36,76 @@ def models_in(model: nn.Module) -> list[PreTrainedModel]:
     return [*dict.fromkeys(inner for part in model.children() for inner in models_in(part))]
 
 
-def recorded_attention(
-    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None, **options: Any
-) -> tuple[Tensor, None]:
-    """Returns the output of the model's own attention, and records its inputs if a capture is running."""
-    sequences = max(len(query), len(key))
-    query, key, value = (tensor.expand(sequences, -1, -1, -1) for tensor in (query, key, value))
-    if attention_mask is not None:
-        attention_mask = as_added(attention_mask, query.dtype)
-    call, recording = Call(module, query, key, value, attention_mask, options), current_recording.get()
-    # Without a recording, it is someone else's forward of a model that is being captured.
-    output = call.own_output() if recording is None else recording.capture_call(call)
-    return output.contiguous(), None
-
-
-@cache
-def register() -> str:
-    """Registers this attention with transformers once, and returns its name."""
-    AttentionInterface.register(NAME, recorded_attention)
-    AttentionMaskInterface.register(NAME, lazy_mask)
-    return NAME
-
-
 @contextmanager
-def attention_of_capture(model: nn.Module, implementation: str | None = None) -> Iterator[None]:
-    """Gives all transformers models in a module an attention implementation, by default the one that records, and
-    restores theirs. Records which keys their caches hold."""
-    implementations = [(config, config._attn_implementation_internal) for config in configs_of(model)]
+def attention_of_capture(model: nn.Module, recording: Recording) -> Iterator[None]:
+    """Records the attention of the transformers models in a module, and which keys their caches hold. Eager attention
+    takes the place of an implementation that cannot be recorded, which is restored."""
+    parts = (part for part in models_in(model) if any(_can_change(inner) for inner in part.modules()))
+    implementations = [
+        (config, name)
+        for config in chain(*map(configs_of, parts))
+        if (name := config._attn_implementation_internal) not in RECORDED
+    ]
+    recording.replaced = {name for _, name in implementations}
     try:
-        for part in models_in(model):
-            if any(getattr(inner, "_can_set_attn_implementation", bool)() for inner in part.modules()):
-                part.set_attn_implementation(implementation or register())
-        with observed_caches:
+        for config, _ in implementations:
+            config._attn_implementation_internal = "eager"
+        with observed_caches, observed_attention:
             yield
     finally:
         for config, name in implementations:
             config._attn_implementation_internal = name
 
 
+def _can_change(module: nn.Module) -> bool:
+    """Returns whether another attention implementation of its config is another one of a module."""
+    return bool(getattr(module, "_can_set_attn_implementation", bool)())
+
+
 @contextmanager
 def _observe() -> Iterator[None]:
-    """Records the attention functions that transformers models themselves call. Nothing that they compute changes."""
-    get_interface = ALL_ATTENTION_FUNCTIONS.get_interface
+    """Records the attention functions that transformers models themselves call, with their masks, which a capture makes
+    row by row. What they compute is what they would without it."""
+    get_interface = AttentionInterface.get_interface
 
-    def observing_interface(implementation: str, default: Callable) -> Callable:
-        own: Callable = get_interface(implementation, default)
+    def observing_interface(functions: AttentionInterface, implementation: str, eager: Callable) -> Callable:
+        own: Callable = get_interface(functions, implementation, eager)
         recording = current_recording.get()
-        if recording is None or not recording.observes or recording.busy:
+        if recording is None or recording.busy:
             return own
 
         def attention(
             module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
         ) -> Any:
+            if isinstance(attention_mask, LazyMask):
+                attention_mask = attention_mask.as_it_is()
+            known = implementation in RECORDED
+            sequences = max(len(query), len(key))
+            mask = _mask(implementation, module, query, key, attention_mask, options) if known else None
+            query, key, value = (one.expand(sequences, -1, -1, -1) for one in (query, key, value))
+            call = Call(module, query, key, value, mask, options, own=own, eager=eager)
+            if known and not recording.observes:
+                return recording.capture_call(call).contiguous(), None
             with recording.nested():
                 result = own(module, query, key, value, attention_mask, **options)
-            mask = _mask(implementation, module, query, key, attention_mask, options)
-            call = Call(module, query, key, value, mask, options)
-            return recording.observe(call, result, "" if implementation in (None, "eager", "sdpa") else implementation)
+            return recording.observe(call, result, "" if known else implementation)
 
         return attention
 
-    with patch.object(ALL_ATTENTION_FUNCTIONS, "get_interface", observing_interface):
+    masks = {name: partial(_mask_of_recording, make) for name, make in MASKS.items()}
+    with (
+        patch.object(AttentionInterface, "get_interface", observing_interface),
+        patch.dict(AttentionMaskInterface._global_mapping, masks),
+    ):
         yield
+
+
+def _mask_of_recording(make: MakeMask, **arguments: Any) -> Tensor | None:
+    """Returns what a function of transformers makes of these arguments, in a capture row by row."""
+    recording = current_recording.get()
+    if recording is None or recording.observes or recording.busy:
+        return make(**arguments)
+    return lazy_mask(make, **arguments | NUMBER_TYPES[make], keep=recording.chunked is not None)
 
 
 @contextmanager
@@ -121,10 +133,15 @@ observed_caches = SharedContext(_observe_caches)
 
 
 def _mask(implementation: str, module: nn.Module, query: Tensor, key: Tensor, mask: Any, options: Any) -> Any:
-    """Returns the mask of an attention, also where it is an argument of sdpa alone."""
+    """Returns what an implementation does with a mask: booleans that allow keys, which sdpa alone understands, or
+    numbers that are added to scores; also where the mask is an argument of sdpa alone."""
+    if implementation != "sdpa":
+        is_added = mask is None or isinstance(mask, LazyMask) or mask.is_floating_point()
+        return mask if is_added else mask.to(query.dtype)
     causal = options.get("is_causal")
     causal = getattr(module, "is_causal", True) if causal is None else causal
-    if implementation != "sdpa" or mask is not None or query.shape[2] == 1 or not causal:
+    if mask is not None or query.shape[2] == 1 or not causal:
         return mask
     lengths = {"batch_size": len(query), "q_length": query.shape[2], "kv_length": key.shape[2]}
-    return lazy_mask(mask_function=causal_mask_function, dtype=query.dtype, device=query.device, **lengths)
+    rule = {"mask_function": causal_mask_function, "device": query.device}
+    return LazyMask(sdpa_mask, rule | lengths | NUMBER_TYPES[sdpa_mask])

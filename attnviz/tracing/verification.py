@@ -41,9 +41,16 @@ class SampledRows:
         of all rows, if it is given."""
 
         def own(sequence: int, first: int, last: int) -> tuple[Tensor, Tensor]:
-            return call.rows(first, last, slice(sequence, sequence + 1))
+            one = slice(sequence, sequence + 1)
+            if output is None:
+                return call.rows(first, last, one)
+            return output[one, first:last], call.weights(first, last, one)
 
-        return cls._from_function(own, call, sequences, rows or compared_rows(call, sequences), output)
+        return cls._from_function(own, call, sequences, rows or compared_rows(call, sequences))
+
+    @property
+    def has_all(self) -> bool:
+        return len(self.rows) == self.count
 
     @classmethod
     def from_output(cls, call: Call, sequences: slice, output: Tensor) -> "SampledRows":
@@ -58,19 +65,17 @@ class SampledRows:
         return cls._from_function(own.rows, call, sequences, compared_rows(call, sequences))
 
     @classmethod
-    def _from_function(
-        cls, own: OwnRows, call: Call, sequences: slice, rows: list[int], output: Tensor | None = None
-    ) -> "SampledRows":
+    def _from_function(cls, own: OwnRows, call: Call, sequences: slice, rows: list[int]) -> "SampledRows":
         (queries, keys), groups = call.lengths, sequences.stop - sequences.start
         outputs, weights, row = [], torch.zeros(call.query.shape[1], len(rows), groups, keys), 0
         own_output = None
         for group, first, last in _runs(rows, queries):
             sequence = sequences.start + group
             own_output, own_weights = own(sequence, first, last)
-            outputs.append((own_output[0] if output is None else output[sequence, first:last]).float().cpu())
+            outputs.append(own_output[0].float().cpu())
             weights[:, row : row + last - first, group] = own_weights[0]
             row += last - first
-        number_type = number_type_of(call, own_output if output is None else output)
+        number_type = number_type_of(call, own_output)
         return cls(rows, torch.cat(outputs), weights.flatten(2), number_type, groups * queries)
 
     def matches_output(self, output: Tensor, sequences: slice) -> bool:
@@ -86,12 +91,23 @@ class SampledRows:
             rows, own = rows[known], own[known]
         return bool(_near(rows, own, tolerance * own.abs().amax(-1, keepdim=True)).all())
 
+    def weights_give_output(self, inputs: Inputs) -> bool:
+        """Returns whether the sampled weights times the values are the sampled outputs, in rows with weights; also if
+        the weights are not known."""
+        if self.weights is None:
+            return True
+        value = inputs.value.repeat_interleave(len(self.weights) // len(inputs.value), 0)
+        output, own = self.weights.to(value) @ value, self.output.transpose(0, 1)
+        largest = (self.weights.abs().to(value) @ value.abs()).amax(-1, keepdim=True)
+        near = _near(output, own, max(SMALLEST_TOLERANCE, 4 * torch.finfo(self.number_type).eps) * largest)
+        return bool((near | ~self.weights.any(-1, keepdim=True)).all())
+
     def comparison(self, mechanism: Mechanism, inputs: Inputs) -> str:
         """Returns what was compared with a mechanism and how much it may have differed, as a sentence; an empty text
         if the mechanism does not reproduce these weights and outputs, in rows that are not empty.
         """
         with torch.autocast(inputs.query.device.type, enabled=False):  # the model's autocast is its own
-            attention = mechanism(inputs, rows=slice(None) if len(self.rows) == self.count else self.rows)
+            attention = mechanism(inputs, rows=slice(None) if self.has_all else self.rows)
         valid, subject = attention.allowed.any(-1, keepdim=True), "outputs"
         same, tolerance = output_agreement(attention, inputs.value, self.output.transpose(0, 1), self.number_type)
         if self.weights is not None:
@@ -112,7 +128,7 @@ class SampledRows:
     @property
     def _compared(self) -> str:
         number = len(self.rows)
-        if number < self.count:
+        if not self.has_all:
             return f"{number} of {self.count} queries"
         return f"all {number} queries" if number > 1 else "1 query"
 

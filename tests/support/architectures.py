@@ -208,7 +208,7 @@ ZOO = (
     Architecture("Doge", "DogeConfig", GROUPED | {"keep_window_size": 6}, left),
     Architecture("DeepSeek-V3", "DeepseekV3Config", SMALL | LATENT, left),
         Architecture("DeepSeek-V3.2", "DeepseekV32Config", SMALL | LATENT | {"index_topk": 4, "index_n_heads": 2,
-        "index_head_dim": 8}, left, fidelity=OWN),
+        "index_head_dim": 8}, left),
         Architecture("Jamba", "JambaConfig", GROUPED | {"attn_layer_period": 2, "attn_layer_offset": 1,
         "use_mamba_kernels": False, "num_experts": 2}, left, layers=1),
     Architecture("MiniCPM3", "MiniCPM3Config", SMALL | LATENT, left),

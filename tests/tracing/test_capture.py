@@ -167,12 +167,14 @@ def test_texts_longer_than_a_block_of_rows(make):
 def test_a_mask_that_one_brings():
     model, allowed = sharpened(llama), torch.ones(N, N).tril().bool()
     allowed[5:, 2] = False
+    model.set_attn_implementation("sdpa")  # which understands booleans
     for given in (allowed, torch.zeros(N, N).masked_fill(~allowed, torch.finfo(torch.float32).min)):
         layers = capture(model, {"input_ids": batch()["input_ids"], "attention_mask": given[None, None]})
         for layer in layers:
             found = layer.mechanism(layer.inputs)
             assert layer.fidelity is Fidelity.VERIFIED
             assert torch.equal(found.allowed, allowed.expand(4, N, N))
+    model.set_attn_implementation("eager")
     for weights, own in zip(
         recomputed(layers), eager(model, {**batch(), "attention_mask": given[None, None]}), strict=True
     ):
@@ -497,12 +499,14 @@ def test_queries_that_continue_a_cache_attend_to_its_keys():
     assert model.config._attn_implementation == "eager"
 
 
-def test_a_model_that_chooses_its_keys_cannot_continue_a_cache_twice():
+def test_a_model_that_chooses_its_keys_continues_a_cache():
     model = next(one for one in ZOO if one.name == "DeepSeek-V3.2").model().eval()
     with torch.no_grad():
         past = model(torch.tensor([[3, 4, 5, 6, 7, 8]])).past_key_values
-    with pytest.raises(ValueError, match=r"its cache can be continued once\. Use attnviz\.capturing"):
-        capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
+    trace = capture(model, {"input_ids": torch.tensor([[5]]), "past_key_values": past})
+    assert {layer.inputs.keys for layer in trace} == {7}
+    assert {layer.fidelity for layer in trace} == {"verified"}
+    assert past.get_seq_length() == 7
 
 
 def test_capture_is_a_function_of_the_package_each_time_it_is_named():

@@ -9,7 +9,6 @@ from transformers.models.bert import modeling_bert
 
 from attnviz.layer import Fidelity
 from attnviz.tracing import capture, model_lock
-from attnviz.tracing.call import Call
 from attnviz.tracing.memory_budget import MemoryBudget
 from tests.support.architectures import (
     FALCON,
@@ -69,9 +68,13 @@ def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkey
     ]
 
 
-def test_attention_that_cannot_be_checked_says_so(monkeypatch):
-    monkeypatch.setattr(Call, "own_function", lambda call: None)
-    assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.UNVERIFIED}
+def test_attention_that_cannot_be_checked_says_so():
+    model = BERT.model()
+    model.config._attn_implementation_internal = "flex_attention"
+    trace = capture(model, text())
+    assert {layer.fidelity for layer in trace} == {Fidelity.UNVERIFIED}
+    assert "it was not compared with “flex_attention”" in trace[0].comparison
+    assert model.config._attn_implementation == "flex_attention"
 
 
 def test_a_scale_that_no_argument_tells_is_caught_by_the_check(monkeypatch):

@@ -8,7 +8,7 @@ from transformers import masking_utils as rules
 
 from attnviz.biases import Distances
 from attnviz.masks import Band, Causal, Chunked, Full, Mask, Padding, PrefixLM, SlidingWindow
-from attnviz.tracing.lazy_mask import lazy_mask
+from attnviz.tracing.lazy_mask import ALWAYS, lazy_mask
 from attnviz.tracing.mask_recognition import recognize_mask
 from attnviz.tracing.mechanism_builder import _distance_table
 
@@ -67,21 +67,36 @@ def test_no_token_is_seen():
 @pytest.mark.parametrize("padding", [None, torch.tensor([[1, 1, 1, 1, 0], [0, 0, 1, 1, 1]]).bool()])
 def test_a_lazy_mask_is_what_transformers_would_have_made(rule, padding):
     arguments = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rule, "attention_mask": padding}
-    lazy, eager = lazy_mask(**arguments), rules.eager_mask(**arguments)
-    assert torch.equal(lazy.rows(0, 5), eager)
-    assert torch.equal(lazy.rows(2, 4), eager[:, :, 2:4])
-    assert torch.equal(lazy + 0, eager)  # what a model computes with it
-    assert torch.equal(lazy[:, :, 1:, :-1] * 2, eager[:, :, 1:, :-1] * 2)
-    assert torch.equal(torch.cat([lazy, lazy], dim=-1), torch.cat([eager, eager], dim=-1))
-    assert lazy[:, :, :, :5].rows(0, 5).shape == eager.shape  # cut to the length that it has, it stays what it is
+    for make, number_type in ((rules.eager_mask, torch.float32), (rules.sdpa_mask, torch.bool)):
+        lazy, own = lazy_mask(make, **arguments, dtype=number_type, keep=True), make(**arguments, **ALWAYS)
+        assert lazy.dtype == own.dtype == number_type
+        assert torch.equal(lazy.rows(0, 5), own)
+        assert torch.equal(lazy.rows(2, 4), own[:, :, 2:4])
+        assert torch.equal(lazy.clone(), own)  # what a model computes with it
+        assert torch.equal(lazy[:, :, 1:, :-1] * 2, own[:, :, 1:, :-1] * 2)
+        assert torch.equal(torch.cat([lazy, lazy], dim=-1), torch.cat([own, own], dim=-1))
+        assert lazy[:, :, :, :5].rows(0, 5).shape == own.shape  # cut to the length that it has, it stays what it is
+        assert lazy.as_it_is() is lazy
+
+
+def test_a_lazy_mask_that_a_model_changes_in_place_is_changed():
+    arguments = {"batch_size": 2, "q_length": 5, "kv_length": 5, "mask_function": rules.causal_mask_function}
+    lazy, own = lazy_mask(rules.eager_mask, **arguments), rules.eager_mask(**arguments)
+    lazy[:, :, 1:3][:, :, 0, 2] = 1
+    lazy.mul_(0.5)
+    own[:, :, 1, 2] = 1
+    assert torch.equal(lazy.as_it_is(), own * 0.5)
+    assert torch.equal(lazy.alias().as_it_is(), own * 0.5)
 
 
 def test_a_lazy_mask_is_left_out_where_transformers_leaves_it_out():
     arguments = {"batch_size": 1, "q_length": 5, "kv_length": 5, "mask_function": rules.bidirectional_mask_function}
-    assert lazy_mask(**arguments, allow_is_bidirectional_skip=True) is None
-    assert rules.eager_mask(**arguments, allow_is_bidirectional_skip=True) is None
-    padding = torch.tensor([[True, True, True, True, False]])
-    assert lazy_mask(**arguments, allow_is_bidirectional_skip=True, attention_mask=padding) is not None
+    padding, causal = torch.tensor([[True, True, True, True, False]]), {"mask_function": rules.causal_mask_function}
+    for more in ({"allow_is_bidirectional_skip": True}, causal, {"attention_mask": padding}, causal | {"q_offset": 5}):
+        for make in (rules.eager_mask, rules.sdpa_mask):
+            own = make(**arguments | more)
+            assert (lazy_mask(make, **arguments | more) is None) == (own is None)
+            assert lazy_mask(make, **arguments | more, keep=True) is not None
 
 
 # Biases
