@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.formatting import grouped
+from attnviz.formatting import grouped, short_repr
 from attnviz.language import value_error
 from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import position_limit
@@ -22,14 +22,19 @@ from attnviz.tracing.layer_naming import AxisTokens
 
 MOST_NEW_TOKENS = 1 << 20
 LIKELY_TOKENS = 512  # for which there is memory from the start; more are copied into larger tensors
-# What a model's own generation config does not decide: tokens are chosen one by one, and nothing else is returned.
+# What a model's own generation config does not decide: tokens are chosen one by one, by the arguments of `writing`, and
+# nothing else is returned. How keys are cached, or guessed tokens are checked, changes no token.
 CHOICES = {
-    "do_sample": False, "num_beams": 1, "num_return_sequences": 1, "use_cache": True, "cache_implementation": None,
-    "return_dict_in_generate": False, "output_attentions": False, "output_hidden_states": False,
-    "output_scores": False, "output_logits": False, "guidance_scale": None, "watermarking_config": None,
-    "token_healing": False, "stop_strings": None, "max_time": None, "prefill_chunk_size": None,
-    "penalty_alpha": None, "prompt_lookup_num_tokens": None, "compile_config": None, "max_length": None,
-    "is_assistant": False,
+    "do_sample": False, "num_beams": 1, "num_beam_groups": 1, "num_return_sequences": 1, "use_cache": True,
+    "cache_implementation": None, "cache_config": None, "max_cache_len": None, "return_dict_in_generate": False,
+    "output_attentions": False, "output_hidden_states": False, "output_scores": False, "output_logits": False,
+    "max_time": None, "max_length": None, "stop_strings": None, "prefill_chunk_size": None, "compile_config": None,
+    "prompt_lookup_num_tokens": None, "assistant_early_exit": None, "use_mtp": False, "is_assistant": False,
+}  # fmt: skip
+# What would write other tokens, by other passes than those that are shown; with the value that changes nothing.
+REFUSED = {
+    "guidance_scale": 1, "watermarking_config": None, "token_healing": False, "penalty_alpha": 0, "dola_layers": None,
+    "constraints": None, "force_words_ids": None,
 }  # fmt: skip
 
 
@@ -56,7 +61,7 @@ class Step:
     alternatives: tuple[Alternative, ...]  # the likeliest first
     trace: Trace  # over all tokens before this one, the last of which predicted it
     evicted: dict[str, int]  # by the layer's name: how many keys, the oldest, the model's cache holds no more
-    end: str = ""  # why this is the last step: "end token" or "limit"; empty if it is not
+    end: str = ""  # why this is the last step: "end token", "stop string" or "limit"; empty if it is not
 
     @property
     def is_last(self) -> bool:
@@ -88,14 +93,15 @@ def writing(
     drawn as transformers does: logits are divided by the temperature, then limited to the `top_k` largest (0: all),
     then to the most probable with a sum of `top_p`. Which is drawn depends on the seed, the position and the
     probabilities alone. `forced` are tokens at positions among the new ones, counted from 0: an id, or the ids from
-    there on.
+    there on. What a model's generation config forbids, penalizes or adds is obeyed, and its stop strings end a text;
+    what is not is in the documentation, under Capture.
 
     The model reads the prompt once, then each token once, with its cache. Its attention is compared with its own in
     every pass; a layer that differs is named in `trace.missing`. The traces of all steps share their memory. Between
     two steps others may run the model; it is as it was, also if the loop is left: close the generator then.
 
-    Raises ValueError for a model that does not write text, a prompt without tokens or with too many, and for settings
-    out of range.
+    Raises ValueError for a model that does not write text, a prompt without tokens or with too many, for settings out
+    of range, and for a generation config that asks for guidance, a watermark or another search.
 
     Example:
         >>> import transformers
@@ -111,6 +117,7 @@ def writing(
             "{name} does not write text. Take a language model, such as those of AutoModelForCausalLM.",
             name=type(model).__name__,
         )
+    _check_config(model, tokenizer)
     sampler = Sampler(temperature, top_k, top_p, seed)
     check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
     check_count("alternatives", alternatives, 0, 1000)
@@ -138,6 +145,14 @@ class _Texts:
         )
         self._known.update(zip(new, made, strict=True))
         return [self._known[id] for id in ids]
+
+    def end_with(self, stops: Sequence[str], ids: Sequence[int]) -> bool:
+        """Returns whether the last token completes one of these strings, as transformers' `StopStringCriteria` does."""
+        if not stops:
+            return False
+        tail = ids[-max(len(stop.encode()) for stop in stops) - 2 :]  # the first of them may lose its space
+        before, text = (str(self._tokenizer.decode(part)) for part in (tail[:-1], tail))
+        return any(_occurrences(stop, text) > _occurrences(stop, before) for stop in stops)
 
     def axis(self, ids: Sequence[int], tokens: Sequence[str] = (), special: Sequence[int] = ()) -> AxisTokens:
         """Returns tokens with their texts, of which the first may be given."""
@@ -169,7 +184,8 @@ class _Prepared:
     """What `generate` prepares of its arguments."""
 
     input_ids: Tensor
-    processors: Callable[[Tensor, Tensor], Tensor]
+    processors: Callable[[Tensor, Tensor], Tensor]  # of what the config forbids or penalizes
+    warpers: Callable[[Tensor, Tensor], Tensor]  # of what is drawn from
     stopping: Callable[[Tensor, Any], Tensor]
     end_tokens: frozenset[int]
     arguments: dict[str, Any]
@@ -178,7 +194,7 @@ class _Prepared:
 def _prepare(
     model: Any,
     input_ids: Tensor,
-    logits_processor: Callable[[Tensor, Tensor], Tensor],
+    logits_processor: list[Any],
     stopping_criteria: Callable[[Tensor, Any], Tensor],
     generation_config: Any,
     synced_gpus: bool = False,
@@ -186,9 +202,13 @@ def _prepare(
 ) -> _Prepared:
     """Returns what `generate` calls a decoding loop with, in the place of one."""
     ends = generation_config._eos_token_tensor
+    are_warpers = [type(one).__name__.endswith("LogitsWarper") for one in logits_processor]
+    first = are_warpers.index(True) if True in are_warpers else len(are_warpers)
+    kind: Any = type(logits_processor)
     return _Prepared(
         input_ids,
-        logits_processor,
+        kind(logits_processor[:first]),
+        kind(logits_processor[first:]),
         stopping_criteria,
         frozenset(() if ends is None else ends.flatten().tolist()),
         arguments,
@@ -204,13 +224,15 @@ def _steps(
     known: list[int] = []
     if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:
         known = [forced[position] for position in takewhile(forced.__contains__, range(most - 1))]
+    options = CHOICES | sampler.options | {"custom_generate": _prepare}
     with _refusals(model), passes.first():
-        state: _Prepared = model.generate(
-            **prompt.extended(model, known), custom_generate=_prepare, max_new_tokens=most - len(known), **CHOICES
-        )
+        state: _Prepared = model.generate(**prompt.extended(model, known), max_new_tokens=most - len(known), **options)
+        # Some rules count from the end of the prompt.
+        rules: _Prepared = model.generate(**prompt.batch, max_new_tokens=most, **options) if known else state
         ids, arguments = state.input_ids, state.arguments
         inputs = model.prepare_inputs_for_generation(ids, is_first_iteration=True, **arguments)
         outputs = model(**inputs, return_dict=True)
+    stops = _stop_strings(model)
     first, rows = ids.shape[1] - len(known), [*outputs.logits[0, -len(known) - 1 :].float()]
     arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)
     for position in range(most):
@@ -223,8 +245,8 @@ def _steps(
             arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)
         count = first + position
         read: Any = ids[:, :count]
-        scores = state.processors(read, rows.pop(0)[None])
-        token = forced[position] if position in forced else sampler.choose(read, scores, position)
+        scores = rules.processors(read, rows.pop(0)[None])
+        token = forced[position] if position in forced else sampler.choose(rules.warpers(read, scores), position)
         if position >= len(known):
             ids = torch.cat([ids, torch.tensor([[token]], device=ids.device)], 1)
         probabilities = scores[0].softmax(-1)
@@ -233,7 +255,10 @@ def _steps(
         target = texts.axis(
             read[0].tolist(), *(() if is_encoder_decoder else (prompt.axis.tokens, prompt.axis.special))
         )
-        is_over = bool(state.stopping(ids[:, : count + 1], ()).all()) or position == most - 1
+        written: Any = ids[:, : count + 1]
+        end = "limit" if bool(rules.stopping(written, ()).all()) or position == most - 1 else ""
+        end = "stop string" if texts.end_with(stops, written[0].tolist()) else end
+        end = "end token" if token in rules.end_tokens else end
         yield Step(
             position,
             token,
@@ -242,10 +267,38 @@ def _steps(
             tuple(map(Alternative, others, (one.text for one in texts.tokens(others)), likeliest.values.tolist())),
             passes.trace(count, target, prompt.axis),
             passes.evicted,
-            "end token" if token in state.end_tokens else "limit" if is_over else "",
+            end,
         )
-        if is_over or token in state.end_tokens:
+        if end:
             return
+
+
+def _check_config(model: Any, tokenizer: Any) -> None:
+    """Raises ValueError for a generation config that would write other tokens, by other passes than these, and for one
+    whose stop strings need a tokenizer."""
+    for name, neutral in REFUSED.items():
+        value = getattr(model.generation_config, name, None)
+        if value is not None and value != neutral:
+            raise value_error(
+                "The generation config of {name} sets {field} to {value}. That writes other tokens than the attention "
+                "shown here predicts. To write without it, set model.generation_config.{field} = None.",
+                name=type(model).__name__, field=name, value=short_repr(value),
+            )  # fmt: skip
+
+    if tokenizer is None and _stop_strings(model):
+        raise value_error(
+            "The generation config of {name} has stop strings, which only its tokenizer can find. Give the tokenizer.",
+            name=type(model).__name__,
+        )
+
+
+def _stop_strings(model: Any) -> list[str]:
+    stops = getattr(model.generation_config, "stop_strings", None) or []
+    return [stops] if isinstance(stops, str) else [*stops]
+
+
+def _occurrences(part: str, text: str) -> int:
+    return sum(text.startswith(part, i) for i in range(len(text)))
 
 
 def _prompt(model: Any, tokenizer: Any, prompt: Any, tokens: Sequence[str], special: Sequence[int]) -> _Prompt:

@@ -29,20 +29,19 @@ class Sampler:
         check_count("top_k", self.top_k, 0, 1 << 31)
         check_count("seed", self.seed, 0, (1 << 63) - 1)
 
-    def choose(self, ids: Any, scores: Any, position: int) -> int:
-        """Returns the token at a position for scores (1, tokens), after the `ids`."""
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of `generate` for the scores from which a token is chosen."""
+        if self.temperature == 0:
+            return {"do_sample": False}
+        return {"do_sample": True, "temperature": float(self.temperature), "top_k": self.top_k, "top_p": self.top_p}
+
+    def choose(self, scores: Float[Tensor, "1 choices"], position: int) -> int:
+        """Returns the token at a position for scores that `generate` has divided and limited."""
         if self.temperature == 0:
             return int(scores.argmax())
-        from transformers import LogitsProcessorList
-        from transformers.generation import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
-
-        warpers = LogitsProcessorList([TemperatureLogitsWarper(float(self.temperature))])
-        if self.top_k:
-            warpers.append(TopKLogitsWarper(self.top_k))
-        if self.top_p < 1:
-            warpers.append(TopPLogitsWarper(float(self.top_p)))
         seed = (self.seed * 0x9E3779B1 + position) % (1 << 63)  # not that of the next position with the next seed
-        return drawn_index(warpers(ids, scores)[0].softmax(-1), random_number(seed))
+        return drawn_index(scores[0].softmax(-1), random_number(seed))
 
 
 def random_number(seed: int) -> float:

@@ -36,6 +36,7 @@ class Ending(StrEnum):
     NONE = ""  # it is being written
     COUNT = "count"  # it has as many tokens as were asked for
     END_TOKEN = "end token"  # noqa: S105 - not a password
+    STOP_STRING = "stop string"
     LIMIT = "limit"  # of the positions of the model, or of the tokens that a host allows
     SECONDS = "seconds"  # the time that a host allows has passed
 
@@ -138,7 +139,7 @@ class Writer:
                 ending = Ending.SECONDS
                 break
             if not self._write_to(number):
-                ending = Ending.END_TOKEN
+                ending = Ending(self.steps[-1].end)
                 break
             progress(len(self.steps) / count, self._text(count, Ending.NONE))
         return self._text(count, ending)

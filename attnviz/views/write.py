@@ -31,6 +31,7 @@ ENDINGS = {  # by the values of Ending
     "": "",
     "count": "",
     "end token": N_("The model ended its text here."),
+    "stop string": N_("The model's settings end a text at these characters."),
     "limit": N_("No more tokens fit."),
     "seconds": N_("The time for one text is over."),
 }

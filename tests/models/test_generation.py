@@ -1,24 +1,33 @@
 """Text that models write: the tokens are those of `generate`, and the attention is the model's own in each step."""
 
 import gc
+import re
 import weakref
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from random import Random
 from threading import Thread
 
 import pytest
 import torch
 import transformers as hf
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import attnviz
 from attnviz.layer import Fidelity, Kind
+from attnviz.models.generation import REFUSED
 from attnviz.models.loading import inspect_folder
+from attnviz.models.sampling import drawn_index, random_number
 from attnviz.tracing import capture, capturing
 from attnviz.tracing.memory_budget import MemoryBudget
 from tests.support.architectures import BOTH, GROUPED, SLIDING, WORDS, ZOO, left
 from tests.support.tiny_models import TEXT
 
+ROOT = Path(__file__).parents[2]
 NEW = 9
+SEED = 46  # of a model that repeats tokens of its prompt and its own, drawn or not
 # Which keys a token may attend to depends on later ones: a whole forward pass is not what ran.
 CHOOSING = ("Doge", "DeepSeek-V3.2")
 DECODERS = [one for one in ZOO if one.given is left and one.name != "XLNet"]  # XLNet reads other tokens than it writes
@@ -50,6 +59,37 @@ def llama(**options):
         if parameter.ndim == 2:
             parameter.data *= 8
     return model
+
+
+def peaked(words=WORDS, seed=0, architecture="Llama"):
+    """A model whose likeliest token differs from step to step."""
+    torch.manual_seed(seed)
+    config = hf.BartConfig(**BOTH) if architecture == "BART" else hf.LlamaConfig(**GROUPED | {"vocab_size": words})
+    kind = hf.BartForConditionalGeneration if architecture == "BART" else hf.LlamaForCausalLM
+    model = kind(config).eval()
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.generation_config.eos_token_id = None
+    return model
+
+
+def tokenizer_of_words():
+    own = Tokenizer(models.BPE({chr(0x20 + i): i for i in range(WORDS)}, []))
+    own.decoder = decoders.Fuse()
+    return hf.PreTrainedTokenizerFast(tokenizer_object=own)
+
+
+def byte_tokenizer():
+    names = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "Ġa", "Ã©"]
+    own = Tokenizer(models.BPE({name: i for i, name in enumerate(names)}, [("a", "b"), ("Ġ", "a"), ("Ã", "©")]))
+    own.pre_tokenizer, own.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return hf.PreTrainedTokenizerFast(tokenizer_object=own)
+
+
+def piece_tokenizer():
+    pieces = ["▁", *"abcdefé.,", "▁a", "ab", "bc", "▁de", "cd.", "▁▁"]
+    return hf.T5Tokenizer(vocab=[("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *((piece, -1.0) for piece in pieces)])
 
 
 def written(*arguments, **options):
@@ -186,21 +226,155 @@ def test_what_a_generation_config_penalizes_is_not_written():
     assert all(step.alternatives[0].token_id == step.token_id for step in steps)
 
 
+# What each field of a generation config does here: the same as for `generate`, nothing, or a refusal.
+OBEYED = {  # by the tokens that are written without it
+    "sequence_bias": lambda own: [[[own[0]], -50.0]],
+    "encoder_repetition_penalty": lambda own: 100.0,
+    "repetition_penalty": lambda own: 3.0,
+    "no_repeat_ngram_size": lambda own: 1,
+    "encoder_no_repeat_ngram_size": lambda own: 1,
+    "bad_words_ids": lambda own: [[own[1]], [own[2], own[3]]],
+    "min_length": lambda own: 8 + 4,
+    "min_new_tokens": lambda own: 4,
+    "forced_eos_token_id": lambda own: own[1],
+    "exponential_decay_length_penalty": lambda own: (1, 3.0),
+    "suppress_tokens": lambda own: [own[3]],
+    "begin_suppress_tokens": lambda own: [own[0]],
+    "eos_token_id": lambda own: [own[3]],
+    "stop_strings": lambda own: [tokenizer_of_words().decode(own[2:4])],
+    # without effect on the text of a decoder alone that is not padded
+    "forced_bos_token_id": lambda own: own[4],
+    "remove_invalid_values": lambda own: True,
+    "renormalize_logits": lambda own: True,
+    "pad_token_id": lambda own: own[0],
+    "bos_token_id": lambda own: own[0],
+    "decoder_start_token_id": lambda own: own[0],
+}
+DRAWN = {"min_p": 0.5, "top_h": 0.1, "typical_p": 0.3, "epsilon_cutoff": 0.2, "eta_cutoff": 0.5}
+WITHOUT_EFFECT = [
+    *[("cache_implementation", "static"), ("cache_config", {"max_cache_len": 9}), ("max_cache_len", 9)],
+    *[("use_cache", False), ("max_time", 1e-9), ("max_length", 4), ("max_new_tokens", 1), ("prefill_chunk_size", 2)],
+    *[("prompt_lookup_num_tokens", 3), ("assistant_early_exit", 1), ("use_mtp", True), ("is_assistant", True)],
+    *[("temperature", 1.7), ("top_k", 9), ("top_p", 0.6)],
+    *[("do_sample", True), ("num_beams", 3), ("num_beam_groups", 2), ("num_return_sequences", None)],
+    *[("return_dict_in_generate", True), ("output_attentions", True), ("output_hidden_states", True)],
+    *[("output_scores", True), ("output_logits", True), ("low_memory", True), ("disable_compile", True)],
+    *[("early_stopping", True), ("length_penalty", 2.0), ("diversity_penalty", 0.5), ("compile_config", None)],
+    *[("num_assistant_tokens", 2), ("num_assistant_tokens_schedule", "constant"), ("max_matching_ngram_size", 2)],
+    *[("assistant_confidence_threshold", 0.9), ("assistant_lookbehind", 2), ("target_lookbehind", 2)],
+    *[("assistant_ensemble_weight", 0.5), ("speculation_type", None), ("continuous_batching_config", None)],
+    *[("transformers_version", "5.0.0"), ("_from_model_config", True)],
+]
+NOT_OBEYED = [
+    *[("guidance_scale", 3.0), ("watermarking_config", hf.WatermarkingConfig()), ("token_healing", True)],
+    *[("penalty_alpha", 0.6), ("dola_layers", "high"), ("constraints", [1]), ("force_words_ids", [[5]])],
+]
+
+
+def test_each_field_of_a_generation_config_has_its_place():
+    named = [*OBEYED, *DRAWN, *(name for name, _ in (*WITHOUT_EFFECT, *NOT_OBEYED))]
+    assert len(named) == len({*named})
+    assert {*named} == vars(hf.GenerationConfig()).keys()
+    table = (ROOT / "docs" / "capture.md").read_text().partition("| fields of the")[2]
+    assert {*named} - {"_from_model_config"} <= {*re.findall("`([a-z_]+)`", table)}
+
+
+def drawn_as_here(monkeypatch, seed):
+    """Makes `generate` draw with the random numbers of `writing`."""
+    positions = count()
+
+    def multinomial(probabilities, num_samples):
+        number = random_number((seed * 0x9E3779B1 + next(positions)) % (1 << 63))
+        return torch.tensor([[drawn_index(probabilities[0], number)]])
+
+    monkeypatch.setattr(torch, "multinomial", multinomial)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("name", [*OBEYED, *DRAWN])
+def test_what_a_generation_config_sets_is_obeyed_as_by_generate(name, sampled, monkeypatch):
+    given, model, tokenizer = batch(), peaked(seed=SEED), tokenizer_of_words()
+    own = {"temperature": 1.2, "top_k": 40, "top_p": 0.95} if sampled else {}
+    plain = written(model, tokenizer, given, NEW, **own, seed=3)
+    if name in ("min_length", "min_new_tokens", "exponential_decay_length_penalty"):
+        model.generation_config.eos_token_id = 96 if name.startswith("exp") else plain[1]
+        plain = written(model, tokenizer, given, NEW, **own, seed=3)
+    value = OBEYED[name]((*plain, *[0] * NEW)) if name in OBEYED else DRAWN[name]
+    setattr(model.generation_config, name, value)
+    with monkeypatch.context() as patched:
+        drawn_as_here(patched, 3)
+        result = model.generate(
+            **given, do_sample=sampled, max_new_tokens=NEW, pad_token_id=0, tokenizer=tokenizer, **own
+        )  # fmt: skip
+    tokens = written(model, tokenizer, given, NEW, **own, seed=3)
+    assert tokens == result[0, 8:].tolist()
+    if name in [*OBEYED][:-6] or (sampled and name in DRAWN):
+        assert tokens != plain
+    assert written(model, tokenizer, given, NEW, **own, seed=3, forced={0: tokens[:3]}) == tokens
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *[("cache_implementation", "static"), ("guidance_scale", 3.0), ("stop_strings", ["a"]), ("max_time", 1e-9)],
-        *[("prefill_chunk_size", 2), ("penalty_alpha", 0.6), ("prompt_lookup_num_tokens", 3), ("max_length", 4)],
-        *[("do_sample", True), ("use_cache", False), ("return_dict_in_generate", True), ("is_assistant", True)],
-        *[("watermarking_config", {"greenlist_ratio": 0.5}), ("token_healing", True), ("output_attentions", True)],
+        *[("decoder_start_token_id", 9), ("forced_bos_token_id", 5), ("encoder_repetition_penalty", 100.0)],
+        *[("encoder_no_repeat_ngram_size", 1), ("no_repeat_ngram_size", 1)],
     ],
 )
+def test_an_encoder_decoder_obeys_its_generation_config_as_generate_does(name, value):
+    model, given = peaked(seed=3, architecture="BART"), batch(count=30)
+    plain = written(model, None, given, NEW)
+    setattr(model.generation_config, name, value)
+    tokens = written(model, None, given, NEW)
+    assert tokens == model.generate(**given, do_sample=False, num_beams=1, max_new_tokens=NEW)[0, 1:].tolist() != plain
+
+
+@pytest.mark.parametrize(("name", "value"), WITHOUT_EFFECT)
 def test_a_generation_config_does_not_choose_another_way_to_write(name, value):
     model = llama()
     setattr(model.generation_config, name, value)
     steps = [*attnviz.writing(model, None, batch(), 4)]
     assert [step.token_id for step in steps] == written(llama(), None, batch(), 4)
     assert {layer.fidelity for layer in steps[-1].trace} == {Fidelity.VERIFIED}
+
+
+@pytest.mark.parametrize(("name", "value"), NOT_OBEYED)
+def test_a_generation_config_that_writes_by_other_passes_is_refused_by_name(name, value):
+    model = llama()
+    setattr(model.generation_config, name, value)
+    with pytest.raises(ValueError, match=f"The generation config of LlamaForCausalLM sets {name} to .*= None"):
+        attnviz.writing(model, None, batch())
+    setattr(model.generation_config, name, REFUSED[name])
+    assert written(model, None, batch(), 2) == written(llama(), None, batch(), 2)
+
+
+def test_stop_strings_need_a_tokenizer():
+    model = llama()
+    model.generation_config.stop_strings = "a"
+    with pytest.raises(ValueError, match="has stop strings, which only its tokenizer can find"):
+        attnviz.writing(model, None, batch())
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pieces"])
+def test_stop_strings_end_a_text_where_they_end_that_of_generate(kind):
+    tokenizer = byte_tokenizer() if kind == "bytes" else piece_tokenizer()
+    random, ended = Random(0), 0
+    for seed in range(30):
+        model = peaked(len(tokenizer), seed)
+        given = tokenizer("ab é", return_tensors="pt")
+        ids = {"input_ids": given["input_ids"], "attention_mask": given["attention_mask"]}
+        free = model.generate(**ids, do_sample=False, max_new_tokens=12, pad_token_id=0)[0]
+        text = tokenizer.decode(free)
+        first = random.randrange(len(text) - 2)
+        stop = text[first : first + random.randint(1, 4)].replace("\ufffd", "") or "é"
+        model.generation_config.stop_strings = [stop, "never"]
+        expected = model.generate(**ids, do_sample=False, max_new_tokens=12, pad_token_id=0, tokenizer=tokenizer)
+        steps = [*attnviz.writing(model, tokenizer, ids, 12)]
+        shown = [step.token_id for step in steps]
+        assert (stop, shown) == (stop, expected[0, ids["input_ids"].shape[1] :].tolist())
+        if len(shown) < 12:
+            ended += 1
+            assert steps[-1].end == "stop string"
+    assert ended >= 10
 
 
 def test_a_decoders_first_token_is_the_one_that_its_config_forces():
