@@ -99,9 +99,15 @@ def _grouped(
 
 
 def row_bars(
-    weights: Float[np.ndarray, " keys"], key_tokens: Sequence[str], *, lowest: float = 0.0, highest: float = 1.0
+    weights: Float[np.ndarray, " keys"],
+    key_tokens: Sequence[str],
+    *,
+    lowest: float = 0.0,
+    highest: float = 1.0,
+    reverse: bool = False,
 ) -> Chart[PlainSpec]:
-    """Draws the weights of one query, on an axis from `lowest` to `highest`. Negative weights have another color.
+    """Draws the weights of one query, on an axis from `lowest` to `highest`. Negative weights have another color, or
+    with `reverse` positive ones.
 
     Example:
         >>> row_bars(np.array([0.9, 0.1]), ["a", "b"]).spec
@@ -110,7 +116,7 @@ def row_bars(
     heights = weights.astype("f8")
     traces = [
         _bars(np.where((heights < 0) == negative, heights, np.nan), color)
-        for negative, color in ((False, AFTER), (True, NEGATIVE))
+        for negative, color in ((reverse, AFTER), (not reverse, NEGATIVE))
     ]
     zero = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"}
     layout = _layout(key_tokens) | {

@@ -50,6 +50,7 @@ def difference_heatmap(
         link=link,
         fan=False,
         scale="changes",
+        ends=(_("less"), _("more")),
     )
     for kind, color, dash in OUTLINES:
         x, y = outline(kinds == kind)

@@ -10,7 +10,7 @@ from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.difference import about_difference
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.language import N_, value_error
+from attnviz.language import N_, _, value_error
 
 SENTENCES = CellSentences(
     N_("From query {query} and key {key} on: the change of the mass of this cell is {weight}."),
@@ -47,6 +47,7 @@ def downsampled_difference(
     largest = float(np.nanmax(np.abs(change), initial=0.0)) or 1.0
     firsts = ([str(i) for i in edges[:-1].tolist()] for edges in (before.row_edges, before.column_edges))
     chart = heatmap(
-        change, *firsts, largest=largest, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, scale="changes"
-    )
+        change, *firsts, largest=largest, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, scale="changes",
+        ends=(_("less"), _("more")),
+    )  # fmt: skip
     return replace(chart, about=about_difference(*names))

@@ -30,10 +30,13 @@ def head_grid(
     layer_names: Sequence[str] = (),
     head_names: Sequence[str] = (),
     signed: bool = False,
+    reverse: bool = False,
+    ends: tuple[str, str] = ("", ""),
     heads_name: str = N_("heads"),
 ) -> Chart[MosaicSpec]:
     """Draws values as colors from 0 to `largest`, by default the greatest value; NaN has no color. `signed` values have
-    the scale of differences, from −`largest`.
+    the scale of differences, from −`largest`; `reverse` gives negative ones the color of positive ones, as a head
+    without which a number falls is for it. `ends` are labels for both ends of the scale, which says what is beyond it.
 
     Rows are layers and columns are heads, or the other way round if `LayerTiles` says so. `names` are the sentences of
     the cells, layer by layer, and empty where there is no head; by default “layer 0, head 0”. `layer_names` are by
@@ -53,6 +56,8 @@ def head_grid(
     if largest is None:
         largest = float(np.nanmax(np.abs(values) if signed else values, initial=0)) or 1.0
     axis, lowest = COLOR_AXES["changes" if signed else "weights"], -largest if signed else 0.0
+    beyond = bool(np.nanmin(values, initial=0) < lowest), bool(np.nanmax(values, initial=0) > largest)
+    bar = colorbar(lowest, largest, ends, beyond)
     cells = values.T if tiles.is_wide else values
     rows, columns = cells.shape
     places = map(tiles.place, range(layers * heads))
@@ -66,7 +71,7 @@ def head_grid(
         spec,
         go.Heatmap(z=cells.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP),
         [tiles.tile(*place) for place in chosen],
-        **{axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)}},
+        **{axis: {"cmin": lowest, "cmax": largest, "colorbar": bar, "reversescale": reverse}},
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
         xaxis={"title": {"text": across, "standoff": 18}, "automargin": True, **column_ticks},
         yaxis={"title": {"text": down, "standoff": 4}, "automargin": True, **row_ticks},

@@ -35,6 +35,7 @@ def heatmap(
     link: str = "",
     fan: bool = True,
     scale: Literal["weights", "changes"] | None = None,
+    ends: tuple[str, str] = ("", ""),
     whole_numbers: bool = False,
     marked: Sequence[tuple[int, int]] = (),
     blank: Bool[Array, "queries keys"] | None = None,
@@ -45,7 +46,8 @@ def heatmap(
     An `Attention` knows its tokens and what is masked. In a map (queries, keys) of the weights alone, masked cells must
     be NaN, as in `attention.maps`; it has tokens that are given, or numbers.
 
-    The `scale` of changes runs from −largest to largest; it is the default where a weight is negative. Cells that are
+    The `scale` of changes runs from −largest to largest; it is the default where a weight is negative. `ends` are words
+    for both ends of the scale. Cells that are
     `marked`, by row and column, have an outline. Cells that are `blank` must be NaN and have the color of the page.
     The other arguments are those of HeatmapSpec.
 
@@ -64,7 +66,7 @@ def heatmap(
         "shapes": [frame(j, j, i, i, width, color, 0.5 - INSET) for i, j in marked for color, width in OUTLINE],
         "margin": {"l": 8, "r": 8, "t": 44, "b": 8},  # at the top the color bar, also where there is nothing to color
         "dragmode": "zoom",
-        axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest)},
+        axis: {"cmin": lowest, "cmax": largest, "colorbar": colorbar(lowest, largest, ends)},
     }
     traces = [go.Heatmap(z=weights.astype("f4"), coloraxis=axis, zsmooth=False, hoverinfo="none")]
     covered = np.zeros_like(weights, bool) if blank is None else as_array(blank)

@@ -35,10 +35,13 @@ def scatter(
     labels: Sequence[str] = (),
     aspect: float | None = None,
     scale: Literal["groups", "weights", "changes"] = "groups",
+    reverse: bool = False,
+    ends: tuple[str, str] = ("", ""),
 ) -> Chart[PointsSpec]:
     """Draws a point for each head, with its two metrics as x and y, in the color of its group; NaN has no point.
 
-    With another `scale`, `groups` are numbers in the colors of weights, from 0 to 1, or of changes, around 0.
+    With another `scale`, `groups` are numbers in the colors of weights, from 0 to 1, or of changes, around 0, whose
+    `reverse` and `ends` are those of `head_grid`.
     `names` are the sentences of the points. The `chosen` points have a ring. `titles` are those of the axes. `kinds`
     are numbers that choose the shape of a point from SHAPES. Of the `labels`, one for each point, those of the farthest
     outliers are written. The picture is at most `aspect` times as high as wide.
@@ -70,9 +73,12 @@ def scatter(
     layout: dict[str, Any] = {}
     if scale != "groups":
         largest = 1.0 if scale == "weights" else float(np.nanmax(np.abs(groups), initial=0)) or 1.0
-        ends, axis = (0.0 if scale == "weights" else -largest, largest), COLOR_AXES[scale]
-        bar = colorbar_of(*ends) | {"title": {"text": group, "side": "top", "font": {"size": 12}}, "len": 0.4}
-        layout = {axis: {"cmin": ends[0], "cmax": ends[1], "colorbar": bar}}
+        lowest, axis = 0.0 if scale == "weights" else -largest, COLOR_AXES[scale]
+        bar = colorbar_of(lowest, largest, ends) | {
+            "title": {"text": group, "side": "top", "font": {"size": 12}},
+            "len": 0.4,
+        }
+        layout = {axis: {"cmin": lowest, "cmax": largest, "colorbar": bar, "reversescale": reverse}}
         marker = {"coloraxis": axis} | {key: marker[key] for key in ("size", "color", "symbol", "line")}
     figure = light_figure(
         go.Scatter(

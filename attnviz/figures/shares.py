@@ -1,6 +1,6 @@
 """Shares of a number: the number as a bar that splits, and the shares of words beside the weights of attention."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,12 @@ def word_shares(
     return word_rows(rows, words).with_about(label=_("Shares of words"), name=_("shares"))
 
 
-def word_rows(rows: Mapping[str, Float[np.ndarray, " words"]], words: Sequence[str]) -> Chart[PointsSpec]:
+def word_rows(
+    rows: Mapping[str, Float[np.ndarray, " words"]], words: Sequence[str], reverse: Collection[str] = ()
+) -> Chart[PointsSpec]:
     """Draws numbers of each word as rows of bars, one below the other, by their names; the first are weights where
-    there are several. Of more than MOST_KEYS words those are drawn that have the largest bars, in their order; NaN has
-    none."""
+    there are several. In the rows of `reverse` negative bars have the color of positive ones. Of more than MOST_KEYS
+    words those are drawn that have the largest bars, in their order; NaN has none."""
     known = {name: np.nan_to_num(values) for name, values in rows.items()}
     size = np.max([np.abs(values) / (np.abs(values).max() or 1) for values in known.values()], axis=0)
     positions = np.sort(np.argsort(-size, kind="stable")[:MOST_KEYS])
@@ -78,7 +80,7 @@ def word_rows(rows: Mapping[str, Float[np.ndarray, " words"]], words: Sequence[s
     for number_of_row, (name, values) in enumerate(known.items()):
         shown, is_weight = values[positions], count > 1 and number_of_row == 0
         write = number if is_weight else signed
-        color = BEFORE if is_weight else [AFTER if value >= 0 else NEGATIVE for value in shown]
+        color = BEFORE if is_weight else [AFTER if (value < 0) == (name in reverse) else NEGATIVE for value in shown]
         axis = "y" if number_of_row == count - 1 else f"y{number_of_row + 2}"  # words are below the last
         traces.append(_bars(shown, color, _numbers(shown, write), axis))
         span = float(shown.max(initial=0.0) - shown.min(initial=0.0)) or 1.0

@@ -32,9 +32,11 @@ def svg_map(
     largest: float,
     row: int | None = None,
     most: int = MOST,
+    reverse: bool = False,
 ) -> Markup:
     """Returns a heatmap as an SVG element, with colors from 0, or from −`largest` where a weight is negative, to
-    `largest`; NaN is masked, `row` is outlined. Raises ValueError if it has more than `most` queries or keys.
+    `largest`, or with `reverse` the other way round; NaN is masked, `row` is outlined. Raises ValueError if it has more
+    than `most` queries or keys.
 
     Example:
         >>> svg_map(np.array([[0.9, 0.1]]), ["it"], ["animal", "<b>"], largest=1.0).count("<rect")
@@ -49,15 +51,16 @@ def svg_map(
             keys=keys,
         )
     least = -largest if (weights < 0).any() else 0.0
+    scale = (CHANGES if least < 0 else WEIGHTS)["light"][:: -1 if reverse else 1]
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, SIDE // max(queries, keys)))
     letter = min(LETTER, cell + 1)
     rows, columns = ([_short(token) for token in tokens] for tokens in (query_tokens, key_tokens))
     left, below = (round(max(map(len, names)) * letter * CHARACTER) + 10 for names in (rows, columns))
     top = BAR + LETTER
-    parts = [_colorbar(left, least, largest, masked=bool(np.isnan(weights).any()))]
+    parts = [_colorbar(left, scale, least, largest, masked=bool(np.isnan(weights).any()))]
     for i in range(queries):
         for j in range(keys):
-            parts.append(_cell(float(weights[i, j]), left + j * cell, top + i * cell, cell, least, largest))
+            parts.append(_cell(float(weights[i, j]), left + j * cell, top + i * cell, cell, scale, least, largest))
     if row is not None:
         parts.append(
             Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="none" stroke="{}" stroke-width="2"/>').format(
@@ -131,19 +134,17 @@ def _bar(weight: float, x: Pixels, foot: Pixels, wide: Pixels, size: Pixels, lar
     return _rect(x, min(foot, end), wide, height, WEIGHTS["light"][6]) + (text if has_number else Markup())
 
 
-def _cell(weight: float, x: Pixels, y: Pixels, size: Pixels, least: float, largest: float) -> Markup:
+def _cell(
+    weight: float, x: Pixels, y: Pixels, size: Pixels, scale: Sequence[str], least: float, largest: float
+) -> Markup:
     if np.isnan(weight):
         return _rect(x, y, size, size, MASKED["light"], stroke=PAPER["light"])
     share = min((weight - least) / (largest - least), 1.0)
-    cell = _rect(x, y, size, size, _color(share, _scale(least)), stroke=PAPER["light"])
+    cell = _rect(x, y, size, size, _color(share, scale), stroke=PAPER["light"])
     if size < NUMBERED:
         return cell
     ink = PAPER["light"] if abs(weight) > 0.45 * largest else TEXT["light"]
     return cell + _text(number(weight), x + size / 2, y + size / 2, SMALL, "middle", color=ink)
-
-
-def _scale(least: float) -> Sequence[str]:
-    return (CHANGES if least < 0 else WEIGHTS)["light"]
 
 
 def _color(share: float, scale: Sequence[str]) -> str:
@@ -154,9 +155,9 @@ def _color(share: float, scale: Sequence[str]) -> str:
     return "#" + "".join(f"{round(one + (two - one) * (place - first)):02x}" for one, two in zip(*ends, strict=True))
 
 
-def _colorbar(x: Pixels, least: float, largest: float, masked: bool) -> Markup:
+def _colorbar(x: Pixels, scale: Sequence[str], least: float, largest: float, masked: bool) -> Markup:
     """Returns the scale of the colors with its ends, and the color of what is masked."""
-    scale, begin = _scale(least), number(least) if least else "0"
+    begin = number(least) if least else "0"
     parts = [_text(begin, x, LETTER / 2 + 2, SMALL, "start")]
     x += round((len(begin) - 1) * SMALL * CHARACTER)
     parts += [_rect(x + 10 + i * 9, 2, 9.5, LETTER, color) for i, color in enumerate(scale)]

@@ -22,6 +22,7 @@ from attnviz.language import _, option_name
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_numbers
+from attnviz.views.effect_sentences import effect_colors
 from attnviz.views.head_detail import measured_query, sum_of_measure
 from attnviz.views.head_effects import HeadEffects
 from attnviz.views.share_grid import mlp_name
@@ -74,11 +75,14 @@ class ComparedHeads:
             f"{self.name(place)}: " + ", ".join(f"{_(name)} {self.text(name, place)}" for name in self.values)
             for place in places
         ]
+        reverse, ends = effect_colors(state)
+        colors = {EFFECT: (reverse, ends), SHARE: (False, ends[::-1])}.get(color, (False, ("", "")))
         return scatter(
             known[state.across], known[state.up], names, known[color] if color else np.array(rows),
             [i for i, place in enumerate(places) if place == chosen],
             titles=(_(state.across), _(state.up)), group=_(color) if color else _("layer"),
             scale="groups" if not color else "weights" if color == WEIGHT else "changes", aspect=0.7,
+            reverse=colors[0], ends=colors[1],
             labels=[*map(self.number, places)],
         ).with_about(hint=_("Each point is a head. Click to open it."))  # fmt: skip
 

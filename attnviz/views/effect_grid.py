@@ -44,13 +44,13 @@ class EffectGrid:
             for place, value in np.ndenumerate(self.values)
         ]
 
-    def chart(self, chosen: Head | None) -> Chart[MosaicSpec]:
-        """Returns the picture, in which the chosen head has a frame."""
+    def chart(self, chosen: Head | None, reverse: bool = False, ends: tuple[str, str] = ("", "")) -> Chart[MosaicSpec]:
+        """Returns the picture, in which the chosen head has a frame; the colors are those of `effect_colors`."""
         has_mlps = bool(np.isfinite(self.values[:, -1]).any())
         columns = self.heads + has_mlps
         sentences = np.array(self.sentences, dtype=object).reshape(self.values.shape)[:, :columns]
         return head_grid(
-            self.values[:, :columns], sentences.flatten().tolist(), signed=True,
+            self.values[:, :columns], sentences.flatten().tolist(), signed=True, reverse=reverse, ends=ends,
             largest=float(np.nanmax(np.abs(self.values[:, : self.heads]), initial=0)) or 1.0,  # MLPs do far more
             chosen=[] if chosen is None else [chosen],
             layer_names=[*map(option_name, self.run.layer_numbers)],

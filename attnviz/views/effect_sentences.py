@@ -8,6 +8,7 @@ from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.views.head_effects import HeadEffects
+from attnviz.views.share_grid import for_and_against
 from attnviz.views.why_answer import plain_word
 
 SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits
@@ -57,6 +58,18 @@ def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:
     if state.run.linearized.model is not state.source.model().model:
         notes.append(_("The model has weights of half precision. Effects are measured in a copy in float32."))
     return notes
+
+
+def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
+    """Returns whether effects have the colors of the opposite shares, as a part without which the measure falls is for
+    it, and labels for the lowest and the highest effect."""
+    metric = state.metric
+    if isinstance(metric, Loss):
+        return False, (_("against"), _("for the text"))
+    if isinstance(metric, KL | Cosine):
+        return isinstance(metric, Cosine), ("", "")
+    against, favored = for_and_against(state.run.token_text(metric.token))
+    return True, (favored, against)
 
 
 def effect_text(effect: float, estimated: bool = False, spread: float = 0.0) -> str:

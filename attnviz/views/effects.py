@@ -12,6 +12,7 @@ from attnviz.state.effects import (
     CIRCUITS,
     COMPARED,
     DETECTORS_TAB,
+    EFFECT,
     HEADS,
     LENS,
     PATCHING,
@@ -20,6 +21,7 @@ from attnviz.state.effects import (
 )
 from attnviz.state.effects import WEIGHT as WEIGHT_OF_HEAD
 from attnviz.views.compared_heads import compared_heads, compensation
+from attnviz.views.effect_sentences import effect_colors
 from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import DetectionView, detection_view
@@ -66,21 +68,24 @@ def heads_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
 def _heads(state: EffectsState) -> PageView:
     effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
     heads = [str(head) for head in range(effects.heads.shape[1])]
-    panel = Panel(_("Effects of heads"), effects.heads, list(state.run.layer_numbers), heads, is_signed=True)
+    layers, (reverse, _ends) = list(state.run.layer_numbers), effect_colors(state)
+    panel = Panel(_("Effects of heads"), effects.heads, layers, heads, is_signed=True, reverse=reverse)
     return PageView((panel,), heads_quantities(state, effects))
 
 
 def _words(state: EffectsState) -> PageView:
     effects, words = word_effects(state), [plain_word(word) for word in state.run.source]
-    panel = Panel(_("Effects of hiding words"), effects[None], [""], words, is_signed=True)
+    reverse, _ends = effect_colors(state)
+    panel = Panel(_("Effects of hiding words"), effects[None], [""], words, is_signed=True, reverse=reverse)
     return PageView((panel,), named_quantities(HIDDEN, words, effects))
 
 
 def _compared(state: EffectsState) -> PageView:
     effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
     heads = [str(head) for head in range(effects.heads.shape[1])]
+    layers, (reverse, _ends) = list(state.run.layer_numbers), effect_colors(state)
     panels = [
-        Panel(_(name), values, list(state.run.layer_numbers), heads, is_signed=name != WEIGHT_OF_HEAD)
+        Panel(_(name), values, layers, heads, is_signed=name != WEIGHT_OF_HEAD, reverse=name == EFFECT and reverse)
         for name, values in compared_heads(state, effects).values.items()
     ]
     return PageView(tuple(panels), compared_quantities(state, effects))

@@ -220,7 +220,7 @@ class CircuitsView:
             "" if np.isnan(value) else f"{self.name(place)}: {signed(value)}" for place, value in np.ndenumerate(values)
         ]
         return head_grid(
-            values, sentences, largest=largest, signed=True, chosen=[self.head],
+            values, sentences, largest=largest, signed=True, ends=(_("below"), _("above random")), chosen=[self.head],
             layer_names=[*map(option_name, self.run.layer_numbers)],
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from attnviz.language import _
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EffectsState
+from attnviz.views.effect_sentences import effect_colors
 from attnviz.views.why_answer import plain_word
 
 
@@ -33,6 +34,7 @@ class HeadDetail:
     shares: Float[np.ndarray, " keys"]
     effects: Float[np.ndarray, " keys"]
     share: float  # of all that the head writes, at all positions; NaN where it is not known
+    reverse: bool = False  # whether effects have the colors of the opposite shares
 
     @property
     def rows(self) -> dict[str, Float[np.ndarray, " keys"]]:
@@ -57,7 +59,7 @@ class HeadDetail:
     def chart(self) -> Chart[PointsSpec]:
         """Returns the keys with their numbers as rows of bars."""
         label = _("{head}: weight, share and effect of hiding each word", head=self.name)
-        return word_rows(self.rows, self.keys).with_about(label=label, name=self.name)
+        return word_rows(self.rows, self.keys, [_("effect")] * self.reverse).with_about(label=label, name=self.name)
 
 
 def sum_of_measure(state: EffectsState) -> Attribution | None:
@@ -86,7 +88,7 @@ def head_detail(state: EffectsState, head: Head) -> HeadDetail:
     return HeadDetail(
         head_name(run.layers[layer], number), plain_word(run.queries(layer)[position]), tuple(map(plain_word, keys)),
         weights, shares, effects if len(effects) == len(keys) else unknown,
-        np.nan if own is None else float(own.heads[layer, number].sum()),
+        np.nan if own is None else float(own.heads[layer, number].sum()), effect_colors(state)[0],
     )  # fmt: skip
 
 

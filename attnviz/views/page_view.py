@@ -14,6 +14,7 @@ from attnviz.cached_property import cached_property
 from attnviz.figures import heatmap
 from attnviz.figures.bars import row_bars
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
+from attnviz.figures.themes import COLOR_AXES
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
 from attnviz.lessons.checks import Quantities, rows_quantities
@@ -34,6 +35,7 @@ class Panel:
     key_tokens: Sequence[str]
     row: int | None = None  # of the pinned query
     is_signed: bool = False  # a difference of two maps, or shares of a sum, with a scale of its own
+    reverse: bool = False  # whether negative numbers have the color of positive ones
 
     @property
     def is_row(self) -> bool:
@@ -45,14 +47,19 @@ class Panel:
         ValueError if a side of a map has more than `most` tokens, or a row too many."""
         if self.is_row:
             return svg_row(self.weights[0], self.key_tokens, largest=largest, size=size)
-        return svg_map(self.weights, self.query_tokens, self.key_tokens, largest=largest, row=self.row, most=most)
+        return svg_map(
+            self.weights, self.query_tokens, self.key_tokens, largest=largest, row=self.row, most=most,
+            reverse=self.reverse,
+        )  # fmt: skip
 
     def to_figure(self, largest: float) -> go.Figure:
         """Returns the panel as a plotly figure with colors, or bars, up to `largest`."""
         if self.is_row:
             lowest = min(0.0, float(np.nanmin(self.weights)))
-            return row_bars(self.weights[0], self.key_tokens, lowest=lowest, highest=largest).figure
-        return heatmap(self.weights, self.query_tokens, self.key_tokens, largest=largest).figure
+            bars = row_bars(self.weights[0], self.key_tokens, lowest=lowest, highest=largest, reverse=self.reverse)
+            return bars.figure
+        figure = heatmap(self.weights, self.query_tokens, self.key_tokens, largest=largest).figure
+        return figure.update_layout({COLOR_AXES["changes"]: {"reversescale": self.reverse}})
 
 
 @dataclass(frozen=True, eq=False)

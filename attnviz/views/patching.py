@@ -107,7 +107,7 @@ class PatchingView:
         ]
         numbers = [option_name(self.state.run.layer_numbers[layer]) for layer in self.patching.layers]
         picture = head_grid(
-            self.recovered, sentences, signed=True, layer_names=numbers,
+            self.recovered, sentences, signed=True, ends=(_("farther"), _("recovered")), layer_names=numbers,
             chosen=[chosen] if chosen is not None and self.is_of_heads else [],
             head_names=self.column_names, heads_name="heads" if self.is_of_heads else N_("tokens"),
         )  # fmt: skip

@@ -10,6 +10,7 @@ from attnviz.attribution.sum_term import SumTerm
 from attnviz.cached_property import cached_property
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.sentences import label
 from attnviz.figures.shares import signed
 from attnviz.language import N_, _, option_name
 from attnviz.layer import LayerId, head_name
@@ -19,11 +20,11 @@ INPUT = N_("input")  # the row of the grid above those of the layers
 
 class ShareGrid:
     """A row for each layer, with its heads and then its MLP; before them the constant and the embeddings. The cells add
-    up to the number."""
+    up to the number. `favored` is what positive shares are for."""
 
-    def __init__(self, run: NamedPass, attribution: Attribution) -> None:
+    def __init__(self, run: NamedPass, attribution: Attribution, favored: str = "") -> None:
         layers, self.heads = attribution.heads.shape[:2]
-        self.run, self.attribution = run, attribution
+        self.run, self.attribution, self.favored = run, attribution, favored
         self.mlp_layers = run.layers_of_mlps(attribution)
         self.values = np.full((layers + 1, self.heads + 1), np.nan)
         for layer, count in enumerate(run.heads):
@@ -44,7 +45,8 @@ class ShareGrid:
     def chart(self, shown: SumTerm | None) -> Chart[MosaicSpec]:
         """Returns the picture, in which the term that is shown has a frame."""
         return head_grid(
-            self.values, self.sentences, signed=True, chosen=[] if shown is None else [self.cell(shown)],
+            self.values, self.sentences, signed=True, ends=for_and_against(self.favored),
+            chosen=[] if shown is None else [self.cell(shown)],
             layer_names=[_(INPUT), *map(option_name, self.run.layer_numbers)],
             head_names=[*map(str, range(self.heads)), _("MLP")],
         ).with_about(label=_("Shares of heads and MLPs"), hint=_("Click a head or an MLP to open it."))  # fmt: skip
@@ -80,3 +82,8 @@ class ShareGrid:
 def mlp_name(layer: LayerId) -> str:
     """Returns the name of the MLP of a layer on the screen; cross-attention has none of its own."""
     return _("{layer}, MLP", layer=option_name(str(replace(layer, cross=False))))
+
+
+def for_and_against(word: str) -> tuple[str, str]:
+    """Returns labels for the ends of a scale of shares: against a word, and for it; empty without a word."""
+    return (_("against"), _("for “{word}”", word=label(word))) if word else ("", "")

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution, WriterShare
 from attnviz.attribution.circuit import LEAST_SHARE, CircuitNode, circuit, size
-from attnviz.attribution.metrics import Metric, Score
+from attnviz.attribution.metrics import CarriedValue, Logit, LogitDifference, Metric, Score
 from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import StepQuestion, TrailStep
@@ -76,7 +76,7 @@ class WhyAnswer:
     @cached_property
     def grid(self) -> ShareGrid:
         """The shares of heads and MLPs, which are summed over positions."""
-        return ShareGrid(self.run, self.attribution)
+        return ShareGrid(self.run, self.attribution, self.favored)
 
     @cached_property
     def mlp_layers(self) -> tuple[int, ...]:
@@ -166,6 +166,17 @@ class WhyAnswer:
             _("bias of positions"): shown.bias,
         }  # fmt: skip
         return {name: value for name, value in parts.items() if abs(value) >= 0.005}
+
+    @property
+    def favored(self) -> str:
+        """What positive shares of the sum are for: the token that is said, or the key; empty for another number."""
+        metrics = [one.metric for one in self.sums if not isinstance(one.metric, CarriedValue)]
+        match metrics[-1]:
+            case Score(layer, key=key):
+                return plain_word(self.run.keys(layer)[key])
+            case Logit(token) | LogitDifference(token):
+                return self.run.token_text(token)
+        return ""
 
     # Pictures
 

@@ -14,7 +14,7 @@ from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, WORDS, EffectsState
 from attnviz.views.effect_grid import EffectGrid, head_at
-from attnviz.views.effect_sentences import measure_notes, measure_sentence
+from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
 from attnviz.views.effects import effects_view
 from attnviz.views.head_detail import head_detail, sum_of_measure
 from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates
@@ -210,3 +210,20 @@ def test_a_model_in_half_precision_is_measured_in_a_copy(saved, tmp_path) -> Non
     state = EffectsState(model=str(tmp_path), text=TEXT)
     [note] = measure_notes(state, head_effects(state))
     assert "a copy in float32" in note
+
+
+def test_what_the_measure_falls_without_is_blue_as_its_share_is() -> None:
+    assert effect_colors(MARY_OR_JOHN) == (True, ("for “Mary”", "against"))
+    assert effect_colors(EffectsState(measure=PROBABILITY)) == (True, ("for “Mary”", "against"))
+    assert effect_colors(EffectsState(measure=LOSS)) == (False, ("against", "for the text"))
+    assert effect_colors(EffectsState(measure=DIVERGENCE)) == (False, ("", ""))
+    assert effect_colors(EffectsState(model=MINILM)) == (True, ("", ""))
+
+
+def test_the_color_bar_says_that_mlps_do_more_than_heads() -> None:
+    effects = measured()
+    grid = EffectGrid(MARY_OR_JOHN.run, effects).chart(None, *effect_colors(MARY_OR_JOHN)).figure
+    largest = float(np.abs(effects.heads).max())
+    assert np.nanmin(effects.mlps) < -largest
+    assert grid.layout.coloraxis3.reversescale
+    assert grid.layout.coloraxis3.colorbar.ticktext[0] == f"for “Mary” ≤ −{largest:.2g}"

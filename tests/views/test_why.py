@@ -341,3 +341,16 @@ def test_shares_have_a_scale_of_their_own_and_weights_are_the_file(tmp_path) -> 
     assert "2.95" in (tmp_path / "terms.csv").read_text(encoding="utf-8-sig")
     with pytest.raises(ValueError, match="These panels have different sizes"):
         of_mlp.save(tmp_path / "terms.npz")
+
+
+def test_the_colors_of_a_sum_say_what_they_are_for() -> None:
+    for link, word in (
+        ((), "Mary"),
+        ((("trail", "value.24.4.13.1"),), "Mary"),
+        (LOOKS_FROM_TO_AT_MARY, "Mary"),
+        ((("trail", "query.23.3.13.9"),), "John"),
+        ((("trail", "query.23.3.13.9-value.22.4.13.1"),), "John"),
+    ):
+        bar = answered(*link).grid.chart(None).figure.layout.coloraxis3.colorbar
+        assert bar.ticktext[0].startswith("against −")
+        assert bar.ticktext[-1].endswith(f" for “{word}”")

@@ -11,7 +11,7 @@ from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import measure_notes, measure_sentence
+from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
 from attnviz.views.effects import heads_quantities
 from attnviz.views.head_effects import HeadEffects, head_estimates
 
@@ -36,7 +36,7 @@ def show(state: EffectsState) -> None:
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
     if effects.is_complete:
         quantities.publish(partial(heads_quantities, state, effects))
-    show_grid(grid.chart(shown), "effects-grid", state)
+    show_grid(grid.chart(shown, *effect_colors(state)), "effects-grid", state)
     left, right = st.columns([0.4, 0.6], gap="medium")
     with left:
         rows = [(head_link(state, name, head), effect) for name, head, effect in largest]

@@ -14,7 +14,7 @@ from attnviz.ui import html, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.effects.head_choice import draw_fields
-from attnviz.views.effect_sentences import measure_name
+from attnviz.views.effect_sentences import effect_colors, measure_name
 from attnviz.views.effects import HIDDEN
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
@@ -31,6 +31,7 @@ def show(state: EffectsState) -> None:
     ask = _("Without which word does {measure} change most?", measure=measure_name(state))
     options = [name.removeprefix(HIDDEN) for name in numbers]  # equal words are numbered
     class_questions.offer_question(ask, partial(keys_question, ask, options, np.abs(effects)))
+    reverse, _ends = effect_colors(state)
     largest = int(np.abs(effects).argmax())
     sentence = _(
         "Without “{word}”, {measure} changes most: by {effect}.",
@@ -38,8 +39,13 @@ def show(state: EffectsState) -> None:
         measure=measure_name(state),
         effect=signed(effects[largest]),
     )
-    st.html(html.summary(sentence, role="status") + html.colored_text(words, effects, list(map(signed, effects))))
-    picture = word_rows({_("effect"): effects}, words).with_about(label=_("Effects of hiding words"))
+    st.html(
+        html.summary(sentence, role="status")
+        + html.colored_text(words, -effects if reverse else effects, list(map(signed, effects)))
+    )
+    picture = word_rows({_("effect"): effects}, words, [_("effect")] * reverse).with_about(
+        label=_("Effects of hiding words")
+    )
     chart(picture, "effects-words", height=240)
     st.caption(
         _(
