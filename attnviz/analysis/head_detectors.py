@@ -16,6 +16,7 @@ from attnviz.inputs import Inputs
 from attnviz.interruption import end_if_unwanted
 from attnviz.language import N_
 from attnviz.layer import Layer, LayerId
+from attnviz.read_positions import read_tokens
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers
@@ -168,14 +169,15 @@ def copied_attention(layer: Layer, circuits: HeadCircuits | None) -> Float[np.nd
     if maps.output_stream != circuits.maps.logits_stream:
         return np.full((2, inputs.heads), np.nan)
     ids = torch.tensor(inputs.key_ids)
-    tokens = [i for i in range(len(ids)) if i not in inputs.special_keys]
+    [(queries, keys)] = read_tokens([layer])
+    tokens = [i for i in range(len(ids)) if keys[i] and i not in inputs.special_keys]
     distinct, own = ids[tokens].unique(return_inverse=True)
     directions = circuits.directions(distinct.to(maps.output.device))
     values = maps.of_heads(inputs.value.float().to(maps.output.device))[:, tokens]
     written = (values @ maps.output.mT @ directions.T).cpu()  # (heads, tokens, distinct)
     ranks = (written > written.gather(2, own.expand(len(written), -1)[..., None])).sum(-1)
     most = max(1, round(MOST_RAISED * len(distinct)))
-    weights = layer.maps().nan_to_num(0).abs().double()
-    of_tokens = weights[..., tokens].sum(1) * (torch.tensor(tokens) > 0)
+    weights = layer.maps()[:, queries].nan_to_num(0).abs().double()
+    of_tokens = weights[..., tokens].sum(1) * (torch.tensor(tokens) > int(keys.long().argmax()))
     shares = [(of_tokens * chosen).sum(-1) for chosen in (ranks < most, ranks >= len(distinct) - most)]
     return (torch.stack(shares) / weights.sum((1, 2))).numpy()

@@ -3,7 +3,7 @@
 A metric is a mean over queries, weighted by the sum of each query's weights. With softmax all queries have the same
 weight; with a sink or excluded keys, a query counts by the sum that remains. A share is therefore a share of all
 attention of the head (as in Vig & Belinkov 2019), and rows with almost no attention are not scaled up. Empty rows are
-ignored. Negative weights count by their absolute value.
+ignored, and so is padding (`attnviz.read_positions`). Negative weights count by their absolute value.
 """
 
 import math
@@ -20,6 +20,7 @@ from torch import Tensor
 from attnviz.inputs import MapAxes
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
+from attnviz.read_positions import read_keys, read_tokens
 from attnviz.weights_only import FixedWeights
 
 Excluded = Literal["none", "first", "special"]
@@ -31,6 +32,7 @@ class KeyTokens:
 
     tokens: Int[Tensor, " keys"]  # equal tokens have equal numbers
     special: Bool[Tensor, " keys"]  # True for tokens that the tokenizer added
+    first: int  # the position of the first that is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,7 @@ class First(Share):
     name = "First token"
 
     def factors(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], keys: KeyTokens) -> Tensor:
-        return (k == 0) & (q >= 0)
+        return (k == keys.first) & (q >= 0)
 
 
 class SpecialTokens(Share):
@@ -188,7 +190,7 @@ class Induction(Share):
     name, one_sequence = "Induction", True
 
     def factors(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], keys: KeyTokens) -> Tensor:
-        return (keys.tokens[(k - 1).clamp(min=0)] == keys.tokens[q]) & (k > 0) & (k < q)
+        return (keys.tokens[(k - 1).clamp(min=0)] == keys.tokens[q]) & (k > keys.first) & (k < q)
 
 
 class RowSum(HeadMetric):
@@ -266,11 +268,11 @@ def head_metrics(
         if progress:
             progress((len(finished) - 1 + share) / len(layers), so_far)
 
-    for layer in layers:
+    for layer, read in zip(layers, read_tokens(layers), strict=True):
         so_far = table()
         report(0.0)
         one_sequence = layer.kind is not Kind.CROSS
-        finished.append(compute(layer.inputs, layer.mechanism, one_sequence=one_sequence, progress=report))
+        finished.append(compute(layer.inputs, layer.mechanism, read, one_sequence=one_sequence, progress=report))
     return table()
 
 
@@ -297,9 +299,12 @@ def layer_metrics(
                 [0.2500, 0.2500]], dtype=torch.float64)
     """
     chosen = HEAD_METRICS if metrics is None else metrics
+    keys = read_keys(inputs, mechanism)
+    queries = keys if one_sequence and inputs.queries == inputs.keys else torch.ones(inputs.queries, dtype=torch.bool)
     return _layer_metrics(
         inputs,
         mechanism,
+        (queries, keys),
         one_sequence=one_sequence,
         excluded_queries=excluded_queries,
         excluded_keys=excluded_keys,
@@ -310,6 +315,7 @@ def layer_metrics(
 def _layer_metrics(
     inputs: MapAxes,
     mechanism: Mechanism | FixedWeights,
+    read: tuple[Bool[Tensor, " queries"], Bool[Tensor, " keys"]],
     *,
     one_sequence: bool,
     excluded_queries: Excluded,
@@ -321,13 +327,14 @@ def _layer_metrics(
     device = inputs.device
     one_sequence = one_sequence and inputs.queries == inputs.keys
     computed = [i for i, metric in enumerate(metrics) if one_sequence or not metric.one_sequence]
-    included_queries = _is_included(inputs.queries, inputs.special_queries, excluded_queries).to(device)
-    included_keys = _is_included(inputs.keys, inputs.special_keys, excluded_keys).to(device)
+    queries, keys = (each.to(device) for each in read)
+    included_queries = _is_included(queries, inputs.special_queries, excluded_queries)
+    included_keys = _is_included(keys, inputs.special_keys, excluded_keys)
     identities = inputs.key_ids or inputs.key_tokens
     numbers = {one: i for i, one in enumerate(dict.fromkeys(identities))}
     special = torch.zeros(inputs.keys, dtype=torch.bool)
     special[list(inputs.special_keys)] = True
-    tokens = KeyTokens(torch.tensor([numbers[one] for one in identities]).to(device), special.to(device))
+    tokens = KeyTokens(torch.tensor([numbers[one] for one in identities]).to(device), special.to(device), _first(keys))
     k = torch.arange(inputs.keys, device=device)
 
     dtype = inputs.dtype
@@ -352,10 +359,16 @@ def _layer_metrics(
     return torch.stack([torch.where(totals > 0, amounts / totals, torch.nan), positions])
 
 
-def _is_included(count: int, special: Sequence[int], excluded: Excluded) -> Bool[Tensor, " count"]:
-    included = torch.ones(count, dtype=torch.bool)
-    included[[0] if excluded == "first" else list(special) if excluded == "special" else []] = False
+def _is_included(
+    read: Bool[Tensor, " positions"], special: Sequence[int], excluded: Excluded
+) -> Bool[Tensor, " positions"]:
+    included = read.clone()
+    included[[_first(read)] if excluded == "first" else list(special) if excluded == "special" else []] = False
     return included
+
+
+def _first(read: Bool[Tensor, " positions"]) -> int:
+    return int(read.long().argmax())
 
 
 HEAD_METRICS: tuple[HeadMetric, ...] = (

@@ -21,6 +21,7 @@ from attnviz.layer import Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.normalizers import Softmax
+from attnviz.read_positions import read_tokens
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows
 OnShare = Callable[[float], None]  # gets the share that is done; what it raises cancels
@@ -146,16 +147,18 @@ def mass_kept_by_head(
     sample: int | None = None,
     progress: Callable[[float, Float[Tensor, "layers heads"]], None] | None = None,
 ) -> Float[Tensor, "layers heads"]:
-    """Returns the mean mass that each head of some layers keeps under a sparse mask; NaN where there is no such head.
+    """Returns the mean mass that each head of some layers keeps under a sparse mask, over the queries that are read;
+    NaN where there is no such head.
 
     `progress` is called after each head with the share that is done and the numbers so far, NaN for heads to come.
     Raises ValueError as `mass_kept` does.
     """
     means = torch.full((len(layers), max(layer.inputs.heads for layer in layers)), torch.nan)
     done, total = 0, sum(layer.inputs.heads for layer in layers)
-    for i, layer in enumerate(layers):
+    for i, (layer, (read, _)) in enumerate(zip(layers, read_tokens(layers), strict=True)):
         for head in range(layer.inputs.heads):
-            means[i, head] = mass_kept(layer.inputs.vectors, layer.known_mechanism, sparse, head, sample=sample).mean
+            kept = mass_kept(layer.inputs.vectors, layer.known_mechanism, sparse, head, sample=sample)
+            means[i, head] = kept.share[read[kept.queries]].nanmean()
             done += 1
             if progress:
                 progress(done / total, means.clone())

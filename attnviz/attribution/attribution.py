@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from attnviz.attribution.expert_shares import expert_shares
 from attnviz.attribution.linearized_pass import (
-    NO_POSITION,
     LinearizedPass,
     check_place,
     in_float32,
@@ -23,7 +22,8 @@ from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.cached_property import cached_property
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
-from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.read_positions import NO_POSITION, read_position
+from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
 from attnviz.tracing.residual_writer import ResidualWriter
 
@@ -84,22 +84,32 @@ class Attribution:
 
     @cached_property
     def terms(self) -> list[WriterShare]:
-        """The share of each writer at each position: those of embeddings, then MLPs, then heads."""
+        """The share of each writer at each position that is read: those of embeddings, then MLPs, then heads."""
         _, run = self._pass.ran
         stacks = {writer.stack: None for writer in run.embeddings}
         terms = []
         for stack in stacks:
             written = [self._shares[one] for one in run.embeddings if one.stack == stack and one in self._shares]
-            for position, parts in enumerate(zip_longest(*map(Tensor.tolist, written), fillvalue=0.0)):
-                terms.append(WriterShare(sum(parts), position, stack=stack))
+            sums = [*map(sum, zip_longest(*map(Tensor.tolist, written), fillvalue=0.0))]
+            terms += [WriterShare(sums[i], i, stack=stack) for i in self._read(len(sums), stack)]
         for layer, writer in enumerate(run.mlps):
-            shares = self.mlps[layer, : writer.positions].tolist()
-            terms += [WriterShare(share, i, layer, stack=writer.stack) for i, share in enumerate(shares)]
+            shares = self.mlps[layer].tolist()
+            terms += [
+                WriterShare(shares[i], i, layer, stack=writer.stack) for i in self._read(writer.positions, writer.stack)
+            ]
         for layer, writer in enumerate(run.heads):
+            places = self._read(writer.positions, writer.stack)
             for head in range(writer.value.shape[2]):
-                shares = self.heads[layer, head, : writer.positions].tolist()
-                terms += [WriterShare(share, i, layer, head, writer.stack) for i, share in enumerate(shares)]
+                shares = self.heads[layer, head].tolist()
+                terms += [WriterShare(shares[i], i, layer, head, writer.stack) for i in places]
         return terms
+
+    def _read(self, count: int, stack: str) -> list[int]:
+        """Returns the positions of a stack that are read; all, where its mask is for other positions."""
+        try:
+            return self._pass.read(count, stack).nonzero().flatten().tolist()
+        except ValueError:
+            return [*range(count)]
 
     @property
     def layers(self) -> tuple[LayerId, ...]:
@@ -171,6 +181,7 @@ class Attribution:
         mlps = self._pass.ran[1].mlps
         check_place(NO_MLP, mlp, len(mlps))
         check_place(NO_POSITION, position, mlps[mlp].positions)
+        read_position(position, self._pass.read(mlps[mlp].positions, mlps[mlp].stack))
         return mlps[mlp], self._gradients.get(mlps[mlp], torch.zeros_like(mlps[mlp].value))
 
     def _at_head(self, layer: int, head: int, position: int) -> tuple[ResidualWriter, Tensor]:
@@ -184,11 +195,13 @@ class Attribution:
 def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
     """Returns a number that a model computes as a sum over what wrote to its residual stream.
 
-    `batch` is what the model is called with, as for `capture`: one example. A model in half precision is computed in
-    float32, by a copy. Raises ValueError if the text is too long for MOST_BYTES of memory, if the model cannot be
-    written so, if there is no such head, token or position, and if the sum does not add up.
+    `batch` is what the model is called with, as for `capture`: one example. Positions are counted as in the batch,
+    those below 0 from the last one that is read: what the attention mask hides, as padding, is in no number. A model in
+    half precision is computed in float32, by a copy. Raises ValueError if the text is too long for MOST_BYTES of
+    memory, if the model cannot be written so, if there is no such head, token or position, and if the sum does not add
+    up.
     """
-    return attribution_of(LinearizedPass(in_float32(model), forward_arguments(model, (batch,), {})), of)
+    return attribution_of(LinearizedPass(in_float32(model), example_arguments(model, batch)), of)
 
 
 @torch.enable_grad()

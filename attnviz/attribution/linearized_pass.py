@@ -5,23 +5,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from attnviz.cached_property import cached_property
 from attnviz.formatting import grouped
 from attnviz.language import N_, value_error
+from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.linearized_run import ChangeHeads, FixedScales, LinearizedRun, run_linearized
+from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
 NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
-NO_POSITION = N_("There is no position {index}: there are {count}, counted from 0.")
-
+OTHER_INPUTS = ("vision", "audio")  # stacks whose positions are not those of a text
 HALVES = (torch.float16, torch.bfloat16)
 MOST_BYTES = 2 << 30  # of memory for the numbers of one pass
 VECTORS = 40  # bytes for each token, layer and number of its width, as measured with SmolLM2
@@ -77,6 +79,10 @@ class LinearizedPass:
             self.model, self.arguments, self.gated | modules, most_bytes=self.most_bytes, change_heads=self.change_heads
         )
 
+    def read(self, count: int, stack: str | None = None) -> Bool[Tensor, " positions"]:
+        """Returns which of `count` positions of a stack of layers are read, by default of the one that predicts."""
+        return read_of_stack(self.model, self.arguments, count, stack)
+
     def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
         """Returns the heads of a layer. Raises ValueError if there is no such layer, head or query."""
         layers = self.ran[1].heads
@@ -84,7 +90,18 @@ class LinearizedPass:
         _, queries, heads, _ = layers[layer].value.shape
         check_place(NO_HEAD, head, heads)
         check_place(NO_POSITION, query, queries)
+        read_position(query, self.read(queries, layers[layer].stack))
         return layers[layer]
+
+
+def read_of_stack(
+    model: nn.Module, arguments: ForwardArguments, count: int, stack: str | None = None
+) -> Bool[Tensor, " positions"]:
+    """Returns which of `count` positions of a stack of layers are read, by default of the one that predicts. Raises
+    ValueError as `ForwardArguments.read` does."""
+    if stack in OTHER_INPUTS:
+        return torch.ones(count, dtype=torch.bool)
+    return arguments.read(count, stack in (None, "decoder") and is_encoder_decoder(model))
 
 
 def most_tokens(model: nn.Module, most_bytes: int = MOST_BYTES) -> int:

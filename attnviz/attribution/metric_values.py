@@ -6,7 +6,6 @@ from torch import Tensor
 
 from attnviz.attribution.linearized_pass import (
     NO_LAYER,
-    NO_POSITION,
     LinearizedPass,
     added_row,
     call_of,
@@ -19,11 +18,14 @@ from attnviz.attribution.linearized_pass import (
     values_of_head,
 )
 from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
+from attnviz.formatting import enumeration
 from attnviz.language import N_, value_error
+from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.call import MASKED
 from attnviz.tracing.linearized_run import LinearizedRun
 from attnviz.tracing.residual_writer import ResidualWriter
 
+LOGITS = ("logits", "prediction_logits")  # of a head that predicts tokens beside another one, as BERT has
 NO_TOKEN = N_("There is no token {index}: there are {count}, counted from 0.")
 
 
@@ -33,9 +35,9 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
     output, run = ran
     match metric:
         case Logit(token, position):
-            return _of_token(logits_at(output, position), token), 0.0
+            return _of_token(logits_at(linearized, output, position), token), 0.0
         case LogitDifference(token, other, position):
-            logits = logits_at(output, position)
+            logits = logits_at(linearized, output, position)
             return _of_token(logits, token) - (_mean(logits) if other == "mean" else _of_token(logits, other)), 0.0
         case Score(layer, head, query, key, over):
             heads = linearized.heads_of(layer, head, query)
@@ -55,31 +57,41 @@ def metric_value(metric: Metric, linearized: LinearizedPass, ran: tuple[Any, Lin
                     "This model does not return its hidden states. Give output_hidden_states=True with the batch."
                 )
             check_place(NO_LAYER, layer, len(states))
-            check_place(NO_POSITION, position, states[layer].shape[1])
+            position = read_position(position, linearized.read(states[layer].shape[1]))
             return states[layer][0, position] @ direction, 0.0
 
 
-def logits_at(output: Any, position: int) -> Tensor:
+def logits_at(linearized: LinearizedPass, output: Any, position: int) -> Tensor:
     """Returns the logits at a position, or of the whole example. Raises ValueError if there are none."""
-    logits = logits_of(output)
-    if logits is None:
-        raise value_error(
-            "This model has no logits: it has no head that predicts tokens or labels. Choose another one, or ask for a "
-            "score."
-        )
+    logits = known_logits(output)
     if logits.ndim == 3:  # of one example, which may be along either axis
         logits = logits[:, 0] if logits.shape[1] == 1 else logits[0]
     elif logits.ndim < 2 or len(logits) == 1:  # of labels
         return logits.flatten()
-    if not -len(logits) <= position < len(logits):
-        raise value_error(NO_POSITION, index=position, count=len(logits))
-    return logits[position]
+    return logits[read_position(position, linearized.read(len(logits)))]
 
 
 def logits_of(output: Any) -> Tensor | None:
-    """Returns the logits that a model has returned, or None if there are none."""
-    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    """Returns the logits of tokens or labels that a model has returned, or None if there are none."""
+    named = (getattr(output, name, None) for name in LOGITS)
+    logits = output if isinstance(output, Tensor) else next((one for one in named if one is not None), None)
     return logits if isinstance(logits, Tensor) and logits.ndim <= 3 else None
+
+
+def known_logits(output: Any) -> Tensor:
+    """Returns the logits of tokens or labels. Raises ValueError if there are none."""
+    if (logits := logits_of(output)) is not None:
+        return logits
+    if others := [name for name in getattr(output, "keys", list)() if "logits" in name]:
+        raise value_error(
+            "This model has no logits of tokens or labels, but {names}, which are not measured here. Choose another "
+            "model.",
+            names=enumeration(others),
+        )
+    raise value_error(
+        "This model has no logits: it has no head that predicts tokens or labels. Choose another model, or another "
+        "measure."
+    )
 
 
 def _of_token(logits: Tensor, token: int) -> Tensor:

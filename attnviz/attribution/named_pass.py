@@ -1,28 +1,28 @@
 """A pass of a model whose layers and tokens have names."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import Attribution, attribution_of
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, key_count, query_weights
-from attnviz.attribution.metric_values import logits_at
-from attnviz.attribution.metrics import Metric
+from attnviz.attribution.linearized_pass import OTHER_INPUTS, LinearizedPass, in_float32, key_count, query_weights
+from attnviz.attribution.metric_values import logits_at, logits_of
+from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.cached_property import cached_property
 from attnviz.layer import LayerId
+from attnviz.read_positions import read_position
 from attnviz.text import shorten_token
 from attnviz.token_texts import TokenTexts, texts_of_batch, token_names
-from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.turns import turn
 
 DECODER = "decoder"
-OTHER_INPUTS = ("vision", "audio")  # stacks whose positions are not those of a text
 MOST_BYTES = 128 << 20  # of a pass in the app, as estimated, and of its sums that are kept
 NUMBER = "#"  # before the id of a token that cannot be typed
 
@@ -147,12 +147,19 @@ class NamedPass:
     def names_labels(self) -> bool:
         """Whether the logits are those of labels of the whole example, not of something at each token."""
         output = self.linearized.ran[0]
-        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+        logits = logits_of(output)
         return logits is not None and logits.ndim < 3
 
     def logits(self, position: int) -> Tensor:
         """Returns the logits of the labels, or of the token after a position. Raises ValueError if there are none."""
-        return logits_at(self.linearized.ran[0], position).detach()
+        return logits_at(self.linearized, self.linearized.ran[0], position).detach()
+
+    def without_padding(self, metric: Metric) -> Metric:
+        """Returns a metric whose position is that of a token, where the last positions are padding."""
+        if isinstance(metric, Score) or metric.position >= 0 or self.names_labels:
+            return metric
+        read = self.linearized.read(len(self.predicting))
+        return metric if read[-1] else replace(metric, position=read_position(metric.position, read))
 
     def token_text(self, token: int) -> str:
         """Returns a token, or a label, as sentences have it."""
@@ -201,26 +208,16 @@ def named_pass(model: nn.Module, batch: Any, tokens: TokenTexts = (), decoder_to
     what makes texts of a list of token ids: a function or the model's tokenizer. Raises ValueError as `attribute`
     does."""
     exact = in_float32(model)
-    arguments = forward_arguments(exact, (batch,), {})
+    arguments = example_arguments(exact, batch)
     has_two = is_encoder_decoder(exact)
     tokens = tokens or texts_of_batch(batch, 0)
     names = LayerNames.from_arguments(named_modules(exact), has_two, arguments, 0, tokens, decoder_tokens)
-    run = NamedPass(
-        LinearizedPass(exact, arguments), names.source.tokens, names.target.tokens if has_two else None,
-        -1 if has_two else _last_token(arguments.by_name.get("attention_mask")),
-    )  # fmt: skip
+    run = NamedPass(LinearizedPass(exact, arguments), names.source.tokens, names.target.tokens if has_two else None)
     if callable(tokens) or hasattr(tokens, "convert_ids_to_tokens"):
         run.names = lambda ids: token_names(tokens, ids)
     with torch.no_grad():
         _ = run.linearized.ran
     return run
-
-
-def _last_token(mask: Any) -> int:
-    """Returns the position of the last token that is not padding."""
-    if not isinstance(mask, Tensor) or mask.ndim != 2 or not mask[0].any():
-        return -1
-    return int(mask[0].nonzero().max())
 
 
 def _fitting(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:

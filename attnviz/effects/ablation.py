@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
@@ -29,6 +29,9 @@ def ablations(
 ) -> Float[Tensor, "layers heads"]:
     """Returns the metric without each head minus the metric with all, for one text; NaN where there is no head, or none
     of `heads`, if these are given.
+
+    Positions of metrics are counted as in the batch, those below 0 from the last one that is read: what the attention
+    mask hides, as padding, is in no number and no mean.
 
     The output of an ablated head is zero (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"); the mean of
     its outputs at all positions of `texts` (mean ablation); or its output at the same position of another text, as mean
@@ -86,7 +89,8 @@ def estimates(
         for layer, (output, gradient) in enumerate(zip(outputs, gradients, strict=True)):
             written = replacement[layer]
             other = torch.zeros_like(output) if written is None else at_positions(written, output)
-            result[layer, : text.heads[layer]] += ((other - output) * gradient).double().sum((0, -1)).cpu()
+            changed = ((other - output) * gradient)[text.read(layer).to(output.device)]
+            result[layer, : text.heads[layer]] += changed.double().sum((0, -1)).cpu()
     for layer, count in enumerate(text.heads):
         result[layer, count:] = torch.nan
     return result / len(replacements)
@@ -159,7 +163,8 @@ def at_positions(outputs: Tensor, like: Tensor) -> Tensor:
 
 def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None) -> list[list[Tensor | None]]:
     """Returns what the heads of each layer write instead, (positions or 1, heads, width) or nothing: once for each
-    ablation of which the mean is taken."""
+    ablation of which the mean is taken. Padding is in no mean, and a token that is read is replaced by one that is, in
+    their order."""
     if how == "zero":
         return [[None] * len(text.heads)]
     if how not in ("mean", "resample"):
@@ -170,25 +175,37 @@ def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None
     if how == "mean":
         by_layer = zip(*written, strict=True)
         return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_layer]]
-    for count, *outputs in zip(text.own.positions, *written, strict=True):
-        if (shortest := min(map(len, outputs))) < count:
+    read = [text.read(layer) for layer in range(len(text.heads))]
+    for own, *outputs in zip(read, *written, strict=True):
+        if (shortest := min(map(len, outputs))) < (count := int(own.sum())):
             raise value_error(
                 "A resampled text has at least as many tokens as the text, {count}; one of these has {shortest}.",
                 count=count,
                 shortest=shortest,
             )
-    return [list(outputs) for outputs in written]
+    return [[_at_read(each, own) for each, own in zip(outputs, read, strict=True)] for outputs in written]
 
 
-def head_outputs(text: Text) -> list[Float[Tensor, "positions heads width"]]:
-    """Returns the outputs of the heads of each layer. Raises ValueError for a layer that does not expose them."""
+def head_outputs(text: Text) -> list[Float[Tensor, "read heads width"]]:
+    """Returns the outputs of the heads of each layer at the positions that are read. Raises ValueError for a layer that
+    does not expose them."""
     outputs: list[Tensor] = []
 
     def keep(layer: LayerHeads) -> None:
-        outputs.append(layer.output.flatten(0, 1).clone())
+        output = layer.output.flatten(0, 1)
+        outputs.append(output[text.read(len(outputs)).to(output.device)])
 
     run_changed(text.model, text.arguments, lambda layer, heads: LayerChange(heads=keep))
     return outputs
+
+
+def _at_read(outputs: Tensor, read: Bool[Tensor, " positions"]) -> Tensor:
+    """Returns outputs at the positions that are read, one after the other; elsewhere 0."""
+    if bool(read.all()):
+        return outputs
+    at_positions = outputs.new_zeros(len(read), *outputs.shape[1:])
+    at_positions[read.to(outputs.device)] = outputs[: int(read.sum())]
+    return at_positions
 
 
 def outputs_and_gradients(text: Text, metric: EffectMetric) -> tuple[list[Tensor], list[Tensor]]:

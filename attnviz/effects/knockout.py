@@ -24,7 +24,8 @@ def knockout(
     head: int | None = None,
     on_progress: OnProgress | None = None,
 ) -> Float[Tensor, " tokens"]:
-    """Returns, for each token of a text, the metric where it is hidden as a key minus the metric where it is not.
+    """Returns, for each token of a text, the metric where it is hidden as a key minus the metric where it is not; NaN
+    for padding, which is hidden anyway.
 
     It is hidden in all layers, in one of them, or from one head of it: the weights of the other keys are divided by
     what is left of them, as if its score were minus infinity; a query that may look at nothing else gets zeros. Queries
@@ -38,8 +39,17 @@ def knockout(
     if layer is not None:
         checked_heads(text, [(layer, head or 0)])
     layers = text.layers_of_source if layer is None else [layer]
-    tokens = text.own.positions[text.layers_of_source[0]]
-    return text.effects(metric, [hidden_key(key, layers, head) for key in range(tokens)], on_progress)
+    read = text.read(text.layers_of_source[0])
+
+    def at_read(effects: Tensor) -> Tensor:
+        return torch.full((len(read),), torch.nan, dtype=effects.dtype).masked_scatter(read, effects)
+
+    def progress(share: float, effects: Tensor) -> None:
+        if on_progress:
+            on_progress(share, at_read(effects))
+
+    keys = read.nonzero().flatten().tolist()
+    return at_read(text.effects(metric, [hidden_key(key, layers, head) for key in keys], progress))
 
 
 def hidden_key(key: int, layers: Collection[int], head: int | None = None) -> RunChange:

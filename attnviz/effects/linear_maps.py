@@ -20,7 +20,7 @@ from attnviz.attribution.metric_values import logits_at
 from attnviz.interruption import end_if_unwanted
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
-from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, run_linearized
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.single_capture import evaluating
@@ -122,7 +122,7 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
     """
     exact = in_float32(model)
     embedding = _word_embedding(exact)
-    first = LinearizedPass(exact, forward_arguments(exact, (_one_token(exact) if batch is None else batch,), {}))
+    first = LinearizedPass(exact, example_arguments(exact, _one_token(exact) if batch is None else batch))
     _ = first.ran
     scales, outputs = FixedScales(True, first.scales.numbers), ModuleOutputs()
     output, run = run_linearized(exact, first.arguments, scales, within=outputs.kept)
@@ -135,7 +135,7 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
     streams = [outputs.stream_after(run, layer, words) for layer in range(len(run.heads))]
     layers = tuple(_layer_maps(run, layer, stream, words, normalized) for layer, stream in enumerate(streams))
     try:
-        logits = logits_at(output, -1)
+        logits = logits_at(first, output, -1)
     except ValueError:  # of a model without a head that predicts
         logits = words[0].new_zeros(0)
     # Logits of labels are not those of tokens.

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import check_place
+from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, logits_of
 from attnviz.formatting import grouped
 from attnviz.language import value_error
-from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.forward_arguments import check_one_example, example_arguments
 from attnviz.tracing.residual_stream import ResidualStream, residual_stream
 
 LIKELIEST = 5  # tokens of each layer and position
@@ -29,7 +29,8 @@ def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 position
     layers are the members of the list of modules in which attention has run, and the model runs again for each state of
     the stream with that in place of what its last layer returns. So the last row has the model's own logits. Of an
     encoder–decoder model, the layers and positions are the decoder's. Layers that end with a norm, as those of BERT,
-    give a stream that is normalized already (nostalgebraist 2020, "interpreting GPT: the logit lens").
+    give a stream that is normalized already (nostalgebraist 2020, "interpreting GPT: the logit lens"). Logits of
+    padding, which the attention mask hides, are NaN.
 
     `batch` is one example, as the model's tokenizer makes it. Raises ValueError if the model gives no logits of
     positions, or has no list of layers, or if the logits of all layers take more than 2 GB: take
@@ -42,7 +43,7 @@ def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 position
             layers=grouped(len(lens.stream.states) - 1),
             size=grouped(size >> 20),
         )
-    return torch.cat([*lens.logits()])
+    return lens.at_read(torch.cat([*lens.logits()]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,8 @@ class LayerPredictions:
 
 def layer_predictions(model: nn.Module, batch: Any, token: int = 0, count: int = LIKELIEST) -> LayerPredictions:
     """Returns the `count` likeliest tokens of each layer and position by `logit_lens`, the entropy of all, and the
-    numbers of a chosen token. The logits of one layer are in memory at a time.
+    numbers of a chosen token; of padding they are NaN, tokens and ranks −1. The logits of one layer are in memory at a
+    time.
 
     Raises ValueError as `logit_lens` does, and if there is no such token.
     """
@@ -69,7 +71,8 @@ def layer_predictions(model: nn.Module, batch: Any, token: int = 0, count: int =
     blocks = [
         _predictions(block, token, count) for logits in lens.logits() for block in logits.flatten(0, 1).split(POSITIONS)
     ]
-    fields = (torch.cat(parts).cpu().unflatten(0, (len(lens.stream.states), -1)) for parts in zip(*blocks, strict=True))
+    shape = len(lens.stream.states), -1
+    fields = (lens.at_read(torch.cat(parts).cpu().unflatten(0, shape)) for parts in zip(*blocks, strict=True))
     return LayerPredictions(lens.stream.is_normalized, *fields)
 
 
@@ -89,12 +92,12 @@ class _Lens:
     stream: ResidualStream
     own: Float[Tensor, "positions vocabulary"]
     examples: int  # the axis of examples in logits
+    read: Bool[Tensor, " positions"]
 
     @classmethod
     def of_model(cls, model: nn.Module, batch: Any) -> "_Lens":
-        arguments = forward_arguments(model, (batch,), {})
-        if (counts := arguments.example_counts()) and 1 not in counts:
-            raise value_error("The logit lens is of one example, and this batch has {count}.", count=counts[0])
+        arguments = example_arguments(model, batch)
+        check_one_example(arguments)
         stream = residual_stream(model, arguments)
         logits = logits_of(stream.output)
         if logits is None or logits.ndim < 3 or logits.shape[:2].numel() != stream.states[0].shape[:2].numel():
@@ -102,7 +105,13 @@ class _Lens:
                 "The logit lens reads logits at each position, and this model gives none. Choose a language model."
             )
         examples = 0 if len(logits) == 1 else 1
-        return cls(stream, logits.squeeze(examples).float(), examples)
+        own = logits.squeeze(examples).float()
+        return cls(stream, own, examples, read_of_stack(model, arguments, len(own)))
+
+    def at_read(self, numbers: Shaped[Tensor, "states positions *rest"]) -> Shaped[Tensor, "states positions *rest"]:
+        """Returns numbers of positions without those of padding, in place: NaN, or −1."""
+        numbers[:, ~self.read.to(numbers.device)] = torch.nan if numbers.is_floating_point() else -1
+        return numbers
 
     def logits(self) -> Iterator[Float[Tensor, "states positions vocabulary"]]:
         """Returns the logits of the states, of several at once where they are short; those of the last state are the

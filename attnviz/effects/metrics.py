@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import check_place
-from attnviz.attribution.metric_values import NO_TOKEN, logits_of
+from attnviz.attribution.linearized_pass import check_place, read_of_stack
+from attnviz.attribution.metric_values import NO_TOKEN, known_logits
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.language import value_error
+from attnviz.read_positions import read_position
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
+from attnviz.tracing.optional_transformers import is_encoder_decoder
 
 BITS = 1 / math.log(2)  # in a nat
 
@@ -28,7 +30,7 @@ class Probability:
 @dataclass(frozen=True)
 class Loss:
     """The mean of −log₂ p of the tokens from `first` to `last`, each from those before it, in bits; without `last`, to
-    the end of the text."""
+    the end of the text. Padding is not among them, and predicts none."""
 
     first: int = 1
     last: int | None = None
@@ -70,7 +72,8 @@ class Measurement:
     @property
     def options(self) -> dict[str, int]:
         """Arguments of the model by which it computes no more logits than the metric reads."""
-        return {"logits_to_keep": self.positions_kept} if "logits_to_keep" in forward_parameters(self.model) else {}
+        is_known = self._ids is not None and "logits_to_keep" in forward_parameters(self.model)
+        return {"logits_to_keep": self.positions_kept} if is_known else {}
 
     @property
     def positions_kept(self) -> int:
@@ -82,7 +85,7 @@ class Measurement:
             case Cosine():
                 return 1
             case metric:
-                return -metric.position if metric.position < 0 else max(1, tokens - metric.position)
+                return -self._place(metric.position, tokens)
 
     @property
     def _ids(self) -> Tensor | None:
@@ -136,29 +139,32 @@ class Measurement:
         return logits[:, token]
 
     def _all_logits(self, output: Any) -> Tensor:
-        logits = logits_of(output)
-        if logits is None or logits.ndim < 2:
-            raise value_error(
-                "This model has no logits: it has no head that predicts tokens or labels. Choose the cosine of its "
-                "vectors, or another model."
-            )
+        logits = known_logits(output)
+        if logits.ndim < 2:
+            raise value_error("The logits of this model have no axis of examples. Choose another model.")
         return logits.double()
 
     def _logits(self, output: Any, position: int) -> Tensor:
         logits = self._all_logits(output)
         if logits.ndim == 2:
             return logits
-        kept, tokens = logits.shape[1], self._ids.shape[-1] if self._ids is not None else logits.shape[1]
-        if not -tokens <= position < tokens:
-            raise value_error(
-                "There is no position {index}: there are {count}, counted from 0.", index=position, count=tokens
-            )
-        return logits[:, position - tokens if position >= 0 and kept <= tokens else position]
+        tokens = self._ids.shape[-1] if self._ids is not None else 0
+        return logits[:, self._place(position, max(tokens, logits.shape[1]))]
+
+    def _read(self, count: int) -> Tensor:
+        """Returns which of the positions that the model predicts at are read."""
+        return read_of_stack(self.model, self.arguments, count)
+
+    def _place(self, position: int, count: int) -> int:
+        """Returns a position that is read, counted from the end, which all logits have that are kept."""
+        return read_position(position, self._read(count)) - count
 
     def _losses(self, output: Any, first: int, last: int | None) -> Tensor:
         logits, ids = self._all_logits(output), self._ids
         if ids is None or logits.ndim != 3 or not _can_generate(self.model):
             raise value_error("This model predicts no next tokens, so it has no loss of a text. Choose another metric.")
+        if is_encoder_decoder(self.model) and "decoder_input_ids" not in self.arguments.by_name:
+            raise value_error("The loss is of what the decoder has written. Give decoder_input_ids with the batch.")
         count = ids.shape[-1]
         last = count - 1 if last is None else last
         if not 1 <= first <= last < count:
@@ -168,8 +174,12 @@ class Measurement:
                 last=last,
                 count=count - 1,
             )
-        predicting = logits[:, first - 1 - count : last - count].log_softmax(-1)
-        targets = ids.to(logits.device)[-1:, first : last + 1, None].expand(len(logits), -1, -1)
+        read = self._read(count).to(logits.device)
+        predicted = (read[first : last + 1] & read[first - 1 : last]).nonzero().flatten() + first
+        if not len(predicted):
+            raise value_error("All these tokens are padding, or follow it, so there is no loss of them. Choose others.")
+        predicting = logits[:, predicted - 1 - count].log_softmax(-1)
+        targets = ids.to(logits.device)[-1:, predicted, None].expand(len(logits), -1, -1)
         return -predicting.gather(-1, targets)[..., 0].mean(-1) * BITS
 
     def _vectors(self, output: Any, pooling: str) -> Tensor:
@@ -178,13 +188,8 @@ class Measurement:
             raise value_error(
                 "This model returns no hidden states as its output. Choose another metric than the cosine."
             )
-        states, mask = states.double(), self.arguments.by_name.get("attention_mask")
-        if pooling == "first":
-            return states[:, 0]
-        if not isinstance(mask, Tensor) or mask.shape[-1] != states.shape[1]:
-            return states.mean(1)
-        weights = mask[-1:].to(states)[..., None]
-        return (states * weights).sum(1) / weights.sum(1)
+        states = states.double()[:, self._read(states.shape[1]).to(states.device)]
+        return states[:, 0] if pooling == "first" else states.mean(1)
 
 
 def kl_divergences(

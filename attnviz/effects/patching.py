@@ -165,6 +165,7 @@ def _patched_heads(
     if what == "pattern" and (
         pair.clean.own.positions != pair.corrupted.own.positions
         or any(clean != corrupted for clean, corrupted in pair.aligned or ())
+        or not all(torch.equal(pair.clean.read(layer), pair.corrupted.read(layer)) for layer, _head in heads)
     ):
         raise value_error(
             "A pattern is taken from a text of the same number of tokens, aligned position by position. Choose another "

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import residual_pass
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
+from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, read_of_stack
 from attnviz.attribution.metric_values import logits_of
 from attnviz.cached_property import cached_property
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.language import value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
-from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
+from attnviz.tracing.forward_arguments import ForwardArguments, check_one_example, example_arguments
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.shared_layers import LayerCalls
 
@@ -94,12 +94,8 @@ class Text:
         """Returns the text of a batch of one example; a model in half precision reads it in float32. Raises ValueError
         for several examples."""
         exact = in_float32(model)
-        arguments = forward_arguments(exact, batch if isinstance(batch, tuple) else (batch,), {})
-        if 1 not in arguments.example_counts():
-            raise value_error(
-                "An effect is measured in one text, and this batch holds {count}. Give them one by one.",
-                count=arguments.example_counts()[0],
-            )
+        arguments = example_arguments(exact, batch)
+        check_one_example(arguments)
         return cls(exact, arguments)
 
     @cached_property
@@ -175,6 +171,11 @@ class Text:
         if not is_encoder_decoder(self.model):
             return [*range(len(ids))]
         return [layer for layer, each in enumerate(ids) if each.cross or each.stack != "decoder"]
+
+    def read(self, layer: int, count: int | None = None, of_keys: bool = False) -> Bool[Tensor, " positions"]:
+        """Returns which queries of a layer are read, or which of `count` keys."""
+        stack = "encoder" if of_keys and self.own.ids[layer].cross else self.own.ids[layer].stack
+        return read_of_stack(self.model, self.arguments, self.own.positions[layer] if count is None else count, stack)
 
     def value(self, metric: EffectMetric, reference: Tensor | None = None) -> float:
         """Returns the metric where nothing is changed; `reference` is that of `Measurement`."""

@@ -51,12 +51,17 @@ class TextPair:
 
     @classmethod
     def from_batches(cls, model: nn.Module, clean: Any, corrupted: Any, aligned: Alignment | None) -> "TextPair":
-        """Returns the pair of two batches of one example. Raises ValueError if they are not aligned."""
-        pair = cls(Text.from_batch(model, clean), Text.from_batch(model, corrupted), aligned)
-        lengths = [text.own.positions[text.layers_of_source[0]] for text in (pair.clean, pair.corrupted)]
+        """Returns the pair of two batches of one example; what is padding in one of them belongs to nothing. Raises
+        ValueError if they are not aligned."""
+        texts = Text.from_batch(model, clean), Text.from_batch(model, corrupted)
         if aligned is not None:
-            _check_alignment(aligned, lengths)
-        for layer, counts in enumerate(zip(pair.clean.own.positions, pair.corrupted.own.positions, strict=True)):
+            read = [text.read(text.layers_of_source[0]) for text in texts]
+            _check_alignment(aligned, [*map(len, read)])
+            aligned = tuple(pair for pair in aligned if read[0][pair[0]] and read[1][pair[1]])
+            _check_alignment(aligned, [*map(len, read)])
+        pair = cls(*texts, aligned)
+        for layer in range(len(texts[0].heads)):
+            counts = [int(text.read(layer).sum()) for text in texts]
             if counts[0] != counts[1] and not pair._is_aligned(layer):
                 raise value_error(
                     "The clean text has {clean} tokens and the corrupted one {corrupted}. Give texts of the same "
@@ -67,10 +72,15 @@ class TextPair:
         return pair
 
     def positions(self, layer: int, count: int, of_keys: bool = False) -> Int[Tensor, "pairs 2"]:
-        """Returns pairs of positions (clean, corrupted) of queries or keys of a layer, which has `count` of them."""
+        """Returns pairs of positions (clean, corrupted) of queries or keys of a layer, which has `count` of them in the
+        clean text."""
         if self._is_aligned(layer, of_keys):
-            return torch.tensor(self.aligned)
-        return torch.arange(count)[:, None].expand(-1, 2)
+            return torch.tensor(self.aligned).reshape(-1, 2)
+        of_source = of_keys and self.clean.own.ids[layer].cross
+        own = self.clean.layers_of_source[0] if of_source else layer
+        longer = self.corrupted.own.positions[own] - self.clean.own.positions[own]
+        read = self.clean.read(layer, count, of_keys), self.corrupted.read(layer, count + longer, of_keys)
+        return torch.stack([each.nonzero().flatten() for each in read], -1)
 
     def _is_aligned(self, layer: int, of_keys: bool = False) -> bool:
         """Returns whether pairs are of the queries or keys of a layer, not of a decoder's tokens beside an encoder."""
@@ -82,19 +92,26 @@ class TextPair:
     def metric_of_corrupted(self, metric: EffectMetric) -> EffectMetric:
         """Returns a metric of the clean text with the aligned positions of the corrupted one; the last belongs to the
         last at least, and those counted from the end are the same. Raises ValueError if there is none."""
-        if isinstance(metric, Cosine) or self.aligned is None or is_encoder_decoder(self.corrupted.model):
+        decoders = [layer for layer in range(len(self.clean.heads)) if layer not in self.clean.layers_of_source]
+        layer = next(iter(decoders), 0)  # whose positions are those of logits
+        pairs, is_aligned = self.positions(layer, self.clean.own.positions[layer]), self._is_aligned(layer)
+        if isinstance(metric, Cosine) or (not is_aligned and bool((pairs[:, 0] == pairs[:, 1]).all())):
             return metric
         names = ("first", "last") if isinstance(metric, Loss) else ("position",)
         places = {name: place for name in names if (place := getattr(metric, name)) is not None and place >= 0}
-        last_clean, last = (text.own.positions[0] - 1 for text in (self.clean, self.corrupted))
-        targets = {last_clean: last} | dict(self.aligned)
+        read, other = (text.read(layer).nonzero().flatten().tolist() for text in (self.clean, self.corrupted))
+        if isinstance(metric, Loss):  # of the tokens among these that are read
+            for name, place in places.items():
+                rest = [one for one in read if (one >= place if name == "first" else one <= place)]
+                places[name] = (rest or read)[0 if name == "first" else -1]
+        targets = {read[-1]: other[-1]} | dict(pairs.tolist())
         for place in places.values():
             if place not in targets:
                 raise value_error(
                     "The metric is of position {index} of the clean text, which belongs to none of the corrupted one.",
                     index=place,
                 )
-        changed: dict[str, Any] = {name: targets[place] for name, place in places.items()}
+        changed: dict[str, Any] = {name: max(targets[place], name != "position") for name, place in places.items()}
         return replace(metric, **changed)
 
     def patching(

@@ -13,7 +13,7 @@ from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.attribution.named_pass import MOST_BYTES, NUMBER, NamedPass
 from attnviz.language import value_error
 from attnviz.token_texts import token_names
-from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.forward_arguments import example_arguments
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
@@ -70,7 +70,7 @@ def read_text(
     with torch.no_grad():
         inputs = model.encode(text, written)
     exact = _float32.get(model) or _float32.setdefault(model, in_float32(model.model))
-    linearized = LinearizedPass(exact, forward_arguments(exact, (inputs.batch,), {}), most_bytes=most_bytes)
+    linearized = LinearizedPass(exact, example_arguments(exact, inputs.batch), most_bytes=most_bytes)
     with model.refusals():
         _ = linearized.without_writers
     target = None if inputs.target is None else inputs.target.tokens

@@ -71,6 +71,7 @@ def why(
 
 def sum_viewer(run: NamedPass, metric: Metric) -> "WhyViewer":
     """Returns a viewer of a number that a pass has computed: a widget if anywidget is installed."""
+    metric = run.without_padding(metric)
     if find_spec("anywidget") is None:
         return WhyViewer(run, metric)
     from attnviz.notebook.why_widget import WhyWidget

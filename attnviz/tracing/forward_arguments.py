@@ -1,15 +1,27 @@
-"""The arguments of one forward pass: what the model is called with, and how many examples they hold."""
+"""The arguments of one forward pass: what the model is called with, how many examples they hold, and which positions
+are read."""
 
 import inspect
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from attnviz.language import value_error
+from attnviz.read_positions import visible_keys
+from attnviz.tracing.call import MASKED
+
 IDS = ("input_ids", "inputs_embeds", "decoder_input_ids")
+MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask", "input_mask")
+DECODER_MASKS = ("decoder_attention_mask", "tgt_key_padding_mask")
+TRUE_HIDES = "padding_mask", "input_mask"  # how the names of masks end that are true where others are false
+# Arguments that change what a model returns, and not what it computes.
+OF_OUTPUT = ("logits_to_keep", "num_logits_to_keep", "labels", "return_dict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +32,8 @@ class ForwardArguments:
     kwargs: dict[str, Any]
     by_name: dict[str, Any]
     sequence_first: bool  # the model has attention of torch whose inputs are (tokens, examples, width)
+    # Gives the mask of the positions that a model of sounds makes of a mask of samples.
+    shorten_mask: Callable[[int, Tensor], Tensor] | None = None
 
     @classmethod
     def from_call(cls, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "ForwardArguments":
@@ -29,7 +43,8 @@ class ForwardArguments:
             bound = {}
         by_name = {**bound, **kwargs}
         modules = (module for module in model.modules() if isinstance(module, nn.MultiheadAttention))
-        return cls(args, kwargs, by_name, any(not module.batch_first for module in modules))
+        shorten_mask = getattr(model, "_get_feature_vector_attention_mask", None)
+        return cls(args, kwargs, by_name, any(not module.batch_first for module in modules), shorten_mask)
 
     def ids(self, name: str, example: int) -> tuple[int, ...]:
         """Returns the token ids of an example; none if there are none of this name."""
@@ -46,6 +61,25 @@ class ForwardArguments:
         keys = next((one for one in tree_leaves(cache) if isinstance(one, Tensor) and one.ndim > 2), None)
         return None if keys is None else keys.shape[-2]
 
+    def read(self, count: int, of_decoder: bool = False, example: int = 0) -> Bool[Tensor, " positions"]:
+        """Returns which of the positions of an example are read: not those that its attention mask hides from all
+        queries, as padding. Raises ValueError if it hides some, and is of another number of positions."""
+        names = DECODER_MASKS if of_decoder else MASKS
+        masks = (mask for name in names if (mask := _visible(name, self.by_name.get(name), example)) is not None)
+        read = next(masks, None)
+        if read is None or bool(read.all()):
+            return torch.ones(count, dtype=torch.bool)
+        if len(read) != count and self.shorten_mask is not None:
+            read = self.shorten_mask(count, read[None].long())[0].bool()
+        if len(read) != count:
+            raise value_error(
+                "The attention mask is of {length} positions, and the model computes {count} here, so it is not known "
+                "which of them are padding. Give one example without padding.",
+                length=len(read),
+                count=count,
+            )
+        return read
+
     def repeated(self, count: int, **options: Any) -> "ForwardArguments":
         """Returns the arguments of `count` examples like the only one, with further keyword arguments."""
 
@@ -56,7 +90,7 @@ class ForwardArguments:
             return value if axis is None else value.repeat_interleave(count, axis)
 
         args, kwargs, by_name = tree_map(repeat, (self.args, {**self.kwargs, **options}, {**self.by_name, **options}))
-        return ForwardArguments(args, kwargs, by_name, self.sequence_first)
+        return replace(self, args=args, kwargs=kwargs, by_name=by_name)
 
     def _example_axes(self, value: Tensor) -> tuple[int, ...]:
         return (0, 1) if self.sequence_first and value.ndim in (2, 3) else (0,)
@@ -95,6 +129,50 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
             'return_tensors="pt".'
         )
     return ForwardArguments.from_call(model, args, kwargs)
+
+
+def example_arguments(model: nn.Module, batch: Any) -> ForwardArguments:
+    """Returns what a model is called with for one example, of which anything may be asked: without arguments that
+    leave out or rename what it returns. A tuple holds positional arguments. Raises ValueError for a cache, which each
+    run would change."""
+    arguments = forward_arguments(model, batch if isinstance(batch, tuple) else (batch,), {})
+    if arguments.past_length():
+        raise value_error(
+            "This batch continues the text of a cache, past_key_values, which each run would change. Give the whole "
+            "text without a cache."
+        )
+    left_out, kwargs = (*OF_OUTPUT, "past_key_values"), dict(arguments.kwargs)
+    prepare = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if prepare is not None and kwargs.get("labels") is not None and kwargs.get("decoder_input_ids") is None:
+        kwargs["decoder_input_ids"] = prepare(labels=kwargs["labels"])
+    kwargs = {name: value for name, value in kwargs.items() if name not in left_out}
+    if getattr(getattr(model, "config", None), "return_dict", True) is False:
+        kwargs["return_dict"] = True
+    return ForwardArguments.from_call(model, arguments.args, kwargs)
+
+
+def check_one_example(arguments: ForwardArguments) -> None:
+    """Raises ValueError if these are several examples."""
+    if (counts := arguments.example_counts()) and 1 not in counts:
+        raise value_error(
+            "This is computed for one example, and the batch holds {count}. Give them one by one.", count=counts[0]
+        )
+
+
+def _visible(name: str, mask: Any, example: int) -> Bool[Tensor, " positions"] | None:
+    """Returns the positions of an example that a mask of this name shows; of several masks, that one of them does.
+    None if it is none, or not a tensor."""
+    if isinstance(mask, Mapping):
+        visible = [one for one in (_visible(name, each, example) for each in mask.values()) if one is not None]
+        return torch.stack(visible).any(0) if visible else None
+    if not isinstance(mask, Tensor) or not mask.ndim:
+        return None
+    mask = (mask if mask.ndim == 1 or len(mask) == 1 else mask[example]).detach().cpu()
+    if mask.is_floating_point() and (mask.ndim > 2 or bool((mask < 0).any())):  # it is added to scores
+        allowed = mask > MASKED
+    else:
+        allowed = mask.bool() != name.endswith(TRUE_HIDES)
+    return visible_keys(allowed)
 
 
 def forward_parameters(model: Any) -> tuple[str, ...]:

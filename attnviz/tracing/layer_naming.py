@@ -8,6 +8,7 @@ from itertools import accumulate, count, groupby
 from operator import itemgetter
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnviz.cached_property import cached_property
@@ -74,6 +75,8 @@ class LayerNames:
     past: int | None = None  # tokens in the cache that the model is called with; None without one
     cached: dict[nn.Module, CachedKeys] = field(default_factory=dict)  # what attention gets from it in this forward
     unnamed: dict[nn.Module, tuple[int, int]] = field(default_factory=dict)  # keys without names, of how many
+    arguments: ForwardArguments | None = None  # what the model is called with
+    example: int = 0  # of these
 
     @classmethod
     def from_arguments(
@@ -100,6 +103,8 @@ class LayerNames:
             growing.detach().cpu() if isinstance(growing, Tensor) and growing.ndim == 2 else None,
             cache(partial(token_names, texts)) if callable(texts) else lambda ids: (),
             arguments.past_length(),
+            arguments=arguments,
+            example=example,
         )
 
     def is_cross(self, module: nn.Module) -> bool:
@@ -122,6 +127,18 @@ class LayerNames:
     def is_of_decoder(self, name: str) -> bool:
         """Returns whether the queries in a stack of layers are tokens of the text that a cache grows by."""
         return name not in ("vision", "audio") and (name == "decoder" or not self.is_encoder_decoder)
+
+    def read_keys(self, module: nn.Module, keys: int) -> Bool[Tensor, " keys"]:
+        """Returns which keys of a layer are read; all of them, where it is not known."""
+        name, is_cross = stack(self.modules[module]), self.is_cross(module)
+        if self.arguments is None or name in ("vision", "audio") or (is_cross and not self.is_encoder_decoder):
+            return torch.ones(keys, dtype=torch.bool)
+        try:
+            return self.arguments.read(
+                keys, self.is_encoder_decoder and name == "decoder" and not is_cross, self.example
+            )
+        except ValueError:  # of a mask for other positions
+            return torch.ones(keys, dtype=torch.bool)
 
     def match_cache(self, module: nn.Module, key: Tensor) -> None:
         """Forgets what is known of a cache if these are other keys (sequences, heads, keys, width) than those that it

@@ -322,7 +322,7 @@ class Recording:
 
     def _add_weights(self, module: nn.Module, weights: Tensor, sides: Sides, added_keys: tuple[str, ...] = ()) -> None:
         """Adds a layer with the weights (sequences, heads, queries, keys) that the model has computed, of sequences
-        that do not attend to each other."""
+        that do not attend to each other. They are NaN on padding, as on all keys that a mask forbids."""
         groups, heads, queries, keys = weights.shape
         self.budget.reserve(4 * groups**2 * heads * queries * keys, "its weights")
         whole = torch.zeros(heads, groups, queries, groups, keys)
@@ -331,6 +331,7 @@ class Recording:
         whole = whole.flatten(3).flatten(1, 2)
         axes = self._with_axes(WeightsOnly, (whole,), (whole.shape[1], whole.shape[2]), module, sides, added_keys)
         kind = self._kind(module, axes, len(added_keys), _has_causal_weights(whole))
+        whole[..., ~self.names.read_keys(module, whole.shape[2])] = torch.nan
         self._keep(module, Layer(self.names.layer_id(module), kind, axes, FixedWeights(), Fidelity.WEIGHTS_ONLY))
 
     def _add(self, call: Call, inputs: Inputs, mechanism: Mechanism, comparison: str, leak: str) -> None:

@@ -97,6 +97,8 @@ def slow(
 )
 def test_every_measure_is_what_a_slow_loop_finds(mechanism, excluded_queries, excluded_keys) -> None:
     inputs, left = text(), {"none": (), "first": (0,), "special": SPECIAL}
+    if isinstance(mechanism.mask, Padding):  # its queries are left out as its keys are
+        left = {name: (*places, *range(3, inputs.queries)) for name, places in left.items()}
     layer = Layer(LayerId(), Kind.SELF, inputs, mechanism)
     found = head_metrics([layer], excluded_queries=excluded_queries, excluded_keys=excluded_keys)
     for head in range(inputs.heads):

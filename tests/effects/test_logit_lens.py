@@ -292,7 +292,7 @@ def test_layers_that_change_the_shape_of_the_stream_are_refused() -> None:
 
 
 def test_one_example_is_read_at_a_time() -> None:
-    with pytest.raises(ValueError, match="of one example, and this batch has 2"):
+    with pytest.raises(ValueError, match="for one example, and the batch holds 2"):
         logit_lens(llama(), text())
 
 

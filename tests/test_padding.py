@@ -1,0 +1,274 @@
+"""Padding is no data: whatever the library computes of a padded batch is what it computes of the same batch without."""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from torch import Tensor
+
+import attnviz
+import attnviz.attribution
+import attnviz.effects
+from attnviz import Intervention, attribute, capture, capturing, effects, run
+from attnviz.analysis.aggregation import rollout
+from attnviz.analysis.head_metrics import head_metrics
+from attnviz.analysis.mass_kept import mass_kept_by_head
+from attnviz.attribution import LinearizedPass, Logit, LogitDifference
+from attnviz.effects import KL, Loss, Probability
+from attnviz.masks import SlidingWindow
+from attnviz.tracing.forward_arguments import example_arguments
+from tests.support.architectures import GROUPED, SMALL, T5
+from tests.support.seeded_models import drawn
+
+IDS, OTHER, TARGET = [5, 9, 11, 7, 30, 9], [8, 3, 12, 4, 21, 6, 2], [0, 4, 33, 6, 50]
+CORRUPTED = [5, 9, 21, 7, 30, 18]
+PAD, WIDTH = 3, 32
+Batch = dict[str, Tensor]
+
+
+@cache
+def model(kind: str) -> Any:
+    match kind:
+        case "decoder":
+            return drawn(hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)))
+        case "encoder":
+            return drawn(hf.BertForMaskedLM(hf.BertConfig(**SMALL)))
+        case _:
+            return drawn(hf.T5ForConditionalGeneration(hf.T5Config(**T5)))
+
+
+def padded(ids: list[int], side: str, prefix: str = "") -> Batch:
+    """A batch of one text with padding on a side, or none; the mask of a left one says where positions begin."""
+    before, after = PAD * (side == "left"), PAD * (side != "left" and side != "none")
+    batch = {
+        "input_ids": [1] * before + ids + [1] * after,
+        "attention_mask": [0] * before + [1] * len(ids) + [0] * after,
+    }
+    return {prefix + name: torch.tensor([values]) for name, values in batch.items()}
+
+
+def given(kind: str, side: str, ids: list[int] = IDS) -> Batch:
+    """What a model is called with."""
+    batch = padded(ids, side)
+    if kind == "both":
+        return batch | padded(TARGET, side if side == "none" else "right", "decoder_")
+    shown = batch["attention_mask"]
+    batch["position_ids"] = (shown.cumsum(1) - 1).clamp(min=0)
+    if side == "cells":  # the same as a mask of four axes, which is added to scores
+        count = shown.shape[1]
+        allowed = shown.bool()[:, None, None, :].expand(1, 1, count, count)
+        allowed = allowed.tril() if kind == "decoder" else allowed
+        batch["attention_mask"] = torch.zeros(1, 1, count, count).masked_fill(~allowed, torch.finfo().min)
+    return batch
+
+
+class Example:
+    """A model, and a batch with padding on a side or without."""
+
+    def __init__(self, kind: str, side: str) -> None:
+        self.kind, self.side, self.model = kind, side, model(kind)
+        self.batch, self.other = given(kind, side), given(kind, side, OTHER)
+        self.corrupted = given(kind, side, CORRUPTED)
+        first = PAD * (side == "left")
+        self.read = [*range(first, first + len(IDS))]
+        self.predicting = [*range(len(TARGET))] if kind == "both" else self.read
+        self.linearized = LinearizedPass(self.model, example_arguments(self.model, self.batch))
+
+
+def recorded(example: Example) -> attnviz.Trace:
+    with torch.no_grad(), capturing(example.model) as traces:
+        example.model(**example.batch)
+    return traces[-1]
+
+
+def of_trace(example: Example, trace: attnviz.Trace) -> Tensor:
+    """All that is computed of the attention of a text: metrics of heads, weights and their rollout."""
+    own = [layer for layer in trace if layer.kind.value != "cross" and layer.id.stack != "decoder"]
+    if example.kind != "both":
+        own = list(trace)
+    share = rollout(own)[example.read][:, example.read]
+    numbers = [torch.from_numpy(values) for values in head_metrics(trace).values.values()]
+    numbers += [
+        torch.from_numpy(values)
+        for values in head_metrics(trace, excluded_keys="first", excluded_queries="first").values.values()
+    ]
+    kept = mass_kept_by_head(own, SlidingWindow(3))
+    return torch.cat([*numbers, share.flatten(), kept.flatten()])
+
+
+def of_sum(example: Example) -> Tensor:
+    numbers = []
+    first = example.predicting[1]
+    for metric in (Logit(3), LogitDifference(3, 7, -2), LogitDifference(3, "mean", first)):
+        found = attribute(example.model, example.batch, metric)
+        numbers += [torch.tensor(found.total), found.heads.sum(-1), found.mlps.sum(-1), found.embeddings.sum()]
+        if example.kind != "both":  # where positions of both texts are along one axis
+            numbers.append(found.heads[..., example.read])
+        numbers.append(torch.tensor([each.share for each in found.largest(8)]))
+        places = {True: {*example.predicting}, False: {*example.read}}
+        assert all(each.position in places[each.stack == "decoder"] for each in found.terms)
+        numbers.append(torch.tensor(len(found.terms)))
+    return torch.cat([each.flatten().double() for each in numbers])
+
+
+def metrics(example: Example) -> list[Any]:
+    of_text = [Logit(3), KL(-2), LogitDifference(3, 7, example.predicting[2]), Probability(4)]
+    return [*of_text, Loss()] if example.kind != "encoder" else of_text
+
+
+def ablated(function: Callable[..., Tensor], **options: Any) -> Callable[[Example], Tensor]:
+    def effect(example: Example) -> Tensor:
+        return torch.stack([function(example.model, example.batch, metric, **options) for metric in metrics(example)])
+
+    return effect
+
+
+def replaced(function: Callable[..., Tensor], **options: Any) -> Callable[[Example], Tensor]:
+    def effect(example: Example) -> Tensor:
+        kinds = {"zero": None, "mean": [example.other], "resample": [example.other]}
+        return torch.stack([
+            function(example.model, example.batch, metric, how=how, texts=texts, **options)
+            for how, texts in kinds.items() for metric in metrics(example)
+        ])  # fmt: skip
+
+    return effect
+
+
+def hidden(example: Example) -> Tensor:
+    found = effects.knockout(example.model, example.batch, Logit(3))
+    assert found.isnan().sum() == len(found) - len(example.read)
+    return found[example.read]
+
+
+def compensated(example: Example) -> Tensor:
+    [found] = effects.compensations(example.model, example.batch, Logit(3), [(0, 1)], how="mean", texts=[example.other])
+    return torch.cat([torch.tensor([found.effect, found.of_others]), found.heads.flatten(), found.mlps])
+
+
+def lens(example: Example) -> Tensor:
+    logits = effects.logit_lens(example.model, example.batch)
+    assert logits.isnan().any(-1).any(0).sum() == logits.shape[1] - len(example.predicting)
+    return logits[:, example.predicting]
+
+
+def predicted(example: Example) -> Tensor:
+    found = effects.layer_predictions(example.model, example.batch, 3)
+    parts = [found.tokens, found.probabilities, found.entropy[..., None], found.logit[..., None], found.rank[..., None]]
+    assert (found.tokens == -1).any(-1).any(0).sum() == found.tokens.shape[1] - len(example.predicting)
+    return torch.cat([part.double() for part in parts], -1)[:, example.predicting]
+
+
+def patched(example: Example) -> Tensor:
+    numbers = []
+    aligned = effects.alignment(example.batch, example.corrupted)
+    for what, positions, pairs in (
+        ("output", False, None),
+        ("key", True, aligned),
+        ("query", True, None),
+        ("pattern", False, None),
+        ("mlp", False, None),
+        ("residual", False, aligned),
+    ):
+        for metric in (
+            (Logit(3, example.predicting[-2]), Loss())
+            if example.kind == "decoder"
+            else (Logit(3, example.predicting[-2]),)
+        ):
+            found = effects.patch(
+                example.model,
+                example.batch,
+                example.corrupted,
+                metric,
+                what,
+                positions=positions,
+                aligned=pairs,
+            )  # type: ignore[arg-type]
+            values = found.values
+            if values.ndim == 3 or what in ("mlp", "residual"):
+                assert bool(
+                    values[..., [i for i in range(values.shape[-1]) if i not in {*example.read, *example.predicting}]]
+                    .isnan()
+                    .all()
+                )
+                values = values.nan_to_num(0).sum(-1)
+            numbers += [values.flatten(), torch.tensor([found.clean, found.corrupted])]
+    return torch.cat(numbers)
+
+
+def by_paths(example: Example) -> Tensor:
+    return effects.patch_paths(example.model, example.batch, example.corrupted, Logit(3), (1, 2), "key").values
+
+
+def written(example: Example) -> Tensor:
+    batch = given(example.kind, "left" if example.side == "left" else "none")
+    batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    steps = [*attnviz.writing(example.model, None, batch, 2)]
+    return torch.tensor(
+        [number for step in steps for each in step.alternatives for number in (each.token_id, each.probability)]
+    )
+
+
+def asked(example: Example) -> Tensor:
+    viewer = attnviz.why(example.model, example.batch)
+    assert viewer.run.predicting[viewer.metric.position] == str(example.predicting[-1])
+    return torch.tensor([viewer.attribution.total, viewer.metric.token, viewer.metric.other])
+
+
+def normed(example: Example) -> Tensor:
+    place = example.read[-1]
+    return effects.value_norms(example.linearized, {0: place})[0][:, example.read]
+
+
+CASES: dict[str, Callable[[Example], Tensor]] = {
+    "ablations": replaced(effects.ablations),
+    "alignment": lambda example: torch.tensor(
+        [(example.read.index(a), example.read.index(b)) for a, b in effects.alignment(example.batch, example.corrupted)]
+    ),
+    "attribute": of_sum,
+    "capture": lambda example: of_trace(example, capture(example.model, example.batch)),
+    "capturing": lambda example: of_trace(example, recorded(example)),
+    "compensations": compensated,
+    "estimates": ablated(effects.estimates),
+    "group_effects": replaced(effects.group_effects, groups=[[(0, 1), (1, 2)], [(1, 0)]]),
+    "knockout": hidden,
+    "layer_predictions": predicted,
+    "logit_lens": lens,
+    "mlp_ablations": ablated(effects.mlp_ablations),
+    "patch": patched,
+    "patch_paths": by_paths,
+    "run": lambda example: run(example.model, example.batch, Intervention(ablated=((0, 1),))).logits[
+        :, example.predicting
+    ],
+    "value_norms": normed,
+    "why": asked,
+    "writing": written,
+}
+# Functions that take no text, or only weights: head_circuits takes a batch of one token.
+OF_NO_TEXT = {
+    *("attribution_of", "circuit", "downsample", "head_circuits", "in_float32", "most_tokens", "show", "to_html"),
+    *("view", "viewer"),
+}
+
+
+def test_every_function_that_reads_a_text_has_a_case() -> None:
+    public = {
+        name
+        for package in (attnviz, attnviz.effects, attnviz.attribution)
+        for name in package.__all__
+        if inspect.isfunction(getattr(package, name))
+    }
+    assert public - OF_NO_TEXT == {*CASES}
+
+
+@pytest.mark.parametrize("side", ["right", "left", "cells"])
+@pytest.mark.parametrize("kind", ["decoder", "encoder", "both"])
+@pytest.mark.parametrize("name", CASES)
+def test_padding_changes_nothing(name: str, kind: str, side: str) -> None:
+    if (kind == "both" and side == "cells") or (name == "writing" and (kind, side) != ("decoder", "left")):
+        pytest.skip("the model does not take such padding")
+    plain, found = (CASES[name](Example(kind, each)) for each in ("none", side))
+    torch.testing.assert_close(found.double(), plain.double(), atol=1e-4, rtol=1e-4, equal_nan=True)
