@@ -6,7 +6,9 @@ which all visitors share.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from attnviz.language import current_language
@@ -16,6 +18,18 @@ from attnviz.turns import turn
 
 T = TypeVar("T")
 MISSING = object()
+# What the run of a page, or a job, has asked for, by the cache and the name; None outside of one.
+_held: ContextVar[dict[tuple["ResultCache", str], Any] | None] = ContextVar("held results", default=None)
+
+
+@contextmanager
+def held_results() -> Iterator[None]:
+    """Keeps all results that the block asks for until it ends: it computes none twice, whatever others ask for."""
+    token = _held.set({})
+    try:
+        yield
+    finally:
+        _held.reset(token)
 
 
 class ResultCache:
@@ -29,6 +43,9 @@ class ResultCache:
     def once(self, compute: Callable[[], T], *key: object, work: int = 0) -> T:
         """Returns the result of `compute`, cached under these keys. `work` is the approximate number of its steps."""
         name = repr((current_language(), *key))  # results may have words in them
+        return self._hold(name, lambda: self._once(compute, name, work))
+
+    def _once(self, compute: Callable[[], T], name: str, work: int) -> T:
         if (result := self._find(name)) is not MISSING:
             return result
         with turn(work):
@@ -41,10 +58,20 @@ class ResultCache:
                     self._results.popitem(last=False)
             return result
 
+    def _hold(self, name: str, find: Callable[[], T]) -> T:
+        """Returns what the run has of this name, or else what `find` returns, which it has from now on."""
+        held = _held.get()
+        if held is None:
+            return find()
+        if (self, name) not in held:
+            held[self, name] = find()
+        result: T = held[self, name]
+        return result
+
     def layers(self, source: Source) -> Sequence[Layer]:
         """Returns the layers of a source. Raises ValueError if they cannot be made."""
         if source.keeps_layers:
-            return source.layers()
+            return self._hold(f"layers {source!r}", source.layers)
         return self.once(source.layers, "layers", source, work=source.work)
 
     def refined(self, compute: Callable[[], T], *key: object, work: int) -> T:

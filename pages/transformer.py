@@ -1,7 +1,9 @@
 """Transformer: how does a small, trained translator use attention three ways?"""
 
+from functools import partial
+
 from attnviz.state.transformer import TransformerState
-from attnviz.ui.field_widgets import choice_tabs
+from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
 from attnviz.ui.transformer import (
     before_attention,
@@ -19,8 +21,9 @@ page_heading("transformer")
 
 state = word_by_word.show(*controls.choose_sentence())
 modules = three_uses, what_if, training_dynamics, notation, before_attention, several_heads
-for (name, tab), module in zip(choice_tabs(TransformerState.tab).items(), modules, strict=True):
-    if tab.open:
-        with tab:
-            module.show(state.updated(tab=name))
+names = TransformerState.tab.options(state)
+draw_tabs(
+    TransformerState.tab,
+    {name: partial(module.show, state.updated(tab=name)) for name, module in zip(names, modules, strict=True)},
+)
 training.keep_alive()  # also while another tab is open

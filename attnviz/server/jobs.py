@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from attnviz.analysis.ray_engine import ClusterError
 from attnviz.language import value_error
+from attnviz.result_cache import held_results
 from attnviz.server import scheduling
 from attnviz.server.streamlit_internals import has_gone
 
@@ -29,7 +30,7 @@ class Cancellation(Exception):
 
 
 class Job(Generic[T]):
-    """A computation in a thread of its own, which the jobs start.
+    """A computation in a thread of its own, without a session, which the jobs start.
 
     Where it has a `line`, it waits for a slot there first. With `stops_at_once` a session whose browser has gone no
     longer looks, and a result at which nobody looks is not kept; otherwise a session may come back within PATIENCE.
@@ -94,6 +95,7 @@ class Job(Generic[T]):
             with (
                 self._line.slot(self._session, self._check, self._wait_at) if self._line else nullcontext(),
                 scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way,
+                held_results(),
             ):
 
                 def on_result(share: float, result: T) -> None:

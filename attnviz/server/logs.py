@@ -19,9 +19,11 @@ _LOGGER = logging.getLogger("attnviz")
 _LOGGER.addHandler(logging.NullHandler())  # events are not written before start_logs says where
 
 
-def write_event(event: str, /, *, level: int = logging.INFO, **fields: object) -> None:
-    """Writes an event with its fields, none of which may hold what people typed."""
-    _LOGGER.log(level, event, extra={"fields": fields})
+def write_event(
+    event: str, /, *, level: int = logging.INFO, problem: BaseException | None = None, **fields: object
+) -> None:
+    """Writes an event with its fields, none of which may hold what people typed; of an exception its kind and place."""
+    _LOGGER.log(level, event, exc_info=problem, extra={"fields": fields})
 
 
 def start_logs(style: settings.LogStyle) -> None:

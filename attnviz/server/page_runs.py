@@ -4,10 +4,15 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
+from attnviz.language import _
 from attnviz.server import metrics
 from attnviz.server.logs import write_event
 from attnviz.server.streamlit_internals import ScriptControlException, StopException
+
+_errors: ContextVar[list[str] | None] = ContextVar("kinds of the errors of this run", default=None)
 
 
 class PageEnd(StopException):
@@ -15,10 +20,25 @@ class PageEnd(StopException):
     waits for."""
 
 
+def report(problem: Exception) -> str:
+    """Logs an error that nobody expected, and lets the run of the page count as failed; returns the sentence that the
+    page says in place of what it cannot show."""
+    error = type(problem).__name__
+    if (errors := _errors.get()) is not None:
+        errors.append(error)
+    write_event("error", level=logging.ERROR, problem=problem)
+    return _(
+        "This cannot be shown: attnviz has an error here ({error}), and the server has logged where. Change something, "
+        "or go on elsewhere.",
+        error=error,
+    )
+
+
 @contextmanager
 def observation(page: str) -> Iterator[None]:
     """Records the run of a page, which is the block: done, interrupted by a newer run, or failed with an error."""
-    start, outcome, error = time.perf_counter(), "done", None
+    start, outcome, errors = time.perf_counter(), "done", list[str]()
+    token = _errors.set(errors)
     try:
         yield
     except PageEnd:
@@ -27,13 +47,16 @@ def observation(page: str) -> Iterator[None]:
         outcome = "interrupted"
         raise
     except Exception as exception:
-        outcome, error = "failed", type(exception).__name__
+        errors.append(type(exception).__name__)
         raise
     finally:
+        _errors.reset(token)
+        error = errors[0] if errors else None
+        outcome = "failed" if error else outcome
         seconds = time.perf_counter() - start
         metrics.count_run(page, outcome, seconds)
         level = logging.ERROR if error else logging.INFO
         write_event(
             "page run", level=level, page=page, seconds=round(seconds, 3), outcome=outcome,
-            **({"error": error} if error else {}),
+            **dict[str, Any]({"error": error} if error else {}),
         )  # fmt: skip

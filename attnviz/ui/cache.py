@@ -14,7 +14,8 @@ from attnviz.language import _, current_language
 from attnviz.layer import Layer
 from attnviz.result_cache import ResultCache, set_result_cache
 from attnviz.server import jobs
-from attnviz.server.scheduling import computation
+from attnviz.server.page_runs import report
+from attnviz.server.scheduling import computation, session
 from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
@@ -32,8 +33,8 @@ _caches: "list[VisitorResults]" = []
 
 @contextmanager
 def session_turn(work: int) -> Iterator[None]:
-    """Waits for the turn of this session if the work is heavy."""
-    with computation(work), st.spinner(_("Computing …")) if is_heavy(work) else nullcontext():
+    """Waits for the turn of this session if the work is heavy. A job has no session to show it to."""
+    with computation(work), st.spinner(_("Computing …")) if is_heavy(work) and session() else nullcontext():
         yield
 
 
@@ -46,8 +47,8 @@ class VisitorResults(ResultCache):
 
     def layers(self, source: Source) -> Sequence[Layer]:
         """Returns the layers of a source, which a session keeps while it shows them."""
-        if source.keeps_layers:
-            return source.layers()
+        if source.keeps_layers or not session():
+            return super().layers(source)
         key = f"{current_language()} {source!r}"
         shown, layers = LATEST.get()
         if shown != key:
@@ -58,7 +59,7 @@ class VisitorResults(ResultCache):
 
     def refined(self, compute: Callable[..., Any], *key: object, work: int) -> Any:
         """Returns what there is of a map; one of more than LONG_WORK steps is computed as a job."""
-        return self.once(compute, *key, work=work) if work <= LONG_WORK else map_so_far(compute, *key)
+        return self.once(compute, *key, work=work) if work <= LONG_WORK or not session() else map_so_far(compute, *key)
 
     def finished(self, *key: object) -> Any:
         return jobs.finished(*key)
@@ -96,12 +97,14 @@ def or_last_good(
     """
     try:
         result = make()
-    except (ValueError, NotImplementedError) as problem:
+    except Exception as problem:  # noqa: BLE001 - the figure stays, whatever it is
+        is_expected = isinstance(problem, ValueError | NotImplementedError)
+        said = problem if is_expected else RuntimeError(report(problem))
         good, description = last(name, subject), _("the last one that could be made")
         if good is None:
             good, description = first(), _("the example")
         below = "" if good is None else _("The figure below is {description}.", description=description)
-        show_problem(problem, notes, below)
+        show_problem(said, notes, below)
         return good
     remember(name, subject, result if keeps else None)
     return result

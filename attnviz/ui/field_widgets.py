@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from attnviz.language import _, option_with_name
+from attnviz.server.page_runs import report
 from attnviz.settings import MB, upload_bytes
 from attnviz.sources.upload import File
 from attnviz.state.fields import (
@@ -122,7 +123,7 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
 
 def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
     """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option. If that
-    raises ValueError, the message is shown below what it has drawn."""
+    fails, the reason is shown below what it has drawn."""
     for name, tab in choice_tabs(field, state).items():
         if tab.open:
             with tab:
@@ -130,6 +131,8 @@ def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]]
                     shows[name]()
                 except ValueError as problem:
                     show_error(str(problem))
+                except Exception as problem:  # noqa: BLE001 - the rest of the page stays, whatever it is
+                    show_error(report(problem))
 
 
 def field_value(field: Field[T], state: Any = None) -> Any:

@@ -5,12 +5,14 @@ from functools import partial
 import streamlit as st
 
 from attnviz.app_files import ASSETS
+from attnviz.result_cache import held_results
 from attnviz.server import jobs
 from attnviz.server.addresses import FIRST_PAGE
-from attnviz.server.page_runs import observation
+from attnviz.server.page_runs import observation, report
 from attnviz.server.scheduling import page_run
 from attnviz.ui import lesson_strip, link_state, page_menu, presentation, python_code, visitor_language
 from attnviz.ui.classroom.teacher import lesson_run, start_button
+from attnviz.ui.field_widgets import show_error
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")
@@ -23,9 +25,13 @@ requested = link_state.requested_values()
 name = page.url_path or FIRST_PAGE
 presentation.switch(pages, page, partial(start_button, page.url_path))
 page_menu.mark_group(name)
-with observation(name), page_run(), jobs.page_run(), lesson_run(name, page.title):
+with observation(name), page_run(), jobs.page_run(), held_results(), lesson_run(name, page.title):
     with lesson_strip.strip(name):
-        page.run()
+        try:
+            page.run()
+        except Exception as problem:  # noqa: BLE001 - what is drawn stays, and the lesson and the menus around it
+            said = report(problem)
+            show_error(str(problem) if isinstance(problem, ValueError) else said)
     with st.container(key="page-foot", horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         python_code.show(name)
         visitor_language.show_others()

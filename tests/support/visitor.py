@@ -46,6 +46,7 @@ class Visitor:
     values: dict[str, tuple[str, Any]] = field(default_factory=dict)  # by id: the field of its message, and its value
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # rows and columns of these pictures
     alerts: list[str] = field(default_factory=list)  # what the page says besides its pictures, such as errors
+    errors: list[str] = field(default_factory=list)  # those of the alerts that are errors
     received: int = 0  # bytes
     fragment: str = ""  # the id of one that asks for runs of its own
     _is_fragment: bool = False  # whether the run under way is that of a fragment
@@ -103,13 +104,15 @@ class Visitor:
                     new = message.new_session
                     self.page, self.session = new.page_script_hash, new.initialize.session_id or self.session
                     if not self._is_fragment:
-                        self.widgets, self.alerts, self.fragment = {}, [], ""
+                        self.widgets, self.alerts, self.errors, self.fragment = {}, [], [], ""
                 case "navigation":
                     self.page = message.navigation.page_script_hash
                 case "auto_rerun":
                     self.fragment = message.auto_rerun.fragment_id
                 case "delta":
                     self._keep(message.delta.new_element)
+                case "script_finished" if message.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN:
+                    self._is_fragment = False  # what follows is a run of the page
                 case "script_finished" if message.script_finished in _ENDS:
                     self.values = {name: one for name, one in self.values.items() if self._is_drawn(name)}
                     return
@@ -149,6 +152,7 @@ class Visitor:
             raise RuntimeError(f"{element.exception.type}: {element.exception.message}")
         if kind == "alert":
             self.alerts.append(element.alert.body)
+            self.errors += [element.alert.body] * (element.alert.format == element.alert.ERROR)
         if kind == "bidi_component":
             component = element.bidi_component
             data = component.bytes
