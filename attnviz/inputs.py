@@ -10,6 +10,7 @@ from torch import Tensor
 from attnviz.formatting import dimensions
 from attnviz.language import value_error
 from attnviz.patch_grid import PatchGrid
+from attnviz.plain_tensor import plain_tensor
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12
@@ -80,6 +81,13 @@ class MapAxes:
         """Returns the same with other tokens, or positions of special ones."""
         return replace(self, **tokens)  # type: ignore[type-var]  # what has tensors is a dataclass
 
+    def _set_plain(self, name: str, tensor: Tensor) -> Tensor:
+        """Sets and returns a tensor as torch computes with it."""
+        plain = plain_tensor(tensor, name)
+        if plain is not tensor:
+            object.__setattr__(self, name, plain)
+        return plain
+
     def _check_axes(self, queries: int, keys: int) -> None:
         """Raises ValueError if tokens, ids or patches do not fit these numbers of queries and keys."""
         for side, count in (("query", queries), ("key", keys)):
@@ -141,6 +149,7 @@ class Inputs(MapAxes):
                     name=name,
                     kind=type(array).__name__,
                 )
+            array = self._set_plain(name, array)
             if array.ndim != 3:
                 raise value_error(
                     "{name} must have 3 axes (heads, tokens, width); it has shape {shape}.",

@@ -38,7 +38,7 @@ class WeightsOnly(MapAxes):
     key_grid: PatchGrid | None = None
 
     def __post_init__(self) -> None:
-        weights = self.tensors["weights"]
+        weights = self._set_plain("weights", self.tensors["weights"])
         if weights.ndim != 3 or 0 in weights.shape:
             raise value_error(
                 "Weights must have 3 axes (heads, queries, keys), none of them empty; their shape is {shape}.",

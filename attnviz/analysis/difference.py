@@ -153,7 +153,7 @@ def _sorted_masses(mass: Float[Tensor, " keys"], is_included: Tensor) -> tuple[t
 
 
 def _as_tensors(a: Tensor | np.ndarray, b: Tensor | np.ndarray) -> tuple[Tensor, Tensor]:
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    a, b = (torch.as_tensor(x.filled(np.nan) if isinstance(x, np.ma.MaskedArray) else x) for x in (a, b))
     if a.shape != b.shape:
         shapes = " and ".join(dimensions(x.shape) for x in (a, b))
         raise value_error(

@@ -8,12 +8,13 @@ from torch import Tensor
 
 from attnviz.language import value_error
 from attnviz.mechanism import Attention
+from attnviz.plain_tensor import plain_array, plain_tensor
 
 Array: TypeAlias = np.ndarray | Tensor
 
 
 def as_array(values: Array) -> np.ndarray:
-    """Returns numbers as a NumPy array. Real numbers of a tensor are converted to float32.
+    """Returns numbers as a NumPy array, NaN where they are masked. Real numbers of a tensor are converted to float32.
 
     Example:
         >>> import torch
@@ -21,8 +22,9 @@ def as_array(values: Array) -> np.ndarray:
         array([1., 1.], dtype=float32)
     """
     if not isinstance(values, Tensor):
-        return np.asarray(values)
-    values = values.detach().cpu()
+        array = plain_array(values)
+        return np.asarray(values) if array is None else array
+    values = plain_tensor(values.detach(), "This tensor").cpu()
     return (values.float() if values.is_floating_point() else values).numpy()
 
 

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool
+from torch import Tensor
 
 from attnviz.formatting import grouped, quoted
 from attnviz.language import _, plural, value_error
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 from attnviz.npy import read_npy
+from attnviz.plain_tensor import plain_tensor
 
 LONGEST_SIDE = 512  # rows, and columns
 LINE = 1 << 14  # characters: 512 numbers with as many digits as numpy.savetxt writes
@@ -61,6 +63,11 @@ class Grid(Mask):
 
         Raises ValueError if it is not a matrix, is too large, or holds anything else.
         """
+        if np.ma.is_masked(array):
+            raise value_error("This matrix is masked itself. Give it with 0 or 1 in each cell: array.filled(0).")
+        if isinstance(array, Tensor):
+            array = plain_tensor(array.detach().cpu(), "This matrix")
+            array = array.float() if array.is_floating_point() else array
         try:
             matrix = np.asarray(array)
         except (ValueError, TypeError, RuntimeError) as error:

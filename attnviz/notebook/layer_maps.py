@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +22,7 @@ from attnviz.notebook.module_weights import (
     returned_weights,
     weights_by_module,
 )
+from attnviz.plain_tensor import plain_array, plain_tensor
 from attnviz.trace import Trace
 from attnviz.tracing.joined_passes import joined_layers
 from attnviz.tracing.layer_naming import layer_id, with_unique_ids
@@ -297,12 +297,14 @@ def _list_of_texts(name: str, texts: Any) -> Tokens:
 
 def _as_tensor(values: Any) -> Tensor:
     """Returns numbers as a tensor. Raises ValueError if they are not real numbers."""
-    tensor = values.detach() if isinstance(values, Tensor) else None
-    if tensor is None:
-        array = np.asarray(values) if hasattr(values, "__array__") or isinstance(values, Sequence) else None
-        if array is None or isinstance(values, str | bytes) or array.dtype.kind not in "fiub":
-            raise ValueError(f"This {type(values).__name__} holds no weights. {ACCEPTED}")
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if isinstance(values, Tensor):
+        tensor = plain_tensor(values.detach(), f"This {type(values).__name__}")
+    else:
+        array = None if isinstance(values, str | bytes) else plain_array(values)
+        if array is None:
+            of = f", but values of the type {values.dtype}" if hasattr(values, "dtype") else ""
+            raise ValueError(f"This {type(values).__name__} holds no weights{of}. {ACCEPTED}")
+        tensor = torch.from_numpy(array)
     if tensor.dtype in (torch.int32, torch.int64) and tensor.numel() and int(tensor.max()) > 1:
         raise ValueError(f"These are whole numbers up to {int(tensor.max()):,}, as token ids are. {ACCEPTED}")
     if tensor.is_complex():

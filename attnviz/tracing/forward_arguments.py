@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from attnviz.language import value_error
+from attnviz.plain_tensor import plain_tensor
 from attnviz.read_positions import visible_keys
 from attnviz.tracing.call import MASKED
 
@@ -110,7 +111,7 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
     """Returns what a model is called with. A mapping that is the only positional argument holds keyword arguments; a
     single text of token ids becomes a batch of one.
 
-    Raises ValueError for arguments without tensors, such as a text.
+    Raises ValueError for arguments without tensors, such as a text, and for those and models without numbers.
     """
     if len(args) == 1:
         [batch] = args
@@ -128,6 +129,7 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
             "This batch holds no tensor. Give the model's inputs, as its tokenizer or processor makes them with "
             'return_tensors="pt".'
         )
+    _check_numbers(model, args, kwargs)
     return ForwardArguments.from_call(model, args, kwargs)
 
 
@@ -173,6 +175,19 @@ def _visible(name: str, mask: Any, example: int) -> Bool[Tensor, " positions"] |
     else:
         allowed = mask.bool() != name.endswith(TRUE_HIDES)
     return visible_keys(allowed)
+
+
+def _check_numbers(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises ValueError for nested tensors, and for a model or tensors on the meta device."""
+    for tensor in tree_leaves((args, kwargs)):
+        if isinstance(tensor, Tensor) and (tensor.is_nested or tensor.is_meta):
+            plain_tensor(tensor, "A tensor of this batch")
+    is_offloaded = any(hasattr(module, "_hf_hook") for module in model.modules())  # by accelerate, until it is needed
+    without = next((name for name, one in model.named_parameters() if one.is_meta), None)
+    if without is not None and not is_offloaded:
+        raise ValueError(
+            f"{type(model).__name__} is on the meta device, without numbers, with “{without}”. Load its weights first."
+        )
 
 
 def forward_parameters(model: Any) -> tuple[str, ...]:
