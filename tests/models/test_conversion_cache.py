@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import stat
 import time
 
 import pytest
@@ -13,6 +14,18 @@ from attnviz.models.conversion_cache import MANIFEST, UNFINISHED_SECONDS, UNUSED
 def models(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path))
     return tmp_path / "models"
+
+
+def linked(path, target):
+    """A link in the place of a file or a folder."""
+    path.unlink()
+    path.symlink_to(target)
+
+
+def piped(path):
+    """A pipe, which nobody writes to, in the place of a file."""
+    path.unlink()
+    os.mkfifo(path)
 
 
 def write(folder):
@@ -50,6 +63,14 @@ def test_a_model_is_converted_once():
         lambda folder: (folder / "manifest.json").unlink(),
         lambda folder: (folder / "manifest.json").write_text("[]"),
         lambda folder: (folder / "manifest.json").write_text('{"weights'),
+        lambda folder: (folder / "manifest.json").write_text("[" * 100_000),
+        lambda folder: linked(folder / "manifest.json", "/dev/zero"),
+        lambda folder: piped(folder / "manifest.json"),
+        lambda folder: (folder / "manifest.json").unlink() or (folder / "manifest.json").mkdir(),
+        lambda folder: linked(folder / "weights", "/dev/zero"),
+        lambda folder: linked(folder / "weights", (folder / "config.json").rename(folder.parent / "config.json")),
+        lambda folder: piped(folder / "weights"),
+        lambda folder: (folder / "weights").unlink() or (folder / "weights").mkdir(),
     ],
 )
 def test_a_damaged_folder_is_written_again(damage):
@@ -70,6 +91,54 @@ def test_processes_that_start_together_convert_once(tmp_path):
         process.join()
     assert [process.exitcode for process in processes] == [0] * 4
     assert (tmp_path / "log").read_text() == "x"
+
+
+@pytest.mark.parametrize("kind", ["file", "pipe", "link", "dangling link", "link to a whole folder"])
+def test_what_is_in_the_place_of_a_folder_is_replaced_and_no_link_is_followed(kind, models, tmp_path):
+    whole = converted_folder("other", write)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").touch()
+    place = models / "model"
+    if kind == "file":
+        place.write_text("{}")
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to({"link": tmp_path / "elsewhere", "dangling link": "nowhere"}.get(kind, whole))
+    folder = converted_folder("model", write)
+    assert not folder.is_symlink()
+    assert (folder / "weights").read_bytes() == b"1234"
+    assert (tmp_path / "elsewhere" / "file").exists()
+    assert (whole / "weights").exists()
+    assert converted_folder("model", refuse) == folder
+
+
+def test_a_lock_that_is_a_link_or_a_pipe_is_not_opened(models, tmp_path):
+    models.mkdir()
+    (tmp_path / "precious").write_text("mine")
+    (models / "model.lock").symlink_to(tmp_path / "precious")
+    os.mkfifo(models / "other.lock")
+    for key in ("model", "other"):
+        with pytest.raises(OSError, match=f"It is a link, or of another kind than attnviz has written.*{key}.lock"):
+            converted_folder(key, write)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_what_belongs_to_somebody_else_is_neither_read_nor_removed(models, monkeypatch):
+    folder = converted_folder("model", write)
+    own = os.lstat(folder).st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    if own == 0:  # what belongs to root is read by all
+        assert converted_folder("model", refuse) == folder
+        os.chown(folder, 12_345, -1)
+    with pytest.raises(OSError, match="It belongs to somebody else"):
+        converted_folder("model", write)
+    assert (folder / "weights").exists()
+
+
+def test_a_lock_is_readable_by_its_user_alone(models):
+    converted_folder("model", write)
+    assert stat.S_IMODE((models / "model.lock").stat().st_mode) == 0o600
 
 
 def test_without_locks_the_slower_of_two_takes_what_the_other_wrote(models):
