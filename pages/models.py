@@ -16,7 +16,7 @@ choices = st.container(key="choices")
 notes = st.container()  # one place for what comes and goes, so that the charts below stay what they are
 with choices:
     selection = controls.choose_model_selection(notes)
-    presentation.show_title(f"{selection.model.name}: {selection.title}")
+    presentation.show_title(f"{selection.model.title}: {selection.title}")
 shows = {
     OVERVIEW: overview.show,
     HEADS: head_metrics.show,

@@ -107,8 +107,8 @@ def svg_row(
     return _svg(width, foot + below, parts, top)
 
 
-def svg_panels(panels: Sequence[tuple[str, Markup]]) -> Markup:
-    """Returns SVG elements in lines that are WIDEST_LINE pixels wide, each below its title."""
+def svg_panels(panels: Sequence[tuple[str, Markup]], note: str = "") -> Markup:
+    """Returns SVG elements in lines that are WIDEST_LINE pixels wide, each below its title; the note is below all."""
     parts: list[Markup] = []
     x = y = right = bottom = 0.0
     for title, panel in panels:
@@ -121,6 +121,9 @@ def svg_panels(panels: Sequence[tuple[str, Markup]]) -> Markup:
         parts.append(Markup('<svg x="{:g}" y="{:g}"').format(x, y + TITLE) + panel[len("<svg") :])
         right, bottom = max(right, x + width), max(bottom, y + TITLE + height)
         x += width + TITLE
+    if note:
+        parts.append(_text(note, 4, bottom + TITLE / 2, SMALL, "start"))
+        right, bottom = max(right, len(note) * SMALL * CHARACTER), bottom + TITLE
     return _svg(right, bottom, parts)
 
 

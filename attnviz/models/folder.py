@@ -77,11 +77,11 @@ def open_folder(folder: str | Path) -> Path:
         )
     for entry in (*entries, *path.glob(TEMPLATES)):
         if entry.suffix not in (*PICKLES, *OTHERS) or entry.name.startswith("tokenizer"):  # others nobody opens
-            _check_file(path, entry)
+            check_file(path, entry)
     return path
 
 
-def _check_file(folder: Path, entry: Path) -> None:
+def check_file(folder: Path, entry: Path) -> None:
     """Raises ValueError for a link that leads out of the folder, and for what is not a regular file, such as a pipe."""
     homes = [folder]
     if folder.parent.name == "snapshots":  # the hub's cache: files are links to what several revisions share
@@ -230,7 +230,7 @@ def pooling(path: Path) -> str:
     kinds = {str(module.get("type")).rpartition(".")[2] for module in nested_objects(modules)}
     if not POOLING_MODULES <= kinds <= {*POOLING_MODULES, "Normalize"}:
         return ""
-    _check_file(path, file)
+    check_file(path, file)
     config = read_object(file, CONFIG_BYTES)
     chosen = [pooling for key, pooling in POOLINGS.items() if config.get(key) is True]
     return chosen[0] if len(chosen) == 1 else ""

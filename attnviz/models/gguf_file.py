@@ -55,6 +55,11 @@ class GgufTensor:
         """How many numbers it has."""
         return math.prod(self.shape)
 
+    @property
+    def rows(self) -> int:
+        """How many rows it has; all dimensions but the last count as one."""
+        return math.prod(self.shape[:-1])
+
 
 @dataclass(frozen=True, eq=False)
 class GgufFile:
@@ -64,19 +69,19 @@ class GgufFile:
     metadata: dict[str, Any] = field(repr=False)
     tensors: tuple[GgufTensor, ...] = field(repr=False)
 
-    def numbers(self, tensor: GgufTensor) -> NDArray[np.float32]:
-        """Returns the numbers of a tensor in float32, dequantized; they may be infinite. Raises ValueError if the file
-        has become shorter."""
-        with self.path.open("rb") as file:
-            file.seek(tensor.offset)
-            data = np.fromfile(file, np.uint8, tensor.size)
-        if data.size < tensor.size:
-            raise _damaged(self.path, CUT_OFF)
-        if tensor.kind in FLOATS:
-            numbers = data.view(FLOATS[tensor.kind])
-        else:
-            numbers = dequantize(data.reshape(*tensor.shape[:-1], -1), tensor.kind)
-        return numbers.astype(np.float32, copy=False).reshape(tensor.shape)
+
+def read_rows(path: Path, tensor: GgufTensor, start: int, stop: int) -> NDArray[np.float32]:
+    """Returns rows of a tensor in float32, dequantized; they may be infinite. All dimensions but the last count as one.
+    Raises ValueError if the file has become shorter."""
+    width = tensor.size // tensor.rows
+    with path.open("rb") as file:
+        file.seek(tensor.offset + start * width)
+        data = np.fromfile(file, np.uint8, (stop - start) * width)
+    if data.size < (stop - start) * width:
+        raise _damaged(path, CUT_OFF)
+    data = data.reshape(stop - start, width)
+    numbers = data.view(FLOATS[tensor.kind]) if tensor.kind in FLOATS else dequantize(data, tensor.kind)
+    return numbers.astype(np.float32, copy=False)
 
 
 def read_gguf(path: Path) -> GgufFile:

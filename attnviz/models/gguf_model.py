@@ -2,9 +2,13 @@
 
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -12,12 +16,17 @@ from transformers import PreTrainedTokenizerFast
 from attnviz.formatting import grouped, quoted
 from attnviz.language import _, value_error
 from attnviz.models.conversion_cache import converted_folder
+from attnviz.models.folder import check_file
 from attnviz.models.gguf_file import MAGIC
 from attnviz.models.hub import Progress, no_progress
 from attnviz.models.loading import ModelFolder, inspect_folder, inspect_weights
 
-VERSION = 2  # of the conversion: one more when it gives other files
+if TYPE_CHECKING:
+    from attnviz.models.gguf_conversion import Conversion
+
+VERSION = 3  # of the conversion: one more when it gives other files
 SUFFIX = ".gguf"
+PART = 16 << 20  # bytes of a file that are read at once for its digest
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -28,9 +37,32 @@ def inspect_path(path: str | Path, progress: Progress = no_progress) -> ModelFol
     file = find_gguf(Path(path).expanduser())
     if file is None:
         return inspect_folder(path)
+    plan = _planned(file)  # which refuses most files before all of them is read
+    plan()
+    return inspect_gguf(file, file.stem, _digest(file, progress), progress, plan=plan)
+
+
+def _planned(file: Path) -> "Callable[[], Conversion]":
+    """Returns a function that plans the conversion of a file, once."""
+
+    @cache
+    def plan() -> "Conversion":
+        from attnviz.models.gguf_conversion import planned_conversion  # which takes 0.3 seconds, once
+
+        return planned_conversion(file)
+
+    return plan
+
+
+def _digest(file: Path, progress: Progress) -> str:
+    """Returns the SHA-256 of a file."""
+    digest, size, done = hashlib.sha256(), file.stat().st_size, 0
     with file.open("rb") as opened:
-        digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    return inspect_gguf(file, file.stem, digest, progress)
+        while part := opened.read(PART):
+            digest.update(part)
+            done += len(part)
+            progress(done, size)
+    return digest.hexdigest()
 
 
 def find_gguf(path: Path) -> Path | None:
@@ -55,11 +87,18 @@ def find_gguf(path: Path) -> Path | None:
             count=grouped(len(files)),
             file=quoted(path / files[0], 200),
         )
+    check_file(path, path / files[0])
     return path / files[0]
 
 
 def inspect_gguf(
-    file: Path, name: str, digest: str, progress: Progress = no_progress, *, trusted: bool = False
+    file: Path,
+    name: str,
+    digest: str,
+    progress: Progress = no_progress,
+    *,
+    trusted: bool = False,
+    plan: "Callable[[], Conversion] | None" = None,
 ) -> ModelFolder:
     """Returns the model in a GGUF file before its weights are read; converts the file if that was not done before, and
     calls `progress` with the bytes done and in total.
@@ -68,11 +107,10 @@ def inspect_gguf(
     if it is not a model that can be read. Where the cache folder cannot be written, a trusted file is converted in
     memory, and another is refused.
     """
+    plan = plan or _planned(file)
 
     def write(folder: Path) -> None:
-        from attnviz.models.gguf_conversion import write_folder  # which takes 0.3 seconds, once
-
-        write_folder(file, folder, progress)
+        plan().write(folder, progress)
 
     try:
         return replace(inspect_folder(converted_folder(f"{digest}-{VERSION}", write), name), trusted=trusted)
@@ -92,12 +130,14 @@ def inspect_gguf(
         reason=problem,
     )
     _LOGGER.warning("%s", note)
-    from attnviz.models.gguf_conversion import convert
-
-    converted = convert(file, progress)
-    tensors = {name: torch.from_numpy(numbers) for name, numbers in converted.weights}
-    own, settings = Tokenizer.from_str(converted.tokenizer.tokenizer), dict(converted.tokenizer.config)
+    conversion = plan()
+    written = conversion.tokenizer()
+    tensors = {
+        weight.name: torch.from_numpy(np.concatenate([part.ravel() for part in parts])).view(weight.shape)
+        for weight, parts in conversion.numbers(progress)
+    }
+    own, settings = Tokenizer.from_str(written.tokenizer), dict(written.config)
     settings.pop("tokenizer_class")
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=own, **settings)
-    model = inspect_weights(name, converted.config, tensors, tokenizer)
+    model = inspect_weights(name, conversion.head.config, tensors, tokenizer)
     return replace(model, notes=(*model.notes, note), trusted=trusted)

@@ -19,7 +19,7 @@ from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, saf
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, WeightSizes, check_tokenizer, open_folder, pooling, weight_sizes
 from attnviz.models.model import LoadedModel
-from attnviz.models.number_types import HALF_TYPES, computing_type, type_name
+from attnviz.models.number_types import HALF_TYPES, computing_type, quantized_bits, type_name
 from attnviz.models.readable_errors import as_value_error
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.models.tokenizer_process import TokenizerProcess
@@ -130,7 +130,9 @@ class ModelFolder:
             modules = {name for name, _ in (*model.named_children(), *model.base_model.named_children())}
             missing |= {key for key in info["unexpected_keys"] if modules & set(key.split(".")[:2])}
         model.config.use_cache = False
-        model.config.name_or_path = self.name  # by which a capture names it
+        bits = quantized_bits(self.config_json.get("gguf_type", ""))
+        # By which a capture names it, in traces too, which are not translated.
+        model.config.name_or_path = f"{self.name} ({bits}-bit, from a GGUF file)" if bits else self.name
         return model.eval(), sorted(missing)
 
     def _start_tokenizer(self) -> Any:
@@ -201,6 +203,16 @@ def _inspect(name: str, config_json: dict[str, Any], sizes: WeightSizes, path: P
                 "{name} comes with code of its own, which was not run: {kind} of transformers is used instead.",
                 name=name,
                 kind=type(meta).__name__,
+            ),
+        )
+    if bits := quantized_bits(gguf_type := config_json.get("gguf_type", "")):
+        notes += (
+            _(
+                "The weights of {name} are {bits}-bit ({gguf_type}), from a GGUF file: its numbers are not those of "
+                "the original model.",
+                name=name,
+                bits=bits,
+                gguf_type=gguf_type,
             ),
         )
     if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):

@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.language import _, value_error
 from attnviz.models.image_inputs import image_inputs
+from attnviz.models.number_types import quantized_bits
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens
@@ -74,6 +75,17 @@ class LoadedModel:
         self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
         self.writers: Any = None  # of the texts that can be continued (written_text.writers_of); they end with it
+
+    @property
+    def precision(self) -> str:
+        """How precise its weights are, such as “4-bit, from a GGUF file”; empty where they are as they were saved."""
+        bits = quantized_bits(getattr(self.model.config, "gguf_type", ""))
+        return _("{bits}-bit, from a GGUF file", bits=bits) if bits else ""
+
+    @property
+    def title(self) -> str:
+        """Its name, with the precision of its weights where that is less than the original’s."""
+        return f"{self.name} ({self.precision})" if self.precision else self.name
 
     @property
     def limit(self) -> int:

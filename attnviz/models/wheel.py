@@ -110,16 +110,19 @@ def missing_models() -> list[ModelWheel]:
 
 
 def check_digest(file: Path, sha256: str, name: str) -> None:
-    """Raises RuntimeError if a file of the model called `name` has another digest."""
-    with file.open("rb") as opened:
-        if hashlib.file_digest(opened, "sha256").hexdigest() != sha256:
-            raise RuntimeError(
-                _(
-                    "The weights of {name} are not the published ones. Install the model again with “{command}”.",
-                    name=name,
-                    command=models_install_line(),
-                )
-            )
+    """Raises RuntimeError if a file of the model called `name` has another digest, or is no regular file, which could
+    be read without end."""
+    if file.is_file():
+        with file.open("rb") as opened:
+            if hashlib.file_digest(opened, "sha256").hexdigest() == sha256:
+                return
+    raise RuntimeError(
+        _(
+            "The weights of {name} are not the published ones. Install the model again with “{command}”.",
+            name=name,
+            command=models_install_line(),
+        )
+    )
 
 
 @lru_cache  # every run of a page asks

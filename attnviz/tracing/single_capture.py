@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -117,7 +118,7 @@ def capture(
             recording.missing.first_unbounded = first_unbounded_module(
                 model, lambda: model(*arguments.args, **arguments.kwargs)
             )
-    trace = recording.trace()
+    trace = replace(recording.trace(), model=_model_name(model))
     if not trace and not recording.missing:
         raise ValueError(no_attention(model, recording))
     if writer is not None:

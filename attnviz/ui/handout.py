@@ -141,6 +141,8 @@ class _Paper:
             ]
         except ValueError:
             return Markup()
+        if view.note and figures:
+            figures.append(element("p", view.note, class_="attnviz-place"))
         return element("div", *figures, class_="attnviz-pictures") if figures else Markup()
 
     def figure(self, panel: Panel, largest: float, count: int, hides: bool) -> Markup:

@@ -15,6 +15,7 @@ from attnviz.sources.source import MissingInput
 from attnviz.state.fields import ModelField
 from attnviz.ui import cache, conversion, model_download
 from attnviz.ui.field_widgets import draw_text, field_text
+from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 ANOTHER = N_(
@@ -98,6 +99,8 @@ def load_or_end(name: str, notes: DeltaGenerator) -> None:
         with notes:
             _offer_remedy(refused)
         raise PageEnd
+    if (model := load_model(name)).precision:
+        notes.caption(plain(model.title))
 
 
 def keep_model(name: str) -> None:

@@ -63,15 +63,16 @@ def _is_western(letter: str) -> bool:
     return bool(letter.encode("cp1252", "ignore"))
 
 
-def figures_page(figures: Sequence[tuple[str, go.Figure]]) -> str:
-    """Returns titled figures as one HTML page that works offline."""
+def figures_page(figures: Sequence[tuple[str, go.Figure]], note: str = "") -> str:
+    """Returns titled figures, and a note below them, as one HTML page that works offline."""
     parts = [
         themed(figure)
         .update_layout(title={"text": escaped(title)}, margin_t=70)
         .to_html(include_plotlyjs=number == 0, full_html=False, config={"displaylogo": False})
         for number, (title, figure) in enumerate(figures)
     ]
-    return f'<!doctype html>\n<html><head><meta charset="utf-8"></head><body>{"".join(parts)}</body></html>\n'
+    below = f"<p>{escaped(note)}</p>" if note else ""
+    return f'<!doctype html>\n<html><head><meta charset="utf-8"></head><body>{"".join(parts)}{below}</body></html>\n'
 
 
 def write_whole(path: Path, content: bytes) -> None:

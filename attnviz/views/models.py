@@ -54,7 +54,7 @@ def _intervened(state: ModelsState) -> IntervenedExample:
 
 def _both_sides(state: ModelsState) -> Titled:
     sides = state.selection, state.right_selection
-    return [(f"{side.model.name}: {side.title}", selected_map(side)) for side in sides]
+    return [(f"{side.model.title}: {side.title}", selected_map(side)) for side in sides]
 
 
 def _needle(state: ModelsState) -> Titled:

@@ -70,6 +70,7 @@ class PageView:
     quantities: Quantities
     predicted: bool = False  # whether the reader predicts the pinned row before it is shown
     colors: ColorRange = ColorRange.SHOWN  # up to 1, or up to the largest weight of the panels
+    note: str = ""  # below the panels: the model, where its weights are less precise than the original's
 
     @cached_property
     def largest(self) -> float:
@@ -87,11 +88,11 @@ class PageView:
 
     def to_svg(self) -> str:
         """Returns the panels as one SVG element. Raises ValueError if one is too large for that."""
-        return str(svg_panels([(panel.title, panel.to_svg(self.end(panel))) for panel in self.panels]))
+        return str(svg_panels([(panel.title, panel.to_svg(self.end(panel))) for panel in self.panels], self.note))
 
     def to_html(self) -> str:
         """Returns the panels as one HTML page with interactive figures, which works offline."""
-        return figures_page([(panel.title, panel.to_figure(self.end(panel))) for panel in self.panels])
+        return figures_page([(panel.title, panel.to_figure(self.end(panel))) for panel in self.panels], self.note)
 
     def save(self, path: str | Path) -> None:
         """Writes the panels to a file: .svg, .pdf, .html, .npz or .csv. Raises ValueError for another ending, or if the

@@ -2,13 +2,16 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
+from attnviz.models import MINILM, TRANSLATOR
 from attnviz.result_cache import result_cache
+from attnviz.sources.model import ModelSource, load_model
 from attnviz.state.effects import EffectsState
 from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import HeadState
@@ -67,7 +70,17 @@ def view_of(page: str, state: State) -> PageView:
     """Returns what a page shows in a state. Raises ValueError if that cannot be computed."""
     if state.problem:
         raise ValueError(state.problem)
-    return PAGES[page][1](state)
+    return replace(PAGES[page][1](state), note=_weights(state))
+
+
+def _weights(state: State) -> str:
+    """Returns the name of a state's model with the precision of its weights, where that is less than the original's."""
+    source = getattr(state, "source", None)
+    name = source.name if isinstance(source, ModelSource) else getattr(state, "model", "")
+    if name in ("", MINILM, TRANSLATOR):
+        return ""
+    model = load_model(name)
+    return model.title if model.precision else ""
 
 
 def step_view(page: str, link: Link) -> PageView | None:

@@ -1,38 +1,32 @@
 """GGUF files as models of transformers, compared with transformers' own reading of the same files."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from transformers.modeling_gguf_pytorch_utils import get_gguf_hf_weights_map, load_gguf_checkpoint
-
-from attnviz.models import load
-from attnviz.models.gguf_conversion import (
-    ARCHITECTURES,
+from transformers import PreTrainedTokenizerFast
+from transformers.modeling_gguf_pytorch_utils import (
     TENSOR_PROCESSORS,
-    convert,
-    weight_names,
-    write_folder,
+    TensorProcessor,
+    get_gguf_hf_weights_map,
+    load_gguf_checkpoint,
 )
+
+from attnviz.models import config_trial, gguf_model, gguf_weights, load
+from attnviz.models.config import build
+from attnviz.models.gguf_conversion import planned_conversion
+from attnviz.models.gguf_file import read_gguf, read_rows
+from attnviz.models.gguf_keys import ARCHITECTURES
 from attnviz.models.gguf_model import inspect_gguf
+from attnviz.models.gguf_weights import placed_weights, weight_names
 from attnviz.models.loading import inspect_folder
 from attnviz.models.tokenizer_process import TokenizerProcess
-from tests.support.gguf_files import LAYERS, OWN, byte_level, config_of, sentence_pieces, write
-
-
-def experts(kind):
-    """The weights of experts, which gguf has by other names than transformers."""
-    width = OWN[kind]["moe_intermediate_size"]
-    shapes = {"gate": (4, width, 64), "up": (4, width, 64), "down": (4, 64, width)}
-    random = np.random.default_rng(1)
-    return {
-        f"blk.{layer}.ffn_{name}_exps.weight": random.normal(size=shape).astype(np.float32)
-        for layer in range(LAYERS)
-        for name, shape in shapes.items()
-    }
+from attnviz.trace import Trace
+from tests.support.gguf_files import LAYERS, PIECES, byte_level, config_of, sentence_pieces, write
 
 
 @pytest.fixture(autouse=True)
@@ -55,9 +49,7 @@ def test_config_and_weights_of_every_type(quantization, tmp_path):
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_config_and_weights_of_every_architecture(kind, tmp_path):
-    more = experts(kind) if kind.endswith("moe") else {}
-    values = {"tokenizer.ggml.padding_token_id": 0} if kind == "phi3" else {}
-    path = write(tmp_path / f"{kind}.gguf", kind, config_of(kind), more=more, values=values)
+    path = write(tmp_path / f"{kind}.gguf", kind, config_of(kind))
     check_against_transformers(path, tmp_path)
     model = inspect_folder(tmp_path).load()
     assert model.outputs == "next token"
@@ -65,40 +57,47 @@ def test_config_and_weights_of_every_architecture(kind, tmp_path):
 
 
 def check_against_transformers(path, folder):
-    write_folder(path, folder)
-    theirs = load_gguf_checkpoint(str(path))["config"]
+    """The config that was written, and the weights of the file as transformers reads them into it."""
+    planned_conversion(path).write(folder)
     config = transformers.AutoConfig.from_pretrained(folder)
-    expected = transformers.AutoConfig.for_model(**theirs)
-    ours, expected_values = config.to_dict(), expected.to_dict()
-    for values in (ours, expected_values):
-        values.pop("architectures")
-        values.pop("_name_or_path", None)
-        values.pop("_model_name_or_path", None)
-        values.pop("n_ctx", None)  # of GPT-2, which nothing reads
-    assert ours == expected_values
-    model = transformers.AutoModelForCausalLM.from_config(expected)
+    ours, expected = (one.to_dict() for one in (config, config_of(path.stem)))
+    for values in (ours, expected):
+        for name in ("architectures", "_name_or_path", "gguf_type", "dtype"):
+            values.pop(name, None)
+    for name in ("intermediate_size", "max_position_embeddings", "num_key_value_heads"):
+        if name not in ours:  # which some configs keep, and no model reads
+            expected.pop(name, None)
+    assert in_32_bits(ours) == in_32_bits(expected)
+    model = transformers.AutoModelForCausalLM.from_config(config)
     state = load_gguf_checkpoint(str(path), return_tensors=True, model_to_load=model)["tensors"]
     weights = load_file(folder / "model.safetensors")
     assert weights.keys() == state.keys()
     assert all(torch.equal(weights[name], state[name]) for name in state)
 
 
-def test_names_of_weights_are_those_of_transformers(llama):
-    config = transformers.AutoConfig.for_model(**load_gguf_checkpoint(str(llama))["config"])
-    for kind, architecture in ((transformers.LlamaForCausalLM, "llama"), (transformers.LlamaModel, "llama")):
-        with torch.device("meta"):
-            model = kind(config)
-        processor = TENSOR_PROCESSORS["llama"](config=config.to_dict())
-        expected = get_gguf_hf_weights_map(model, processor)
-        assert weight_names(model, processor, architecture) == expected
+def in_32_bits(value):
+    """A config with its real numbers as a file says them."""
+    if isinstance(value, dict):
+        return {key: in_32_bits(part) for key, part in value.items()}
+    return float(np.float32(value)) if isinstance(value, float) else value
 
 
-def test_progress_goes_from_the_first_tensor_to_the_last(llama):
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_names_of_weights_are_those_of_transformers(kind):
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config_of(kind))
+    processor = TENSOR_PROCESSORS.get(kind, TensorProcessor)(config=model.config.to_dict())
+    expected = get_gguf_hf_weights_map(model, processor)
+    for name in [name for name in expected if name.endswith("_exps")]:  # which it completes later
+        expected[f"{name}.weight"] = expected.pop(name)
+    assert weight_names(model, kind) == expected
+
+
+def test_progress_goes_from_the_first_tensor_to_the_last(llama, tmp_path):
     calls = []
-    model = convert(llama, lambda done, size: calls.append((done, size)))
-    assert not calls
-    names = [name for name, _numbers in model.weights]
-    assert len(names) == len(set(names)) == 3 + 9 * LAYERS
+    conversion = planned_conversion(llama)
+    conversion.write(tmp_path, lambda done, size: calls.append((done, size)))
+    assert len(conversion.weights) == 3 + 9 * LAYERS
     assert [done for done, _size in calls] == sorted(done for done, _size in calls)
     assert calls[-1][0] == calls[-1][1]
 
@@ -134,6 +133,131 @@ def test_positions_of_gemma_3_are_scaled_where_all_tokens_are_seen(tmp_path):
     config = load(write(tmp_path / "a.gguf", "gemma3", config_of("gemma3"), values=values)).model.config
     factors = {kind: rope.get("factor") for kind, rope in config.rope_parameters.items()}
     assert factors == {"full_attention": 8.0, "sliding_attention": None}
+
+
+def tensors_of(path):
+    """The tensors of a file by their names."""
+    return {
+        one.name: read_rows(path, one, 0, one.rows).reshape(one.shape)
+        for one in sorted(read_gguf(path).tensors, key=lambda one: one.name)
+    }
+
+
+PARTS = ("gate", "up", "down")
+SHAPES = {  # of experts, each of another kind than (4, 48, 64)
+    "one expert": lambda numbers: numbers[:1],
+    "one row": lambda numbers: numbers[:, :1],
+    "a row of numbers": lambda numbers: numbers[0, 0],
+    "a matrix": lambda numbers: numbers[0],
+    "twice the rows": lambda numbers: np.concatenate([numbers, numbers], 1),
+}
+
+
+@pytest.mark.parametrize("kind", ["qwen2moe", "qwen3moe"])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_layer_without_a_part_of_its_experts_is_refused(kind, part, tmp_path):
+    name = f"blk.1.ffn_{part}_exps.weight"
+    path = write(tmp_path / "a.gguf", kind, config_of(kind), more={name: None})
+    with pytest.raises(
+        ValueError, match=rf"lacks the tensor “{name}”, without which a part of the model would be rand"
+    ):
+        planned_conversion(path)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("change", SHAPES.values(), ids=SHAPES)
+def test_experts_of_another_shape_are_refused(part, change, tmp_path):
+    name, config = f"blk.0.ffn_{part}_exps.weight", config_of("qwen3moe")
+    numbers = tensors_of(write(tmp_path / "a.gguf", "qwen3moe", config))[name]
+    path = write(tmp_path / "b.gguf", "qwen3moe", config, more={name: np.ascontiguousarray(change(numbers))})
+    with pytest.raises(ValueError, match=f"has the tensor “{name}”, but the config needs one of another shape"):
+        planned_conversion(path)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_file_that_lacks_any_tensor_is_refused(kind, tmp_path):
+    conversion = planned_conversion(write(tmp_path / "a.gguf", kind, config_of(kind)))
+    config = conversion.head.config
+    model = build("a", config, 100)[-1]
+    for lacking in conversion.head.tensors:
+        rest = tuple(tensor for tensor in conversion.head.tensors if tensor is not lacking)
+        with pytest.raises(ValueError, match=f"lacks the tensor “{lacking.name}”"):
+            placed_weights(replace(conversion.head, tensors=rest), model)
+
+
+def test_numbers_come_in_parts(llama, tmp_path, monkeypatch):
+    whole = [np.concatenate([part.ravel() for part in weight.parts()]) for weight in planned_conversion(llama).weights]
+    monkeypatch.setattr(gguf_weights, "MOST_AT_ONCE", 300)
+    for weight, expected in zip(planned_conversion(llama).weights, whole, strict=True):
+        parts = [*weight.parts()]
+        assert max(part.size for part in parts) <= max(300, weight.rows * weight.shape[-1])
+        assert np.array_equal(np.concatenate([part.ravel() for part in parts]), expected)
+
+
+def test_a_tensor_without_a_place_is_refused_before_its_numbers_are_read(tmp_path, monkeypatch):
+    more = {"blk.7.attn_q.weight": np.zeros((64, 64), np.float32)}
+    path = write(tmp_path / "a.gguf", "llama", config_of("llama"), more=more)
+    monkeypatch.setattr(gguf_weights, "read_rows", None)
+    with pytest.raises(ValueError, match=r"has the tensor “blk.7.attn_q.weight”, but transformers has no place"):
+        planned_conversion(path)
+
+
+def test_a_refused_file_is_not_read_whole(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.gguf", "llama", config_of("llama"), values={"llama.logit_scale": 2.0})
+    monkeypatch.setattr(gguf_model, "_digest", None)
+    with pytest.raises(ValueError, match="logit_scale"):
+        load(path)
+
+
+def test_a_context_of_any_length_is_not_tried_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(config_trial, "_run_trial", None)
+    for kind in ARCHITECTURES:
+        config = config_of(kind) if kind == "gpt2" else config_of(kind, max_position_embeddings=1 << 25)
+        path = write(tmp_path / "a.gguf", kind, config, values={"bloom.context_length": 1 << 23})
+        assert planned_conversion(path).weights
+
+
+@pytest.mark.parametrize(("kind", "prefixed"), [("llama", False), ("llama", True), ("phi3", False), ("gemma3", True)])
+def test_a_space_before_a_text_is_put_where_the_file_says_it(kind, prefixed, tmp_path):
+    def tokenizer(writer):
+        sentence_pieces(writer)
+        writer.add_add_space_prefix(prefixed)
+
+    config = config_of(kind, vocab_size=len(PIECES))
+    model = load(write(tmp_path / "a.gguf", kind, config, tokenizer=tokenizer))
+    first, *shown = (PIECES[id] for id in model.encode("bag ba").batch["input_ids"][0])
+    assert first == "<s>"
+    assert shown == (["▁bag"] if prefixed else ["bag"]) + ["▁", "ba"]
+    ids = [PIECES.index(piece) for piece in shown]
+    assert (
+        PreTrainedTokenizerFast(tokenizer_file=str(model_folder(tmp_path) / "tokenizer.json")).decode(ids) == "bag ba"
+    )
+
+
+def model_folder(tmp_path):
+    """The only folder of a converted model."""
+    [folder] = (tmp_path / "cache" / "models").glob("*/tokenizer.json")
+    return folder.parent
+
+
+def test_texts_begin_with_their_token_as_in_llama_3(tmp_path):
+    def tokenizer(writer):
+        byte_level(writer)
+        writer.kv_data[0]["tokenizer.ggml.pre"].value = "llama-bpe"
+
+    model = load(write(tmp_path / "a.gguf", "llama", config_of("llama"), tokenizer=tokenizer))
+    assert model.encode("bag").batch["input_ids"][0].tolist()[0] == 0
+    assert '"ignore_merges":true' in (model_folder(tmp_path) / "tokenizer.json").read_text()
+
+
+@pytest.mark.parametrize("quantization", ["Q4_1", "Q8_0", "F16"])
+def test_the_precision_of_weights_is_said(quantization, tmp_path):
+    model = load(write(tmp_path / "a.gguf", "llama", config_of("llama"), quantization=quantization))
+    bits = {"Q4_1": 4, "Q8_0": 8}.get(quantization)
+    assert model.precision == (f"{bits}-bit, from a GGUF file" if bits else "")
+    assert len(model.notes) == bool(bits)
+    model.save_trace(tmp_path / "trace", "bag")
+    assert Trace.load(tmp_path / "trace").model == (f"a ({bits}-bit, from a GGUF file)" if bits else "a")
 
 
 @pytest.mark.parametrize("tokenizer", [byte_level, sentence_pieces])

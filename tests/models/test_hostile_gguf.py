@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from attnviz.models import load
-from attnviz.models.gguf_conversion import config_json
 from attnviz.models.gguf_file import read_gguf
+from attnviz.models.gguf_keys import config_json
 from tests.support.gguf_files import config_of, write
 
 UINT32, FLOAT32, STRING, ARRAY = 4, 6, 8, 9
@@ -46,9 +46,15 @@ def refused(content, folder, words=""):
     file = folder / "broken.gguf"
     file.write_bytes(content)
     with pytest.raises(ValueError, match=words or None) as error:
-        load(file)
+        opened(file)
     assert str(error.value)[-1] in ".”"  # of the reason that transformers gives
     assert len(str(error.value)) < 800
+
+
+def opened(file):
+    """The model in a file, whose head is first read here, as the program does that reads heads."""
+    config_json(read_gguf(file))
+    return load(file)
 
 
 def all_refused(contents, folder, words=""):
@@ -86,7 +92,7 @@ def with_entry(whole, name, kind, content):
     """The file with one more entry, before the others."""
     entries = struct.unpack_from("<Q", whole, COUNTS["entries"])[0]
     head = put(whole, COUNTS["entries"], "<Q", entries + 1)[:24]
-    return head + named(name) + struct.pack("<I", kind) + content + whole[24:]
+    return head + named(name) + struct.pack("<I", kind) + content + whole[24:] + bytes(64 + len(name) + len(content))
 
 
 def test_a_file_that_is_not_broken(path, whole):

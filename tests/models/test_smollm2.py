@@ -40,7 +40,15 @@ def test_it_is_a_llama_with_grouped_heads_and_a_chat_template():
     assert model.model.config.max_position_embeddings == 8192
     assert "<|im_start|>" in model.tokenizer.chat_template
     assert model.tokenizer.eos_token == "<|im_end|>"
-    assert not model.notes
+
+
+def test_it_is_said_that_its_weights_are_4_bit():
+    model = smollm2.smollm2()
+    assert model.precision == "4-bit, from a GGUF file"
+    assert model.title == "SmolLM2-135M-Instruct (4-bit, from a GGUF file)"
+    [note] = model.notes
+    assert note.startswith("The weights of SmolLM2-135M-Instruct are 4-bit (Q4_1), from a GGUF file: its numbers are")
+    assert model.layers("The cat sat.").model == model.title
 
 
 def test_digits_are_tokens_of_their_own_as_they_were_when_it_was_trained():
@@ -91,9 +99,15 @@ def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_pa
         model_cache.model(SMOLLM2, hub)
 
 
-def test_a_download_of_the_hub_takes_the_place_of_the_wheel(monkeypatch, saved):
-    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, distribution="no-such-package"))
+def test_an_original_that_was_downloaded_wins_over_the_wheel(monkeypatch, saved):
     monkeypatch.setattr(Hub, "folder", lambda self, name: saved / "llama" if name == SMOLLM2 else None)
     model = smollm2.inspect().load()
     assert type(model.model).__name__ == "LlamaForCausalLM"
     assert type(model.tokenizer).__name__ == "TokenizerProcess"
+    assert (model.precision, model.title, model.notes) == ("", "SmolLM2-135M-Instruct", ())
+
+
+def test_results_of_the_wheel_are_not_taken_for_those_of_the_original(monkeypatch, saved):
+    assert model_cache.version(SMOLLM2) == ""
+    monkeypatch.setattr(Hub, "folder", lambda self, name: saved / "llama")
+    assert model_cache.version(SMOLLM2) == str(saved / "llama")

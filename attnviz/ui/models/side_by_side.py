@@ -62,16 +62,16 @@ def show(selection: ModelSelection) -> None:
 
 
 def _show_map(selection: ModelSelection, head_map: HeadMap, key: str, largest: float, linked: bool) -> None:
-    model, (text, *_rest), image = selection.model.name, selection.source.example, selection.source.image
+    model, (text, *_rest), image = selection.model, selection.source.example, selection.source.image
     read = visible(text or (image.name if image else _("a drawing")))[:LONGEST_TEXT]
     st.html(
         html.summary(head_map.title)
-        + html.element("p", f"{model}: ", html.element("bdi", read), class_="attnviz-note attnviz-one-line")
+        + html.element("p", f"{model.title}: ", html.element("bdi", read), class_="attnviz-note attnviz-one-line")
     )
     picture = head_map.chart(largest=largest, link=LINK if linked else "")
     picture = picture.with_about(
         label=_("Attention weights on the left") if key == KEYS[0] else _("Attention weights on the right"),
-        name=f"{picture.about.name} {model}",
+        name=f"{picture.about.name} {model.title}",
         hint=_("Point at a cell: it is marked on both sides.") if linked else picture.about.hint,
     )
     chart(picture, key, height=HEIGHT, on_zoom=viewport_sliders.on_zoom(head_map))
