@@ -121,7 +121,7 @@ class ChangedRun(Recording):
         """Returns the changed output (sequences, queries, heads, width) of FlexAttention, or None."""
         return self._changed(module, output, call, SampledRows.from_output)
 
-    def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
+    def capture_weights(self, module: nn.Module, weights: Tensor, own_shape: torch.Size | None = None) -> Tensor | None:
         """Returns changed weights (sequences, heads, queries, keys), or None."""
         with self.recording_layer(module):
             self.sequences(len(weights))

@@ -157,7 +157,7 @@ class LinearizedRun(Recording):
             raise ValueError(self.refusal(module, "its score_mod is a function that is not known"))
         return self._write_heads(module, output, known)
 
-    def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
+    def capture_weights(self, module: nn.Module, weights: Tensor, own_shape: torch.Size | None = None) -> Tensor | None:
         """Returns weights (sequences, heads, queries, keys) without a gradient; their product with values will be
         found."""
         self._check_is_example(module, len(weights))

@@ -1,9 +1,9 @@
 """The attention of a forward pass that cannot be shown, with reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnviz.formatting import grouped
 from attnviz.inputs import is_bounded
@@ -11,6 +11,7 @@ from attnviz.layer import Layer
 from attnviz.trace import PART
 from attnviz.tracing.layer_naming import LayerNames
 from attnviz.tracing.memory_budget import NotCaptured
+from attnviz.tracing.tensor_marks import RecordedSoftmax
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers
 from attnviz.tracing.weighted_sums import WeightedSums
 
@@ -25,9 +26,10 @@ class MissingLayers:
     infinity, where that is known.
     """
 
-    def __init__(self, names: LayerNames) -> None:
+    def __init__(self, names: LayerNames, record: Callable[[RecordedSoftmax, Tensor | None], None]) -> None:
         self.names = names
-        self.sums = WeightedSums(buffer for module in names.modules for buffer in module.buffers(recurse=False))
+        buffers = (buffer for module in names.modules for buffer in module.buffers(recurse=False))
+        self.sums = WeightedSums(buffers, record)
         self.first_unbounded: nn.Module | None = None
         self._reasons: dict[str, tuple[str, NotCaptured]] = {}  # by the module's path, with the layer's name
 

@@ -1,5 +1,6 @@
 """The recording of the layers of one forward pass, in the order in which they run."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,11 +29,13 @@ from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.missing_layers import MissingLayers
 from attnviz.tracing.multi_head_attention import MultiHeadCall, sequence_count
 from attnviz.tracing.patch_tracking import PatchTracking, Sides
+from attnviz.tracing.tensor_marks import RecordedSoftmax
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
 from attnviz.tracing.verification import SampledRows, compared_rows
 from attnviz.tracing.weighted_sums import RunningModule
 from attnviz.weights_only import FixedWeights, WeightsOnly
 
+UNUSED = "what its values are multiplied with is not known: neither its softmax, nor this changed number by number"
 Axes = TypeVar("Axes", bound=MapAxes)
 HeadOutputs: TypeAlias = Tensor | Mapping[int, Tensor]  # (heads, queries, width), or (queries, width) of some heads
 # Takes the index of a layer among those that ran, its inputs and its mechanism; returns another with its outputs,
@@ -66,7 +69,8 @@ class Recording:
         self._mask: Tensor | None = None  # of the last multi-head attention
         self._count = 0  # of layers that have run
         self.patches = PatchTracking(self.names.modules)
-        self.missing = MissingLayers(self.names)
+        self.missing = MissingLayers(self.names, self._record_multiplied)
+        self._softmax: RecordedSoftmax | None = None  # the last one that is to be recorded
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -92,7 +96,8 @@ class Recording:
         """Follows a function of torch that a running module has called; its result may be recorded weights."""
         self.missing.sums.follow(function, args, kwargs, result, self.running)
         if is_recorded:
-            self.missing.sums.set_recorded(result)
+            self.missing.sums.set_recorded(result, self._softmax)
+            self._softmax = None
 
     def capture_call(self, call: Call) -> Tensor:
         """Records a call of the attention interface, and returns its output (sequences, queries, heads, width)."""
@@ -224,13 +229,31 @@ class Recording:
         self._add(call, inputs, mechanism, comparison, leak)
         return output
 
-    def capture_weights(self, module: nn.Module, weights: Tensor) -> Tensor | None:
-        """Records weights (sequences, heads, queries, keys) that the model has computed. Returns None: they stay."""
+    def capture_weights(self, module: nn.Module, weights: Tensor, own_shape: torch.Size | None = None) -> Tensor | None:
+        """Records weights (sequences, heads, queries, keys) that the model has computed. Those of a softmax, which has
+        its `own_shape`, may change until values are multiplied with them. Returns None: they stay."""
         with self.recording_layer(module):
             with self.patches.resumed():
-                weights = weights[self.sequences(len(weights))]
-            self._add_weights(module, weights, self.patches.sides_of_weights(weights))
+                example = weights[self.sequences(len(weights))]
+            sides = self.patches.sides_of_weights(example)
+            if own_shape is None:
+                self._add_weights(module, example, sides)
+            else:
+                self._softmax = RecordedSoftmax(module, weights.shape, own_shape, sides)
         return None
+
+    def _record_multiplied(self, softmax: RecordedSoftmax, weights: Tensor | None) -> None:
+        """Records the weights (sequences, heads, queries, keys) that have become of a softmax."""
+        with self.recording_layer(softmax.module):
+            if weights is None:
+                raise NotCaptured("it makes other weights of its softmax than one for each head, query and key")
+            example = weights[self.sequences(len(weights))]
+            size = float(example.double().square().sum())
+            if softmax.size is None:
+                self._add_weights(softmax.module, example, softmax.sides)
+            elif not math.isclose(size, softmax.size, rel_tol=1e-6):
+                raise NotCaptured("it multiplies values with its weights more than once, and changes them in between")
+            softmax.size = size
 
     def _own_weights(self, call: Call, sequences: slice) -> Tensor:
         """Returns the weights (sequences, heads, queries, keys) of the model's own function."""
@@ -254,6 +277,9 @@ class Recording:
 
     def trace(self) -> Trace:
         """Returns all layers, except those of modules with another part that is missing, and what is missing."""
+        for softmax, is_multiplied in self.missing.sums.softmaxes.items():
+            if not is_multiplied:
+                self.missing.add(softmax.module, NotCaptured(UNUSED))
         layers = with_unique_ids([one for one in self.names.with_chunks(self.layers) if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)

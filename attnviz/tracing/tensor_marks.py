@@ -1,5 +1,6 @@
 """Marks of the tensors of a forward pass, with all that is known of them, and labels of their axes."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,15 +55,55 @@ def _counted(shape: torch.Size, axis: int, device: torch.device) -> Tensor:
     return places.reshape(places.shape + (1,) * (len(shape) - 1 - axis)).expand(shape)
 
 
+@dataclass(eq=False)
+class RecordedSoftmax:
+    """Weights that are recorded when values are multiplied with them, or with what has become of them."""
+
+    module: nn.Module
+    shape: torch.Size  # (sequences, heads, queries, keys)
+    own_shape: torch.Size  # as the model has it
+    sides: Any  # of the layer, as patches tell them
+    size: float | None = None  # of the weights that are recorded
+
+    def places(self) -> Label:
+        """Returns a label that tells all places apart."""
+        return Label(lambda: torch.arange(self.own_shape.numel()).view(self.own_shape))
+
+    def in_order(self, weights: Tensor, places: Tensor | None) -> Tensor | None:
+        """Returns numbers at these places as (sequences, heads, queries, keys): of some heads, queries or keys, if the
+        others are not there. None if they are no such numbers."""
+        if places is None:
+            return weights.reshape(self.shape)
+        index, numbers = places.flatten(), weights.flatten()
+        sizes = [*self.shape]
+        if len(index) < self.shape.numel():  # a part along each axis
+            parts = [one.unique(return_inverse=True) for one in torch.unravel_index(index, self.shape)]
+            sizes = [len(kept) for kept, _ in parts]
+            index = torch.zeros_like(index)
+            for size, (_, place) in zip(sizes, parts, strict=True):
+                index = index * size + place
+        found = torch.zeros(math.prod(sizes), dtype=torch.bool)
+        found[index] = True
+        if len(index) != len(found) or not bool(found.all()) or sizes[0] != self.shape[0]:
+            return None
+        whole = torch.empty_like(numbers)
+        whole[index.to(numbers.device)] = numbers
+        return whole.view(sizes)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mark:
     """All that is known of a tensor."""
 
     weights: Label | None = None  # of the axis over which they are normalized
     source: nn.Module | None = None  # that computed them; None if they are recorded
+    recorded: tuple["RecordedSoftmax", ...] = ()  # the softmaxes that they are made of, number by number
+    places: Label | None = None  # in the first of these softmaxes, if theirs are others
+    undropped: Label | None = None  # what they were before dropout
     is_log: bool = False  # logarithms of weights
     is_spread: bool = False  # weights that are multiplied with values and not summed yet
-    is_gate: bool = False  # of a sigmoid: weights that are normalized over no axis
+    is_gate: bool = False  # of a sigmoid, or of scores: weights that are normalized over no axis
+    is_scores: bool = False  # products of tokens with tokens, or what a function makes of these, number by number
     is_constant: bool = False  # a parameter, a buffer or the like
     is_inverse: bool = False  # one divided by sums
     features: Label | None = None  # of an axis that parameters have made, or stacked branches
@@ -73,8 +114,8 @@ class Mark:
 
     @property
     def has_features_alone(self) -> bool:
-        known = self.weights, self.is_gate, self.is_inverse, self.family, self.kin, self.sums, self.products
-        return not any(known)
+        known = self.weights, self.is_gate, self.is_scores, self.is_inverse, self.family
+        return not any((*known, self.kin, self.sums, self.products))
 
     @property
     def feature_axes(self) -> frozenset[int]:
@@ -86,8 +127,11 @@ class Mark:
 
     def relabeled(self, change: Callable[[Tensor], Any]) -> "Mark":
         """Returns the mark of what a change of shape makes of the tensor."""
-        weights, features = (one and one.changed(change) for one in (self.weights, self.features))
-        return replace(self, weights=weights, features=features)
+        places = self.places or (self.recorded[0].places() if self.recorded else None)
+        weights, features, places, undropped = (
+            one and one.changed(change) for one in (self.weights, self.features, places, self.undropped)
+        )
+        return replace(self, weights=weights, features=features, places=places, undropped=undropped)
 
 
 CONSTANT, UNKNOWN = Mark(is_constant=True), Mark()

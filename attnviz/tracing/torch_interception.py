@@ -128,7 +128,7 @@ class TorchInterception(TorchFunctionMode):
                     weights = weights.unflatten(0, (-1, matching[0])) if len(matching) == 1 else weights[None]
             if weights.ndim != 4 or weights.shape[1] not in heads or not lengths.issuperset(weights.shape[2:]):
                 raise NotCaptured(f"its weights have the shape {shape}, not one number for each head, query and key")
-            changed = self.recording.capture_weights(module, weights)
+            changed = self.recording.capture_weights(module, weights, result.shape)
         return (result if changed is None else changed.reshape(result.shape)), True
 
 

@@ -3,6 +3,9 @@
 Functions of torch are followed while a model runs. A softmax, or a division by a sum of the same numbers, marks its
 result, and the mark goes on to what is made of it by changes of shape, dropout, masks and the like. A product with
 values that is summed over the normalized axis is attention, unless that axis is one of features, experts or classes.
+So is a product with what a nonlinear function makes of scores, which are products of tokens with tokens.
+
+Weights that are recorded are those that values are multiplied with: what has become of a softmax, number by number.
 """
 
 import math
@@ -16,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Size, Tensor, nn
 
-from attnviz.tracing.contractions import Contraction, einsum_axes, linear_axes, matmul_axes
+from attnviz.tracing.contractions import Contraction, Names, einsum_axes, linear_axes, matmul_axes
 from attnviz.tracing.tensor_marks import (
     CONSTANT,
     UNKNOWN,
@@ -24,6 +27,7 @@ from attnviz.tracing.tensor_marks import (
     Label,
     Mark,
     Marks,
+    RecordedSoftmax,
     changed_part,
     is_mask,
     joined_label,
@@ -49,10 +53,17 @@ class RunningModule(NamedTuple):
 class WeightedSums:
     """Finds the modules that sum values with normalized weights, by the functions of torch that they call.
 
-    `modules` has, for each of them, the number of keys and the module that computed the weights.
+    `modules` has, for each of them, the number of keys and the module that computed the weights. `record` is called
+    with a recorded softmax and the weights (sequences, heads, queries, keys) that have become of it, or None.
     """
 
-    def __init__(self, buffers: Iterable[Tensor]) -> None:
+    def __init__(
+        self,
+        buffers: Iterable[Tensor],
+        record: Callable[[RecordedSoftmax, Tensor | None], None] = lambda softmax, weights: None,
+    ) -> None:
+        self.softmaxes: dict[RecordedSoftmax, bool] = {}  # those that are recorded, and whether they were multiplied
+        self._record = record
         self.modules: dict[nn.Module, tuple[int, nn.Module]] = {}
         self._marks = Marks(buffers)
         self._running: Sequence[RunningModule] = ()
@@ -61,7 +72,7 @@ class WeightedSums:
         """Follows a function that the last of the running modules has called."""
         name = _name(function)
         rule = RULES.get(name)
-        if rule is None:
+        if rule is None and not self.softmaxes:
             if type(function).__module__ == "torch._ops" and ATTENTION_OPERATOR.search(name):
                 self._running = running
                 self._find(0)
@@ -70,15 +81,42 @@ class WeightedSums:
         if kwargs:
             named = tuple(kwargs[one] for one in OPERANDS if one in kwargs)
             args, kwargs = (*named, *args), {key: one for key, one in kwargs.items() if key not in OPERANDS}
+        tensors = (one for one in args if isinstance(one, Tensor)) if self.softmaxes else ()
+        recorded = [(one, self._marks[one]) for one in tensors if self._marks[one].recorded]
         try:
             with torch._C.DisableTorchFunction():  # other modes follow the model alone
-                rule(self, function, args, kwargs, result)
+                if rule is not None:
+                    rule(self, function, args, kwargs, result)
+                if recorded and name not in MOVED and isinstance(result, Tensor):
+                    self._follow_recorded(name, recorded, result)
         except FORGOTTEN:  # the forward pass goes on, and nothing is known of what this call has made
             self._marks.forget(result)
 
-    def set_recorded(self, weights: Tensor) -> None:
-        """Says that these weights are recorded, so that their products with values are not missing."""
-        self._marks[weights] = replace(self._marks[weights], source=None)
+    def set_recorded(self, weights: Tensor, softmax: RecordedSoftmax | None) -> None:
+        """Says that these weights are recorded, or that they are known to be missing."""
+        recorded = () if softmax is None else (softmax,)
+        self.softmaxes |= dict.fromkeys(recorded, False)
+        self._marks[weights] = replace(self._marks[weights], source=None, recorded=recorded)
+
+    def _follow_recorded(self, name: str, known: Sequence[tuple[Tensor, Mark]], result: Tensor) -> None:
+        """Goes on with recorded weights that a function has changed, number by number."""
+        known = [(one, mark) for one, mark in known if one.shape == result.shape]
+        is_other = all(one is not result for one, _ in known)
+        if not known or not result.is_floating_point() or (is_other and self._marks[result].recorded):
+            return
+        tensor, mark = known[0]
+        undropped = mark.undropped if name in UNCHANGED or not is_other else None
+        if "dropout" in name and is_other:
+            undropped = mark.undropped or Label(partial(_itself, tensor))
+        recorded = dict.fromkeys(chain.from_iterable(mark.recorded for _, mark in known))
+        self._marks[result] = replace(mark, recorded=tuple(recorded), undropped=undropped)
+
+    def _multiply_recorded(self, weights: Tensor, mark: Mark) -> None:
+        """Records weights that values are multiplied with."""
+        numbers = mark.undropped.compute() if mark.undropped else weights
+        places = mark.places.compute() if mark.places else None
+        self._record(mark.recorded[0], mark.recorded[0].in_order(numbers, places))
+        self.softmaxes |= dict.fromkeys(mark.recorded, True)
 
     def _find(self, length: int, source: nn.Module | None = None) -> None:
         module = self._running[-1][0]
@@ -123,6 +161,9 @@ class WeightedSums:
     def divide(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         self.elementwise(function, args, kwargs, result)
         self._normalize(args, result)
+        scores, total = (self._marks[one] for one in args[:2])
+        if scores.is_scores and scores.kin & total.kin:
+            self._marks[result] = replace(scores, is_gate=True)
 
     def subtract(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         self.elementwise(function, args, kwargs, result)
@@ -206,7 +247,9 @@ class WeightedSums:
         if any(mark.is_inverse for mark in marks):
             self._find_divided(products, sums)
         mark = Mark(sums=sums, products=products)
-        for (_, names), one in zip(contraction.operands, marks, strict=True):
+        if len(variable) == 2 and all(map(self._has_own_tokens, variable, variable[::-1], [contraction.result] * 2)):
+            mark = replace(mark, is_scores=True, source=self._running[-1][0], kin=frozenset([object()]))
+        for (operand, names), one in zip(contraction.operands, marks, strict=True):
             if one.is_constant:
                 others = {name for _, own in contraction.operands if own is not names for name in own}
                 made = [name for name in names if name in contraction.result and name not in others]
@@ -217,16 +260,35 @@ class WeightedSums:
                 if kept:
                     mixed = Label.from_axis(result, contraction.result.index(kept[0]))
                     mark = replace(mark, weights=mixed, source=one.source)
+                    moved = [own for own, other in zip(names, contraction.result, strict=False) if own != other]
+                    if result.shape == operand.shape and len(moved) == 1:
+                        mark = replace(mark, recorded=one.recorded, places=one.places)
         self._marks[result] = mark
+
+    def _has_own_tokens(self, operand: tuple[Tensor, Names], other: tuple[Tensor, Names], result: Names) -> bool:
+        """Returns whether a factor has an axis of tokens in the result that the other factor does not have."""
+        tensor, names = operand
+        return any(
+            name in result
+            and name not in other[1]
+            and axis not in self._marks[tensor].feature_axes
+            and tensor.shape[axis] > 1
+            and self._is_token_count(tensor.shape[axis])
+            for axis, name in enumerate(names)
+        )
 
     def _multiply_and_sum(self, weights: Tensor, axis: int, values: Tensor, values_axis: int) -> None:
         mark, length = self._marks[weights], weights.shape[axis]
+        if mark.recorded and (axis in mark.weight_axes or length == mark.recorded[0].shape[-1] == 1):
+            self._multiply_recorded(weights, mark)
         if length == 1 or mark.is_log:
             return
         if mark.weights is not None:
             is_normalized = mark.source is not None and axis in mark.weight_axes
         else:
-            is_normalized = mark.is_gate or (self._is_token_count(length) and sums_to_one(weights, axis))
+            is_tokens = self._is_token_count(length)
+            is_gate = mark.is_gate and (is_tokens or not mark.is_scores)
+            is_normalized = is_gate or (is_tokens and sums_to_one(weights, axis))
         if is_normalized and self._is_token_axis(mark, axis, values, values_axis):
             self._find(length, mark.source)
 
@@ -238,7 +300,8 @@ class WeightedSums:
             mark, of_values = self._marks[weights], self._marks[values]
             if of_values.is_inverse:
                 self._normalize((weights, values), result)
-            if mark.weights is None or mark.source is None or mark.is_log or is_mask(values):
+            is_known = mark.source is not None or mark.recorded
+            if mark.weights is None or not is_known or mark.is_log or is_mask(values):
                 continue
             spread = mark.weights.expanded(result.shape)
             for axis in spread.axes():
@@ -249,6 +312,10 @@ class WeightedSums:
                     or not self._is_token_axis(mark, own, values, of_other)
                 ):
                     continue
+                if mark.recorded:
+                    if weights.numel() < result.numel():
+                        self._multiply_recorded(weights, mark)
+                    break
                 if weights.numel() < result.numel() or not mark.kin & of_values.kin:  # else a number such as an entropy
                     self._marks[result] = replace(mark, weights=spread, features=None, is_spread=True)
 
@@ -278,6 +345,8 @@ class WeightedSums:
             products=frozenset(chain.from_iterable(mark.products for mark in marks)),
         )
         for one, of_one in zip(tensors, marks, strict=True):
+            if of_one.is_scores and one.shape == result.shape:
+                mark = replace(mark, is_scores=True, is_gate=of_one.is_gate, source=of_one.source)
             if of_one.family is None and of_one.weights is None and not of_one.is_gate:
                 continue
             others = [(other, of_other) for other, of_other in zip(tensors, marks, strict=True) if other is not one]
@@ -297,16 +366,42 @@ class WeightedSums:
                     family=of_one.family if plain else None,
                 )
                 break
+        is_chosen = any(one.dtype == torch.bool and of_one.kin for one, of_one in zip(tensors, marks, strict=True))
+        if mark.is_scores and (is_chosen or _name(function) in LIMITS):
+            mark = replace(mark, is_gate=True)
         self._marks[result] = mark
 
     def activation(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
-        """Goes on with what a nonlinear function leaves: the axis of features."""
+        """Goes on with what a nonlinear function leaves: the axis of features, and that they are made of scores."""
         mark = self._marks[args[0]]
         if mark.features is not None or mark.kin:
-            self._marks[result] = Mark(features=mark.features, kin=mark.kin)
+            is_gate, source = mark.is_scores and _name(function) != "neg", mark.source if mark.is_scores else None
+            self._marks[result] = Mark(
+                features=mark.features, kin=mark.kin, is_scores=mark.is_scores, is_gate=is_gate, source=source
+            )
+
+    def _find_chosen(self, values: Mark, indices: Iterable[Any]) -> None:
+        """Finds values of the keys that scores have chosen."""
+        for index in indices:
+            if isinstance(index, Tensor) and self._marks[index].is_scores and not values.is_constant:
+                self._find(index.shape[-1], self._marks[index].source)
+
+    def extreme(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Goes on with what the largest or smallest numbers along an axis are made of."""
+        if isinstance(result, tuple):
+            self.choice(function, args, kwargs, result[1])
+        self._marks[result[0] if isinstance(result, tuple) else result] = Mark(kin=self._marks[args[0]].kin)
+
+    def choice(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
+        """Goes on with what is chosen by scores: truth values, numbers of keys, and ones for these."""
+        made = next((mark for mark in map(self._marks.__getitem__, args) if mark.is_scores), UNKNOWN)
+        if made.is_scores:
+            self._marks[result] = replace(made, features=None, is_gate=True)
 
     def reshape(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         mark = self._marks[args[0]]
+        if _name(function) in ("__getitem__", "index"):
+            self._find_chosen(mark, args[1] if isinstance(args[1], tuple | list) else args[1:])
         if mark is UNKNOWN:
             return
         name, others = _name(function), args[1:]
@@ -325,12 +420,17 @@ class WeightedSums:
     def select(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         """Goes on with what is chosen along an axis: each axis stays what it is."""
         mark, chosen = self._marks[args[0]], result[0] if isinstance(result, tuple) else result
+        if isinstance(result, tuple):
+            self.choice(function, args, kwargs, result[1])
+        self._find_chosen(mark, args[1:])
         if mark is not UNKNOWN:
             weights, features = (
                 next((Label.from_axis(chosen, axis) for axis in axes), None)
                 for axes in (mark.weight_axes, mark.feature_axes)
             )
-            self._marks[chosen] = replace(mark, weights=weights, features=features)
+            self._marks[chosen] = replace(
+                mark, weights=weights, features=features, recorded=(), is_gate=mark.is_gate or mark.is_scores
+            )
 
     def join(self, function: Any, args: Args, kwargs: Kwargs, result: Any) -> None:
         tensors, marks = args[0], [self._marks[one] for one in args[0]]
@@ -345,7 +445,7 @@ class WeightedSums:
         if _name(function) == "stack":
             features = Label.from_axis(result, axis)
         first = next((mark for mark in marks if mark.weights), UNKNOWN)
-        self._marks[result] = replace(first, weights=weights, features=features, family=None)
+        self._marks[result] = replace(first, weights=weights, features=features, family=None, recorded=())
 
     # What parameters and constants make
 
@@ -361,6 +461,10 @@ class WeightedSums:
             self._marks[args[0]] = UNKNOWN
 
 
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 @lru_cache(1024)
 def _name(function: Any) -> str:
     """Returns the name of a function of torch, of a method or property of tensors, or of an operator."""
@@ -373,7 +477,11 @@ def _name(function: Any) -> str:
 VIEWS = frozenset(["view", "_unsafe_view", "view_as", "reshape_as"])
 CASTS = frozenset(["to", "type", "type_as", "_to_copy"])
 FACTORS = frozenset(["mul", "multiply", "div", "divide", "true_divide"])
+LIMITS = frozenset(["clamp", "clamp_min", "clamp_max", "clip", "maximum", "minimum"])
+UNCHANGED = CASTS | {"float", "double", "half", "bfloat16", "clone", "contiguous", "detach"}
 ADDED_PRODUCTS = frozenset(["addmm", "baddbmm", "addbmm", "addmv"])
+PRODUCTS = frozenset(["matmul", "bmm", "mm", "mv", "dot", "einsum", "linear", *ADDED_PRODUCTS, "tensordot"])
+MOVED = PRODUCTS | {"gather", "take_along_dim", "index_select"}  # whose numbers are others, also in an equal shape
 FEATURE_AXES = {"embedding": -1} | {
     f"conv{kind}{axes}d": -1 - axes for kind in ("", "_transpose") for axes in (1, 2, 3)
 }
@@ -395,8 +503,12 @@ RULES: dict[str, Callable[[WeightedSums, Any, Args, Kwargs, Any], None]] = {
             "add to _to_copy float double half bfloat16 type type_as dropout alpha_dropout native_dropout",
             WeightedSums.elementwise,
         ),
-        ("masked_fill where clone contiguous detach data clamp clamp_min maximum nan_to_num", WeightedSums.elementwise),
+        ("masked_fill where clone contiguous detach data nan_to_num", WeightedSums.elementwise),
+        (" ".join(LIMITS), WeightedSums.elementwise),
         ("relu gelu silu elu tanh softplus leaky_relu square pow abs neg sqrt rsqrt log", WeightedSums.activation),
+        ("relu6 threshold hardtanh hardsigmoid hardswish selu celu mish normalize sin cos", WeightedSums.activation),
+        ("amax amin max min norm vector_norm linalg_vector_norm", WeightedSums.extreme),
+        ("gt lt ge le eq sign heaviside argmax one_hot scatter", WeightedSums.choice),
         ("layer_norm rms_norm group_norm batch_norm", WeightedSums.activation),
         (
             "reshape view _unsafe_view view_as reshape_as flatten unflatten ravel transpose permute",
