@@ -54,6 +54,12 @@ class ForwardArguments:
             return ()
         return tuple(map(int, ids[example].tolist()))
 
+    def encoder_states(self) -> Tensor | None:
+        """Returns what an encoder has made of its texts, (examples, tokens, width), where the model is given that."""
+        outputs = self.by_name.get("encoder_outputs")
+        states = next((one for one in tree_leaves(outputs) if isinstance(one, Tensor)), None)
+        return states if states is not None and states.ndim == 3 else None
+
     def past_length(self) -> int | None:
         """Returns the number of tokens in the cache that the model is called with, or None without a cache."""
         cache = self.by_name.get("past_key_values")

@@ -36,6 +36,11 @@ class MissingLayers:
     def add(self, module: nn.Module, reason: NotCaptured) -> None:
         self._reasons.setdefault(self.names.modules[module], (str(self.names.layer_id(module)), reason))
 
+    def update(self, other: "MissingLayers") -> None:
+        """Adds what is missing in another forward pass of the same modules."""
+        self._reasons |= other._reasons
+        self.sums.modules |= other.sums.modules
+
     def __contains__(self, path: str) -> bool:
         return path in self._reasons
 

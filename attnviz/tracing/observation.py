@@ -3,18 +3,19 @@
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from attnviz.settings import MB
-from attnviz.token_texts import TokenTexts
+from attnviz.token_texts import TokenTexts, token_names
+from attnviz.tracing.encoded_texts import EncodedTexts, begin_with_encoder
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.head_axes import head_counts
-from attnviz.tracing.layer_naming import LayerNames, named_modules
+from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.recording import Recording, check_example, current_recording
@@ -58,15 +59,19 @@ def capturing(
         )
     observation = _Observation(model, Traces(max_bytes), example, tokens)
     transformers = transformers_models()
+    encoder = transformers.encoder_of(model) if transformers else None
     with ExitStack() as stack:
         stack.enter_context(uncompiled)
         if transformers:
             stack.enter_context(transformers.observed_attention)
             stack.enter_context(transformers.observed_caches)
-        stack.enter_context(model.register_forward_pre_hook(observation.enter_forward, with_kwargs=True))
+        watched = [one for one in (model, encoder) if one is not None]
+        for one in watched:
+            stack.enter_context(one.register_forward_pre_hook(observation.enter_forward, with_kwargs=True))
         stack.enter_context(tracked_modules(model))
         stack.enter_context(zeros_for_padding(model))
-        stack.enter_context(model.register_forward_hook(observation.leave_forward, always_call=True))
+        for one in watched:
+            stack.enter_context(one.register_forward_hook(observation.leave_forward, always_call=True))
         stack.callback(observation.close)
         yield observation.traces
 
@@ -76,6 +81,7 @@ class _Running:
     """A forward pass that runs."""
 
     recording: Recording
+    arguments: ForwardArguments
     context: AbstractContextManager[None]
     error: BaseException | None  # that was handled when it began
     depth: int = 0  # of forward passes of the same model inside it
@@ -85,7 +91,8 @@ class _Observation:
     """The hooks before and after each forward pass of a model."""
 
     def __init__(self, model: nn.Module, traces: Traces, example: int, tokens: TokenTexts) -> None:
-        self.traces, self.example, self.tokens = traces, example, tokens
+        self.model, self.traces, self.example, self.tokens = model, traces, example, tokens
+        self.encoded = EncodedTexts()
         self.modules, self.heads = named_modules(model), head_counts(model)
         self.is_encoder_decoder = is_encoder_decoder(model)
         self.running: list[_Running] = []
@@ -98,13 +105,22 @@ class _Observation:
             return
         with torch.no_grad():
             arguments = ForwardArguments.from_call(model, args, kwargs)
-            if counts := arguments.example_counts():
-                check_example(self.example, max(counts))
+            counts, example = arguments.example_counts(), self.example
+            if model is not self.model:  # an encoder by itself, of which each text may be decoded several times
+                example = min(example, max(counts, default=1) - 1)
+            if counts:
+                check_example(example, max(counts))
             names = LayerNames.from_arguments(
-                self.modules, self.is_encoder_decoder, arguments, self.example, tokens=self.tokens
+                self.modules, self.is_encoder_decoder, arguments, example, tokens=self.tokens
             )
-            recording = Recording(names, counts, self.example, MemoryBudget(), observes=True)
-        self.running.append(_Running(recording, recorded(recording, self.heads), sys.exception()))
+            states = arguments.encoder_states()
+            text = None if states is None else self.encoded.find(states, example)
+            if text is not None:
+                names = replace(names, source=AxisTokens(token_names(self.tokens, text.ids), ids=text.ids))
+            recording = Recording(names, counts, example, MemoryBudget(), observes=True)
+            if states is not None:
+                begin_with_encoder(recording, text)
+        self.running.append(_Running(recording, arguments, recorded(recording, self.heads), sys.exception()))
         self.running[-1].context.__enter__()
 
     def leave_forward(self, model: nn.Module, args: tuple[Any, ...], result: Any) -> None:
@@ -115,13 +131,25 @@ class _Observation:
             current.depth -= 1
             return
         self._leave(current)
-        if sys.exception() is current.error:  # else the forward pass has failed
+        if sys.exception() is not current.error:  # the forward pass has failed
+            return
+        if model is self.model:
             self.traces.append(current.recording.trace())
+            return
+        self._add_last_encoder()
+        with torch.no_grad():
+            self.encoded.add(current.recording, current.arguments, result[0])
+
+    def _add_last_encoder(self) -> None:
+        """Adds the trace of an encoder whose text was not decoded."""
+        if recording := self.encoded.take_last():
+            self.traces.append(recording.trace())
 
     def close(self) -> None:
         """Leaves a forward pass that was interrupted in a way that calls no hook."""
         if current := self._current():
             self._leave(current)
+        self._add_last_encoder()
 
     def _current(self) -> _Running | None:
         recording = current_recording.get()

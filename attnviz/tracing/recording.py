@@ -61,6 +61,7 @@ class Recording:
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
     replaced: set[str] = field(default_factory=set)  # implementations in place of which eager attention runs
+    notes: list[str] = field(default_factory=list)  # what else is missing, in sentences
     running: list[RunningModule] = field(default_factory=list)
     softmaxes: dict[nn.Module, torch.Size] = field(default_factory=dict)  # shapes, by the modules in which they ran
 
@@ -277,9 +278,7 @@ class Recording:
 
     def trace(self) -> Trace:
         """Returns all layers, except those of modules with another part that is missing, and what is missing."""
-        for softmax, is_multiplied in self.missing.sums.softmaxes.items():
-            if not is_multiplied:
-                self.missing.add(softmax.module, NotCaptured(UNUSED))
+        self._add_unused_softmaxes()
         layers = with_unique_ids([one for one in self.names.with_chunks(self.layers) if one[1] not in self.missing])
         if self.writer is None:
             layers = with_fp16_values(layers)
@@ -289,7 +288,20 @@ class Recording:
             if index >= self._count
         ]
         missing = self.missing
-        return Trace(tuple(layers), (*missing.sentences(self.layers), *beyond, *missing.unnamed_keys(self.layers)))
+        return Trace(
+            tuple(layers), (*missing.sentences(self.layers), *beyond, *missing.unnamed_keys(self.layers), *self.notes)
+        )
+
+    def begin_with(self, encoder: "Recording") -> None:
+        """Adds the layers of an encoder that ran by itself before, and what is missing of it."""
+        encoder._add_unused_softmaxes()
+        self.layers, self._count = [*encoder.layers], encoder._count
+        self.missing.update(encoder.missing)
+
+    def _add_unused_softmaxes(self) -> None:
+        for softmax, is_multiplied in self.missing.sums.softmaxes.items():
+            if not is_multiplied:
+                self.missing.add(softmax.module, NotCaptured(UNUSED))
 
     def sequences(self, count: int) -> slice:
         """Returns the sequences of the example; windows and pictures are several sequences to an example.

@@ -13,6 +13,7 @@ from torch import nn
 from attnviz.token_texts import TokenTexts, texts_of_batch
 from attnviz.trace import Trace, TraceWriter
 from attnviz.tracing.chunked_prefill import ChunkedCalls, check_continuation, run_chunks, token_count
+from attnviz.tracing.encoded_texts import begin_with_encoder
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_arguments
 from attnviz.tracing.head_axes import head_counts
@@ -106,6 +107,8 @@ def capture(
     selected = None if layers is None else frozenset(layers)
 
     recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
+    if arguments.encoder_states() is not None:
+        begin_with_encoder(recording, None)
     attention = transformers.attention_of_capture(model, recording) if transformers else nullcontext()
     with prepared(model):
         with attention:

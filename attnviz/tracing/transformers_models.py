@@ -57,6 +57,14 @@ def attention_of_capture(model: nn.Module, recording: Recording) -> Iterator[Non
             config._attn_implementation_internal = name
 
 
+def encoder_of(model: nn.Module) -> nn.Module | None:
+    """Returns the encoder of an encoder–decoder model, which `generate` runs by itself."""
+    if not isinstance(model, PreTrainedModel) or not model.config.is_encoder_decoder:
+        return None
+    encoder = model.get_encoder()
+    return None if encoder is model else encoder
+
+
 def _can_change(module: nn.Module) -> bool:
     """Returns whether another attention implementation of its config is another one of a module."""
     return bool(getattr(module, "_can_set_attn_implementation", bool)())
