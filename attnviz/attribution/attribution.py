@@ -150,6 +150,22 @@ class Attribution:
         """Returns another number of the same run as a sum, which takes a fraction of a forward pass."""
         return attribution_of(self._pass, of)
 
+    def shares_of(self, other: "Attribution") -> tuple[Float[Tensor, "layers heads"], Float[Tensor, " mlps"]]:
+        """Returns the shares, at all positions together, that heads and MLPs would have in this run if they wrote what
+        they write in another run of the text: the scales of norms are those of this one."""
+        run, others = self._pass.ran[1], other._pass.ran[1]
+        heads, mlps = (
+            torch.zeros(self.heads.shape[:2], dtype=torch.float64),
+            torch.zeros(len(run.mlps), dtype=torch.float64),
+        )
+        for layer, (own, writer) in enumerate(zip(run.heads, others.heads, strict=True)):
+            if own in self._gradients:
+                heads[layer, : own.value.shape[2]] = writer.shares(self._gradients[own]).sum(0).cpu()
+        for number, (own, writer) in enumerate(zip(run.mlps, others.mlps, strict=True)):
+            if own in self._gradients:
+                mlps[number] = float(writer.shares(self._gradients[own]).sum())
+        return heads, mlps
+
     def sources(self, layer: int, head: int, position: int) -> Float[Tensor, " keys"]:
         """Returns the share of a head at a position by the position that it read it from: weight · value · gradient."""
         writer, gradient = self._at_head(layer, head, position)

@@ -9,6 +9,7 @@ from attnviz.effects.head_groups import group_effects
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
+from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
 from attnviz.effects.patching import patch
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.text_pair import Patching
@@ -17,6 +18,7 @@ from attnviz.effects.value_norms import value_norms
 
 __all__ = [
     "KL",
+    "NEUTRAL_TEXTS",
     "Compensation",
     "Cosine",
     "HeadCircuits",
@@ -36,6 +38,7 @@ __all__ = [
     "layer_predictions",
     "logit_lens",
     "mlp_ablations",
+    "neutral_texts",
     "patch",
     "patch_paths",
     "value_norms",

@@ -1,6 +1,6 @@
 """What a metric becomes without a head or an MLP, measured by running the model, and estimated by gradients."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
 from attnviz.effects.metrics import EffectMetric, Measurement
-from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.effects.sweep import ModulePlace, OnProgress, Run, RunChange, Text
 from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
-AblationKind: TypeAlias = Literal["zero", "mean", "resample"]
+AblationKind: TypeAlias = Literal["mean", "zero", "resample"]
 Head: TypeAlias = tuple[int, int]  # its layer, counted as in a capture, and its number
 
 
@@ -22,7 +22,7 @@ def ablations(
     batch: Any,
     metric: EffectMetric,
     *,
-    how: AblationKind = "zero",
+    how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
     heads: Sequence[Head] | None = None,
     on_progress: OnProgress | None = None,
@@ -33,14 +33,15 @@ def ablations(
     Positions of metrics are counted as in the batch, those below 0 from the last one that is read: what the attention
     mask hides, as padding, is in no number and no mean.
 
-    The output of an ablated head is zero (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"); the mean of
-    its outputs at all positions of `texts` (mean ablation); or its output at the same position of another text, as mean
-    over `texts` (resample ablation, Chan et al. 2022, "Causal Scrubbing"). The model is run, with the heads of a layer
-    as rows of a batch. `on_progress` gets the share that is done and the effects so far, and ends the computation by an
-    exception.
+    An ablated head writes the mean of its outputs at all positions of `texts`, such as `neutral_texts`, or without any
+    of this text: then what it writes everywhere in it has no effect (mean ablation). Or it writes its output at the
+    same position of another text, as mean over `texts` (resample ablation, Chan et al. 2022, "Causal Scrubbing"); or
+    zero (Michel et al. 2019, "Are Sixteen Heads Really Better than One?"), after which later layers read what they have
+    never read, so that an effect may be that of a constant. The model is run, with the heads of a layer as rows of a
+    batch. `on_progress` gets the share that is done and the effects so far, and ends the computation by an exception.
 
-    Raises ValueError if there is no such layer or head, if texts are missing or too short, or if the model has not what
-    the metric is of.
+    Raises ValueError if there is no such layer or head, if texts are missing or too short, if what heads write is not
+    known and zero is not what they are to write, or if the model has not what the metric is of.
 
     Example:
         >>> from transformers import GPT2Config, GPT2LMHeadModel
@@ -52,18 +53,13 @@ def ablations(
     text = Text.from_batch(model, batch)
     places = every_head(text) if heads is None else checked_heads(text, heads)
     replacements = head_replacements(text, how, texts)
-    effects = torch.zeros(len(places), dtype=torch.float64)
-    for number, outputs in enumerate(replacements):
-        before = effects.clone()
 
-        def progress(share: float, values: Tensor, number: int = number, before: Tensor = before) -> None:
-            if on_progress:
-                so_far = before / number if number else values
-                on_progress((number + share) / len(replacements), on_grid(text, places, so_far))
+    def progress(share: float, effects: Tensor) -> None:
+        if on_progress:
+            on_progress(share, on_grid(text, places, effects))
 
-        changes = [replaced_heads([place], outputs) for place in places]
-        effects += text.effects(metric, changes, progress)
-    return on_grid(text, places, effects / len(replacements))
+    runs = [[replaced_heads([place], outputs) for place in places] for outputs in replacements]
+    return on_grid(text, places, mean_effects(text, metric, runs, progress))
 
 
 def estimates(
@@ -71,7 +67,7 @@ def estimates(
     batch: Any,
     metric: EffectMetric,
     *,
-    how: AblationKind = "zero",
+    how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
 ) -> Float[Tensor, "layers heads"]:
     """Returns an estimate of `ablations` by one forward and one backward pass: the gradient of the metric at the output
@@ -97,17 +93,43 @@ def estimates(
 
 
 def mlp_ablations(
-    model: nn.Module, batch: Any, metric: EffectMetric, *, on_progress: OnProgress | None = None
+    model: nn.Module,
+    batch: Any,
+    metric: EffectMetric,
+    *,
+    how: AblationKind = "mean",
+    texts: Sequence[Any] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Float[Tensor, " mlps"]:
-    """Returns the metric without each MLP, whose output is zero, minus the metric with all, for one text; MLPs are
-    counted as in `attnviz.attribute`, which says what they are. Raises ValueError as `ablations` does, and where MLPs
-    are not known."""
+    """Returns the metric without each MLP minus the metric with all, for one text; MLPs are counted as in
+    `attnviz.attribute`, which says what they are. What an ablated one writes is as in `ablations`, as are the errors;
+    also raises ValueError where MLPs are not known."""
     text = Text.from_batch(model, batch)
+    layers = [mlp.layer for mlp in text.mlps]
 
-    def change(values: Tensor) -> None:
-        values[:] = 0
+    def outputs_in(other: Text) -> list[Tensor]:
+        outputs = other.module_values(text.mlps)
+        read = (other.read(layer, len(output)) for layer, output in zip(layers, outputs, strict=True))
+        return [output[own.to(output.device)] for output, own in zip(outputs, read, strict=True)]
 
-    return text.effects(metric, [RunChange(module=mlp, values=change) for mlp in text.mlps], on_progress)
+    replacements = _replacements(text, how, texts, layers, outputs_in)
+    runs = [[written_by(*each) for each in zip(text.mlps, outputs, strict=True)] for outputs in replacements]
+    return mean_effects(text, metric, runs, on_progress)
+
+
+def mean_effects(
+    text: Text, metric: EffectMetric, runs: Sequence[Sequence[RunChange | Run]], on_progress: OnProgress | None = None
+) -> Float[Tensor, " changes"]:
+    """Returns the effects of changes as mean over several lists of them."""
+    effects = torch.zeros(len(runs[0]), dtype=torch.float64)
+    for number, changes in enumerate(runs):
+
+        def progress(share: float, values: Tensor, number: int = number, before: Tensor = effects) -> None:
+            if on_progress:
+                on_progress((number + share) / len(runs), before / number if number else values)
+
+        effects = effects + text.effects(metric, changes, progress)
+    return effects / len(runs)
 
 
 def every_head(text: Text) -> list[Head]:
@@ -149,6 +171,15 @@ def replaced_heads(heads: Collection[Head], outputs: Sequence[Tensor | None]) ->
     return RunChange(by_layer, change_heads, None if has_outputs else change_weights)
 
 
+def written_by(place: ModulePlace, output: Tensor | None) -> RunChange:
+    """Returns the run in which a module returns another output, (positions or 1, width), or zeros."""
+
+    def change(values: Tensor) -> None:
+        values[:] = 0 if output is None else at_positions(output, values)
+
+    return RunChange(module=place, values=change)
+
+
 def write_instead(own: Tensor, heads: Sequence[int], outputs: Tensor | None) -> None:
     """Replaces, in place, what some heads of a layer write, (positions, heads, width), by other outputs or nothing."""
     other = None if outputs is None else at_positions(outputs, own)
@@ -158,24 +189,37 @@ def write_instead(own: Tensor, heads: Sequence[int], outputs: Tensor | None) -> 
 
 def at_positions(outputs: Tensor, like: Tensor) -> Tensor:
     """Returns outputs at the positions of another one: the same at all of them, if there is one alone."""
-    return outputs[: len(like)].to(like) if len(outputs) > 1 else outputs.to(like).expand(len(like), -1, -1)
+    return outputs[: len(like)].to(like) if len(outputs) > 1 else outputs.to(like).expand_as(like)
 
 
 def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None) -> list[list[Tensor | None]]:
     """Returns what the heads of each layer write instead, (positions or 1, heads, width) or nothing: once for each
     ablation of which the mean is taken. Padding is in no mean, and a token that is read is replaced by one that is, in
     their order."""
+    return _replacements(text, how, texts, range(len(text.heads)), head_outputs)
+
+
+def _replacements(
+    text: Text,
+    how: AblationKind,
+    texts: Sequence[Any] | None,
+    layers: Sequence[int],
+    outputs_in: Callable[[Text], list[Tensor]],
+) -> list[list[Tensor | None]]:
+    """Returns what parts of some layers write instead, of which `outputs_in` returns what they write in a text at the
+    positions that are read."""
     if how == "zero":
-        return [[None] * len(text.heads)]
+        return [[None] * len(layers)]
     if how not in ("mean", "resample"):
-        raise value_error("An ablation is “zero”, “mean” or “resample”; this is “{how}”.", how=how)
-    if not texts:
-        raise value_error("This ablation takes what heads write on other texts. Give a list of them.")
-    written = [head_outputs(Text.from_batch(text.model, other)) for other in texts]
+        raise value_error("An ablation is “mean”, “zero” or “resample”; this is “{how}”.", how=how)
+    read = [text.read(layer) for layer in layers]
+    if not texts and (how == "resample" or any(own.sum() < 2 for own in read)):
+        raise value_error("This ablation takes what is written on other texts. Give a list of them.")
+    others = [Text.from_batch(text.model, other) for other in texts] if texts else [text]
+    written = [outputs_in(other) for other in others]
     if how == "mean":
-        by_layer = zip(*written, strict=True)
-        return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_layer]]
-    read = [text.read(layer) for layer in range(len(text.heads))]
+        by_part = zip(*written, strict=True)
+        return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_part]]
     for own, *outputs in zip(read, *written, strict=True):
         if (shortest := min(map(len, outputs))) < (count := int(own.sum())):
             raise value_error(
@@ -191,11 +235,17 @@ def head_outputs(text: Text) -> list[Float[Tensor, "read heads width"]]:
     does not expose them."""
     outputs: list[Tensor] = []
 
+    def refuse(weights: Tensor) -> None:
+        raise value_error(
+            "What heads write is not known in this model, which computes its attention by itself, so that no mean of "
+            "it can be written instead. Choose zero ablation."
+        )
+
     def keep(layer: LayerHeads) -> None:
         output = layer.output.flatten(0, 1)
         outputs.append(output[text.read(len(outputs)).to(output.device)])
 
-    run_changed(text.model, text.arguments, lambda layer, heads: LayerChange(heads=keep))
+    run_changed(text.model, text.arguments, lambda layer, heads: LayerChange(heads=keep, weights=refuse))
     return outputs
 
 

@@ -13,6 +13,7 @@ from attnviz.attribution.attribution import Attribution, attribution_of
 from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, write_instead
+from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
 from attnviz.interruption import end_if_unwanted
 
@@ -39,13 +40,17 @@ class Shares:
 class Compensation:
     """The shares of a metric in the run of a model, and in the one in which a head is ablated.
 
-    The effect of the head is the sum of all changes: of its own share, which it loses, of the shares of later heads
-    and MLPs, and of what embeddings and constants add, which depends on the scales of norms.
+    `held` has what is written in the second at the scales that norms have in the first. So the effect of the head is
+    the sum of three changes: of what it writes itself, of what others write, and of the scales of norms, by which all
+    shares change. `direct` is its effect where all heads and MLPs after it write what they write in the first run,
+    measured as `ablations` (a direct path: Wang et al. 2022); NaN where MLPs are not known.
     """
 
     head: Head
     before: Shares
     after: Shares
+    held: Shares
+    direct: float
 
     @property
     def effect(self) -> float:
@@ -53,19 +58,19 @@ class Compensation:
         return self.after.total - self.before.total
 
     @property
+    def of_head(self) -> float:
+        """What changes by what the head itself no longer writes."""
+        return float(self.held.heads[self.head] - self.before.heads[self.head])
+
+    @property
     def of_others(self) -> float:
-        """The effect without what the head itself no longer writes."""
-        return self.effect - float(self.heads[self.head])
+        """What changes by what other heads and MLPs write."""
+        return self.held.total - self.before.total - self.of_head
 
     @property
-    def heads(self) -> Float[Tensor, "layers heads"]:
-        """The changes of the shares of heads."""
-        return self.after.heads - self.before.heads
-
-    @property
-    def mlps(self) -> Float[Tensor, " mlps"]:
-        """The changes of the shares of MLPs."""
-        return self.after.mlps - self.before.mlps
+    def of_norms(self) -> float:
+        """What changes by the scales of norms."""
+        return self.after.total - self.held.total
 
 
 OnCompensations: TypeAlias = Callable[[float, list[Compensation]], None]
@@ -77,29 +82,34 @@ def compensations(
     metric: Logit | LogitDifference,
     heads: Sequence[Head],
     *,
-    how: AblationKind = "zero",
+    how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
     on_progress: OnCompensations | None = None,
 ) -> list[Compensation]:
-    """Returns, for each of some heads, the shares of a metric with it and without it: a later head whose share changes
-    has read what the head wrote, and undoes it, builds on it, or steps in when it is gone (McGrath et al. 2023, "The
-    Hydra Effect"; backup heads in Wang et al. 2022, "Interpretability in the Wild").
+    """Returns, for each of some heads, the shares of a metric with it and without it, and its direct effect: a later
+    head or MLP that writes something else has read what the head wrote, or what another one made of it (McGrath et al.
+    2023, "The Hydra Effect"; backup heads in Wang et al. 2022, "Interpretability in the Wild").
 
-    Each takes about three forward passes. `on_progress` gets the share that is done, and the results so far. Raises
+    Each takes about four forward passes. `on_progress` gets the share that is done, and the results so far. Raises
     ValueError as `attnviz.attribute` and `ablations` do.
     """
     text = Text.from_batch(model, batch)
     places, replacements = checked_heads(text, heads), head_replacements(text, how, texts)
-    before = Shares.mean([attribution_of(LinearizedPass(text.model, text.arguments), metric)])
+    own = attribution_of(LinearizedPass(text.model, text.arguments), metric)
+    direct = direct_effects(text, metric, places, replacements)
+    before = Shares.mean([own])
     results: list[Compensation] = []
-    for place in places:
+    for number, place in enumerate(places):
         sums = []
         for outputs in replacements:
             end_if_unwanted()
             change = partial(_change, place, outputs)
             with torch.inference_mode(False):
                 sums.append(attribution_of(LinearizedPass(text.model, text.arguments, change_heads=change), metric))
-        results.append(Compensation(place, before, Shares.mean(sums)))
+        by_heads, by_mlps = (torch.stack(shares).mean(0) for shares in zip(*map(own.shares_of, sums), strict=True))
+        total = own.total + float((by_heads - before.heads).sum() + (by_mlps - before.mlps).sum())
+        made = Compensation(place, before, Shares.mean(sums), Shares(total, by_heads, by_mlps), float(direct[number]))
+        results.append(made)
         if on_progress:
             on_progress(len(results) / len(places), results)
     return results

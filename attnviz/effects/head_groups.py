@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, replaced_heads
+from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, mean_effects, replaced_heads
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import Text
 
@@ -18,7 +18,7 @@ def group_effects(
     metric: EffectMetric,
     groups: Sequence[Collection[Head]],
     *,
-    how: AblationKind = "zero",
+    how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
 ) -> Float[Tensor, " groups"]:
     """Returns, for each group of heads, the metric where all of them are ablated together minus the metric with all; 0
@@ -26,6 +26,7 @@ def group_effects(
     text = Text.from_batch(model, batch)
     places, replacements = [checked_heads(text, [*group]) for group in groups], head_replacements(text, how, texts)
     effects, filled = torch.zeros(len(places), dtype=torch.float64), [i for i, group in enumerate(places) if group]
-    for outputs in replacements if filled else ():
-        effects[filled] += text.effects(metric, [replaced_heads(places[i], outputs) for i in filled])
-    return effects / len(replacements)
+    if filled:
+        runs = [[replaced_heads(places[i], outputs) for i in filled] for outputs in replacements]
+        effects[filled] = mean_effects(text, metric, runs)
+    return effects

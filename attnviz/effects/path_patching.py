@@ -1,14 +1,16 @@
 """What of a metric a corrupted run recovers by a direct path from one head to another (path patching)."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.effects.ablation import Head, checked_heads, every_head
+from attnviz.effects.ablation import Head, checked_heads, every_head, mean_effects, replaced_heads, written_by
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.patching import head_part, head_parts, patched_head, select_head, set_positions
-from attnviz.effects.sweep import ModulePlace, Run, RunChange
+from attnviz.effects.sweep import Run, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
@@ -50,7 +52,7 @@ def patch_paths(
         )
     sent, own = (head_parts(each, "output", range(layer)) for each in (pair.clean, text))
     mlps = [mlp for mlp in text.mlps if mlp.layer < layer]
-    fixed = [fixed_module(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
+    fixed = [written_by(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
     received: dict[Head, Tensor] = {}
 
     def path(sender: Head) -> Run:
@@ -85,10 +87,28 @@ def patch_paths(
     return pair.patching(metric, shape, cells, on_progress=lambda share, patching: progress(1, share, patching))
 
 
-def fixed_module(place: ModulePlace, written: Tensor) -> RunChange:
-    """Returns the run in which a module returns what is given, (positions, width)."""
+def direct_effects(
+    text: Text, metric: EffectMetric, heads: Sequence[Head], replacements: Sequence[Sequence[Tensor | None]]
+) -> Float[Tensor, " heads"]:
+    """Returns the effects of ablating each of some heads where all heads and MLPs after it write what they write with
+    it, so that what changes comes by the direct path; NaN where heads or MLPs of the model are not known."""
+    try:
+        own, mlps = head_parts(text, "output", range(len(text.heads))), text.mlps
+    except ValueError:
+        return torch.full((len(heads),), torch.nan, dtype=torch.float64)
+    fixed = [written_by(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
 
-    def change(values: Tensor) -> None:
-        values[:] = written
+    def path(place: Head, outputs: Sequence[Tensor | None]) -> Run:
+        ablated = replaced_heads([place], outputs)
 
-    return RunChange(module=place, values=change)
+        def change_heads(layer: int, run: LayerHeads, example: int) -> None:
+            if layer == place[0]:
+                assert ablated.heads is not None
+                ablated.heads(layer, run, example)
+            else:
+                run.output[run.sequences(example)] = own[layer].transpose(1, 2)
+
+        after = [change for change in fixed if change.first_layer >= place[0]]
+        return [RunChange(range(place[0], len(text.heads)), change_heads), *after]
+
+    return mean_effects(text, metric, [[path(head, outputs) for head in heads] for outputs in replacements])

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from attnviz.analysis.head_detectors import DETECTORS
@@ -12,6 +13,7 @@ from attnviz.attribution.named_pass import MOST_BYTES
 from attnviz.effects.ablation import AblationKind, Head
 from attnviz.effects.head_circuits import Composition, TokenVectors
 from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
+from attnviz.effects.neutral_texts import NEUTRAL_TEXTS
 from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
@@ -19,7 +21,6 @@ from attnviz.formatting import grouped, quoted
 from attnviz.language import N_, option_name, value_error
 from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
-from attnviz.sources.haystack import FILLER
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
@@ -42,7 +43,7 @@ DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
 WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
 ABLATIONS: dict[str, AblationKind] = {
-    N_("nothing"): "zero", N_("its mean over other texts"): "mean", N_("its output on another text"): "resample",
+    N_("its mean over other texts"): "mean", N_("nothing"): "zero", N_("its output on another text"): "resample",
 }  # fmt: skip
 PATCHED: dict[str, PatchedPart] = {
     N_("the residual stream"): "residual", N_("the output of an MLP"): "mlp", N_("the output of a head"): "output",
@@ -121,10 +122,17 @@ def compares_tokens(state: Any) -> bool:
 
 
 def other_texts(state: Any) -> str:
-    """Returns the other texts that the page opens with, one on each line."""
+    """Returns the other texts that the page opens with, one on each line, of as many words as the model reads."""
     if state.model == TRANSLATOR:
         return "The small red car is beautiful.\nThe cat sees a big dog."
-    return "\n".join(FILLER[:6])
+    most = max(8, state.source.model().limit - 4)  # a character is at most a token, beside special ones
+    return "\n".join(shorten(text, most, placeholder="") for text in NEUTRAL_TEXTS)
+
+
+def known_ablations(state: Any) -> dict[str, AblationKind]:
+    """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
+    is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
+    return {name: how for name, how in ABLATIONS.items() if is_known or how == "zero"}
 
 
 def first_read(state: Any) -> str:
@@ -152,10 +160,11 @@ class EffectsState(TextQuestion):
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
     ablation = ChoiceField(
-        N_("Instead, it writes"), ABLATIONS, parameter="instead",
+        N_("Instead, it writes"), known_ablations, parameter="instead",
         about=N_(
-            "**Nothing**: zero ablation. **Its mean**: over all positions of the other texts, so that it still writes "
-            "what it always writes. **Its output on another text**: at the same position, on average over the texts."
+            "**Its mean**: over all positions of the other texts, so that it still writes what it always writes. "
+            "**Nothing**: zero ablation, after which later layers read what they have never read. **Its output on "
+            "another text**: at the same position, on average over the texts."
         ),
     )  # fmt: skip
     averages = FlagField(

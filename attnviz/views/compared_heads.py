@@ -22,9 +22,9 @@ from attnviz.language import _, option_name
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_numbers
-from attnviz.views.effect_sentences import effect_colors
+from attnviz.views.effect_sentences import both_effects, changes_sentence, differ, effect_colors
 from attnviz.views.head_detail import measured_query, sum_of_measure
-from attnviz.views.head_effects import HeadEffects
+from attnviz.views.head_effects import HeadEffects, other_effects
 from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
@@ -133,6 +133,10 @@ def reasons(compared: ComparedHeads, heads: Sequence[Head], progress: OnReasons 
     `progress`."""
     state, of_values = compared.state, _sizes_of_values(compared, heads)
     linearized, metric = state.run.linearized, state.metric
+    for head, other in other_effects(state, heads).items():
+        if differ(effect := float(compared.values[EFFECT][head]), other):
+            text = _("Its effect is {effect}.", effect=both_effects(signed(effect), effect, other, state.ablation))
+            of_values[head].insert(0, text)
     if not isinstance(metric, Logit | LogitDifference):
         return [Reasons(head, tuple(of_values[head])) for head in heads]
     others = None if state.ablation == "zero" else state.other_runs
@@ -203,38 +207,17 @@ def _sizes_of_values(compared: ComparedHeads, heads: Sequence[Head]) -> dict[Hea
 
 
 def _changes(compared: ComparedHeads, made: Compensation) -> str:
-    """Returns how the shares of others change without a head, with those that change most in this direction."""
-    share, change = float(made.before.heads[made.head]), made.of_others
-    if abs(change) < SMALL * max(_largest(compared.values[SHARE]), abs(made.effect)):
-        return _("Without it, the shares of others change little, by {change} together.", change=signed(change))
-    goes_through_others, is_made_up_for = abs(share) < abs(change) / 2, share * change > 0
-    parts = []
-    for name, before, after in _shares_of_others(compared, made)[:MOST_CHANGES]:
-        numbers = {"name": name, "before": signed(before), "after": signed(after)}
-        if goes_through_others or not is_made_up_for:
-            parts.append(_("{name} from {before} to {after}", **numbers))
-        elif share * before < 0:
-            parts.append(_("{name}, which undoes it, from {before} to {after}", **numbers))
-        else:
-            parts.append(_("{name}, which steps in, from {before} to {after}", **numbers))
-    names = {"change": signed(change), "parts": "; ".join(parts)}
-    if goes_through_others:
-        return _("It works through others: without it, their shares change by {change}, most of all {parts}.", **names)
-    if is_made_up_for:
-        return _(
-            "Others make up for a part of it: without it, their shares change by {change}, most of all {parts}.",
-            **names,
-        )
-    return _("Others build on it: without it, their shares change by {change}, too, most of all {parts}.", **names)
+    """Returns how what others write changes without a head, with those that change most in this direction."""
+    least = SMALL * max(abs(made.of_head), abs(made.effect), SMALL * _largest(compared.values[SHARE]))
+    return changes_sentence(made, _shares_of_others(compared, made), least)
 
 
 def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple[str, float, float]]:
-    """Returns the shares of later heads and MLPs with a head and without it, by their names: those first that change
-    most in the direction of the sum of all changes, without those that change little. Shares of earlier ones change
-    with the scale of the last norm alone."""
+    """Returns the shares of later heads and MLPs with a head, and of what they write without it, by their names: those
+    first that change most in the direction of the sum of all changes, without those that change little."""
     run, layer = compared.state.run, made.head[0]
     heads = [
-        (compared.number(place), float(made.before.heads[place]), float(made.after.heads[place]))
+        (compared.number(place), float(made.before.heads[place]), float(made.held.heads[place]))
         for place in compared.places
         if place[0] > layer
     ]
@@ -242,15 +225,15 @@ def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple
         (
             f"MLP {option_name(run.layer_numbers[own])}" if run.target is None else mlp_name(run.ids[own]),
             float(before),
-            float(after),
+            float(held),
         )
-        for own, before, after in zip(run.mlp_layers, made.before.mlps, made.after.mlps, strict=True)
+        for own, before, held in zip(run.mlp_layers, made.before.mlps, made.held.mlps, strict=True)
         if own >= layer
     ]
     changes = sorted(heads + mlps, key=lambda other: (other[1] - other[2]) * np.sign(made.of_others))
     return [
         other
-        for i, other in enumerate(changes)
+        for i, other in enumerate(changes[:MOST_CHANGES])
         if i == 0 or (other[2] - other[1]) * np.sign(made.of_others) > SMALL * abs(made.of_others)
     ]
 

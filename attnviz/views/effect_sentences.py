@@ -1,7 +1,12 @@
 """Effects in sentences."""
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.effects.ablation import AblationKind
+from attnviz.effects.compensation import Compensation
 from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
@@ -11,6 +16,7 @@ from attnviz.views.head_effects import HeadEffects
 from attnviz.views.share_grid import for_and_against
 from attnviz.views.why_answer import plain_word
 
+LEAST_MEASURED = 10  # heads on which estimates are judged
 SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits
 
 
@@ -72,6 +78,57 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
     return True, (favored, against)
 
 
+def progress_sentence(effects: HeadEffects, estimated: Float[np.ndarray, "layers heads"] | None) -> str:
+    """Returns how much has been measured, of how many texts it is the mean, and how far off estimates are."""
+    if effects.is_complete and effects.texts > 1:
+        return _("The mean of {count} texts, ± the standard deviation over them.", count=effects.texts)
+    if effects.is_complete:
+        return _("Each head and each MLP has been measured by running the model without it.")
+    if estimated is None:
+        return _("What has no color has not been measured yet.")
+    text = _(
+        "Heads that have not been measured yet have an estimate, by gradients: it is exact only where the rest of the "
+        "model is linear."
+    )
+    return f"{text} {estimates_sentence(estimated, effects.heads)}".strip()
+
+
+def estimates_sentence(
+    estimated: Float[np.ndarray, "layers heads"], measured: Float[np.ndarray, "layers heads"]
+) -> str:
+    """Returns how far estimates are off on the heads that have been measured; empty of a few heads."""
+    known = np.isfinite(estimated) & np.isfinite(measured)
+    if known.sum() < LEAST_MEASURED or not (estimated[known].std() and measured[known].std()):
+        return ""
+    farthest = np.abs(estimated - measured)[known].argmax()
+    return _(
+        "On the {count} heads that have been measured here, estimates have a correlation of {correlation} with the "
+        "effects; the farthest is {estimate} where the effect is {effect}.",
+        count=int(known.sum()),
+        correlation=number(float(np.corrcoef(estimated[known], measured[known])[0, 1])),
+        estimate=signed(float(estimated[known][farthest])),
+        effect=signed(float(measured[known][farthest])),
+    )
+
+
+def both_effects(effect: str, value: float, other: float | None, how: AblationKind) -> str:
+    """Returns an effect in words; with what it is where zeros are written, or means in their place, if that has another
+    sign or differs by more than half."""
+    if other is None or not np.isfinite(value) or not differ(value, other):
+        return effect
+    names = {"effect": effect, "other": signed(other)}
+    if how == "zero":
+        return _("{effect} if it writes zeros, but {other} if it writes its mean over other texts", **names)
+    if how == "mean":
+        return _("{effect} if it writes its mean over other texts, but {other} if it writes zeros", **names)
+    return _("{effect} if it writes its output on other texts, but {other} if it writes zeros", **names)
+
+
+def differ(one: float, other: float) -> bool:
+    """Returns whether two effects differ in sign, or by more than half of the larger."""
+    return one * other < 0 or abs(one - other) > max(abs(one), abs(other)) / 2
+
+
 def effect_text(effect: float, estimated: bool = False, spread: float = 0.0) -> str:
     """Returns an effect, with its standard deviation over texts, or with a word that it is an estimate, or that it is
     not known yet."""
@@ -80,6 +137,42 @@ def effect_text(effect: float, estimated: bool = False, spread: float = 0.0) -> 
     if estimated:
         return _("about {effect}, estimated", effect=signed(effect))
     return f"{signed(effect)} ± {number(spread)}" if spread > 0 else signed(effect)
+
+
+def changes_sentence(made: Compensation, others: Sequence[tuple[str, float, float]], least: float) -> str:
+    """Returns how what others write changes without a head: `others` are those that change most, with their shares with
+    it and without it at the same scales of norms, and changes below `least` are small."""
+    parts = "; ".join(
+        _("{name} from {before} to {after}", name=name, before=signed(before), after=signed(after))
+        for name, before, after in others
+    )
+    names = {
+        "own": signed(made.of_head), "change": signed(made.of_others), "parts": parts, "effect": signed(made.effect),
+        "direct": signed(made.direct) if np.isfinite(made.direct) else "",
+    }  # fmt: skip
+    if abs(made.of_others) < least:
+        text = _("Without it, what others write changes the measure little, by {change} together.", **names)
+    elif abs(made.effect - made.direct) > abs(made.effect) / 2 > abs(made.direct):
+        text = _(
+            "It works through others: without it, the measure changes by {direct} while all later heads and MLPs write "
+            "what they write now, and by {effect} otherwise. Their shares change by {change}, most of all "
+            "{parts}.",
+            **names,
+        )
+    elif made.of_head * made.of_others < 0 and abs(made.of_others) <= abs(made.of_head):
+        text = _(
+            "Others make up for a part of it: without it, its own share changes by {own} and those of others by "
+            "{change}, most of all {parts}.",
+            **names,
+        )
+    else:
+        text = _(
+            "Without it, its own share changes by {own} and those of others by {change}, most of all {parts}.", **names
+        )
+    if abs(made.of_norms) < least:
+        return text
+    norms = _("The scales of norms, by which all shares change, add {change}.", change=signed(made.of_norms))
+    return f"{text} {norms}"
 
 
 def _token(state: EffectsState, token: int | str | None) -> str:

@@ -1,19 +1,19 @@
 """What a measure becomes without each head and each MLP."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnviz.effects.ablation import ablations, estimates, mlp_ablations
-from attnviz.effects.metrics import KL, Cosine, EffectMetric
+from attnviz.effects.ablation import AblationKind, Head, ablations, estimates, mlp_ablations
+from attnviz.effects.metrics import KL, Cosine
 from attnviz.effects.sweep import Text
 from attnviz.result_cache import result_cache
-from attnviz.state.effects import EffectsState
+from attnviz.state.effects import EffectsState, known_ablations
 
 OnEffects: TypeAlias = Callable[[float, "HeadEffects"], None]
 
@@ -31,12 +31,12 @@ class HeadEffects:
 
     @property
     def measured(self) -> int:
-        """The number of heads that have been measured."""
-        return int(np.isfinite(self.heads).sum())
+        """The number of heads and MLPs that have been measured."""
+        return int(np.isfinite(self.heads).sum() + np.isfinite(self.mlps).sum())
 
     @property
     def is_complete(self) -> bool:
-        """Whether every head has been measured."""
+        """Whether every head and every MLP has been measured."""
         return bool(np.isfinite(self.heads).any()) and self.spread is not None
 
 
@@ -55,21 +55,52 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     known = HeadEffects(own, np.full((len(layers), max(layers)), np.nan), np.full(len(layers), np.nan), len(runs))
     of_heads: list[Tensor] = []
     of_mlps: list[Tensor] = []
-    steps = len(runs) * 2
-    for number, (batch, metric) in enumerate(runs):
+    parts = sum(layers), len(state.run.mlp_layers)
+    options: dict[str, Any] = {"how": state.ablation, "texts": others}
 
-        def on_progress(share: float, grid: Tensor, number: int = number, known: HeadEffects = known) -> None:
-            if progress is not None:  # of the first text head by head, and then the means of whole texts
-                so_far = known if number else replace(known, heads=grid.numpy())
-                progress((2 * number + share) / steps, so_far)
-
-        of_heads.append(ablations(model, batch, metric, how=state.ablation, texts=others, on_progress=on_progress))
-        of_mlps.append(_mlp_effects(state, model, batch, metric))
-        known = replace(known, heads=torch.stack(of_heads).mean(0).numpy(), mlps=torch.stack(of_mlps).mean(0).numpy())
+    def report(number: int, done: float, so_far: HeadEffects) -> None:
         if progress is not None:
-            progress((2 * number + 2) / steps, known)
+            progress((number + done / sum(parts)) / len(runs), so_far)
+
+    for number, (batch, metric) in enumerate(runs):
+        # Of the first text what is known grows part by part, and then there are the means of whole texts.
+
+        def on_heads(share: float, grid: Tensor, number: int = number, known: HeadEffects = known) -> None:
+            report(number, parts[0] * share, known if number else replace(known, heads=grid.numpy()))
+
+        of_heads.append(ablations(model, batch, metric, **options, on_progress=on_heads))
+        known = known if number else replace(known, heads=of_heads[0].numpy())
+
+        def on_mlps(share: float, mlps: Tensor, number: int = number, known: HeadEffects = known) -> None:
+            so_far = known if number else replace(known, mlps=_on_layers(state, mlps))
+            report(number, parts[0] + parts[1] * share, so_far)
+
+        of_mlps.append(mlp_ablations(model, batch, metric, **options, on_progress=on_mlps))
+        mlps = _on_layers(state, torch.stack(of_mlps).mean(0))
+        known = replace(known, heads=torch.stack(of_heads).mean(0).numpy(), mlps=mlps)
+        report(number + 1, 0, known)
     spread = torch.stack(of_heads).std(0, correction=0)
     return replace(known, spread=spread.numpy())
+
+
+def other_effects(state: EffectsState, heads: Sequence[Head]) -> dict[Head, float]:
+    """Returns the effects of heads where they write zeros instead, or their means where the page has zeros; none where
+    means are not known."""
+    how: AblationKind = "mean" if state.ablation == "zero" else "zero"
+    if how not in known_ablations(state).values() or not heads:
+        return {}
+    model, texts = state.run.linearized.model, None if how == "zero" else state.other_runs
+    effects = [
+        ablations(model, batch, metric, how=how, texts=texts, heads=heads) for batch, metric in state.measured_runs
+    ]
+    return {head: float(torch.stack(effects).mean(0)[head]) for head in heads}
+
+
+def other_effect(state: EffectsState, head: Head) -> float | None:
+    """Returns that of one head, from the cache if possible."""
+    key = "other effect", *effects_key(state)[1:], tuple(state.lines), head
+    work = 4 * len(state.measured_runs) * state.source.forward_work
+    return result_cache().once(lambda: other_effects(state, [head]), *key, work=work).get(head)
 
 
 def head_estimates(state: EffectsState) -> Float[np.ndarray, "layers heads"] | None:
@@ -89,8 +120,8 @@ def head_estimates(state: EffectsState) -> Float[np.ndarray, "layers heads"] | N
     return result_cache().once(compute, "estimates", *effects_key(state)[1:], work=4 * state.source.forward_work)
 
 
-def _mlp_effects(state: EffectsState, model: nn.Module, batch: dict[str, Any], metric: EffectMetric) -> Tensor:
-    """Returns the effect of the MLP of each layer; NaN where there is none, or where MLPs are not known."""
-    effects = torch.full((len(state.run.heads),), torch.nan, dtype=torch.float64)
-    effects[[*state.run.mlp_layers]] = mlp_ablations(model, batch, metric)
+def _on_layers(state: EffectsState, mlps: Tensor) -> Float[np.ndarray, " layers"]:
+    """Returns the effect of the MLP of each layer; NaN where there is none, or where it is not known yet."""
+    effects = np.full(len(state.run.heads), np.nan)
+    effects[[*state.run.mlp_layers]] = mlps.numpy()
     return effects

@@ -9,7 +9,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnviz.effects import KL, Cosine, Logit, LogitDifference, Loss, Probability, ablations, estimates, mlp_ablations
+from attnviz.effects import (
+    KL,
+    NEUTRAL_TEXTS,
+    Cosine,
+    Logit,
+    LogitDifference,
+    Loss,
+    Probability,
+    ablations,
+    estimates,
+    mlp_ablations,
+    neutral_texts,
+)
+from attnviz.effects.ablation import AblationKind
 from attnviz.effects.metrics import EffectMetric
 from attnviz.models.minilm import minilm
 from tests.support.output_projections import (
@@ -17,6 +30,7 @@ from tests.support.output_projections import (
     CORRUPTED,
     HEADS,
     TINY,
+    calls,
     changed_output,
     mlps,
     outputs,
@@ -79,7 +93,7 @@ def test_an_ablated_head_is_one_without_an_output_projection(name: str, metric: 
     batch = TINY[name].batch()
     before, layers = tiny(name)(**batch).logits, range(len(projections(name)))
     without = [[change(without_head(name, i, h)(**batch).logits, before) for h in range(HEADS)] for i in layers]
-    same(ablations(tiny(name), batch, measured), torch.tensor(without))
+    same(ablations(tiny(name), batch, measured, how="zero"), torch.tensor(without))
 
 
 @pytest.mark.parametrize("name", [name for name in TINY if name != "BLOOM"])
@@ -91,6 +105,43 @@ def test_mean_ablation_writes_the_mean_of_all_positions_of_all_texts(name: str) 
     measured, change = METRICS["difference"]
     found = ablations(tiny(name), TINY[name].batch(), measured, how="mean", texts=texts)
     same(found, by_hand(name, change, lambda layer, head: means[layer][head]))
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "T5"])
+@torch.no_grad()
+def test_without_texts_the_mean_is_that_of_this_text(name: str) -> None:
+    measured, batch = METRICS["difference"][0], TINY[name].batch()
+    same(ablations(tiny(name), batch, measured), ablations(tiny(name), batch, measured, how="mean", texts=[batch]))
+
+
+def test_a_text_of_one_token_has_no_mean_of_its_own() -> None:
+    model, batch = tiny("GPT-2"), {"input_ids": torch.tensor([[5]])}
+    for measure in (ablations, estimates, mlp_ablations):
+        with pytest.raises(ValueError, match="Give a list of them"):
+            measure(model, batch, Logit(5))
+        assert float(measure(model, batch, Logit(5), texts=[{"input_ids": SHORT}]).abs().max()) > 0
+
+
+def test_a_decoder_that_has_written_one_token_has_no_mean_of_its_own() -> None:
+    batch = TINY["T5"].batch() | {"decoder_input_ids": torch.tensor([[0]])}
+    with pytest.raises(ValueError, match="Give a list of them"):
+        ablations(tiny("T5"), batch, Logit(5))
+
+
+def test_zero_alone_is_written_instead_of_what_is_not_known() -> None:
+    for how in ("mean", "resample"):
+        with pytest.raises(ValueError, match="Choose zero ablation"):
+            ablations(tiny("BLOOM"), TINY["BLOOM"].batch(), Logit(5), how=how, texts=[{"input_ids": CORRUPTED}])
+
+
+def test_neutral_texts_are_read_by_a_tokenizer() -> None:
+    loaded = minilm()
+    texts = neutral_texts(loaded.tokenizer)
+    assert len(texts) == len({*NEUTRAL_TEXTS}) == 16
+    assert all(loaded.tokenizer.decode(text["input_ids"][0]).startswith("[CLS]") for text in texts)
+    batch, metric = loaded.encode("The animal was too tired.").batch, Cosine()
+    [effect] = ablations(loaded.model, batch, metric, texts=texts, heads=[(2, 3)])[2, 3:4]
+    assert -1 < float(effect) < 0
 
 
 @pytest.mark.parametrize("name", [name for name in TINY if name != "BLOOM"])
@@ -113,7 +164,27 @@ def test_an_ablated_mlp_writes_nothing(name: str) -> None:
     for mlp in mlps(name):
         with changed_output(mlp, Tensor.zero_):
             expected.append(change(model(**batch).logits, before))
-    same(mlp_ablations(model, batch, measured), torch.stack(expected))
+    same(mlp_ablations(model, batch, measured, how="zero"), torch.stack(expected))
+
+
+@pytest.mark.parametrize("how", ["mean", "resample"])
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "BERT", "T5", "BLOOM"])
+@torch.no_grad()
+def test_an_ablated_mlp_writes_what_it_writes_in_other_texts(name: str, how: AblationKind) -> None:
+    measured, change = METRICS["difference"]
+    model, batch = tiny(name), TINY[name].batch()
+    texts = [TINY[name].batch(ids) for ids in (CORRUPTED, CLEAN.flip(1))]
+    before, of_texts = model(**batch).logits, [calls(name, text, mlps(name)) for text in texts]
+    expected = []
+    for number, mlp in enumerate(mlps(name)):
+        written = [of_text[number][1][0] for of_text in of_texts]
+        values = [torch.cat(written).mean(0)] if how == "mean" else written
+        effects = []
+        for value in values:
+            with changed_output(mlp, lambda output, value=value: output[0].copy_(value.expand_as(output[0]))):
+                effects.append(change(model(**batch).logits, before))
+        expected.append(torch.stack(effects).mean())
+    same(mlp_ablations(model, batch, measured, how=how, texts=texts), torch.stack(expected))
 
 
 @pytest.mark.parametrize(("first", "last_token"), [(1, None), (2, 4), (6, 6)])
@@ -128,7 +199,7 @@ def test_the_loss_is_of_the_chosen_tokens(first: int, last_token: int | None) ->
         count = len(CLEAN[0, part])
         return (losses[0] - losses[1])[:count].double().mean() / log(2)
 
-    found = ablations(tiny("Llama"), TINY["Llama"].batch(), Loss(first, last_token))
+    found = ablations(tiny("Llama"), TINY["Llama"].batch(), Loss(first, last_token), how="zero")
     same(found, by_hand("Llama", change, lambda layer, head: 0.0))
 
 
@@ -145,7 +216,7 @@ def test_the_cosine_is_of_the_mean_of_the_last_states() -> None:
             after = loaded.model(**batch).last_hidden_state.mean(1)
             projection.weight.copy_(keep)
             expected.append(torch.cosine_similarity(after, before) - 1)
-    found = ablations(loaded.model, batch, Cosine())
+    found = ablations(loaded.model, batch, Cosine(), how="zero")
     torch.testing.assert_close(found.flatten(), torch.cat(expected).double(), atol=1e-5, rtol=0)
     assert float(found.min()) < -0.005
 
@@ -197,5 +268,5 @@ def test_an_estimate_is_exact_where_the_metric_is_affine(mode: Callable[[], Abst
     torch.manual_seed(0)
     model, x = Summed().eval(), torch.randn(1, 6, 16)
     with mode():
-        found, exact = (measure(model, x, LogitDifference(5, 7)) for measure in (estimates, ablations))
+        found, exact = (measure(model, x, LogitDifference(5, 7), how="zero") for measure in (estimates, ablations))
     same(found, exact)

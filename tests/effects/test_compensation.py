@@ -9,7 +9,16 @@ from attnviz.effects import Logit, LogitDifference, ablations
 from attnviz.effects.compensation import compensations
 from attnviz.effects.value_norms import value_norms
 from attnviz.tracing.forward_arguments import forward_arguments
-from tests.support.output_projections import CORRUPTED, TINY, by_head, projections, tiny, without_head
+from tests.support.output_projections import (
+    CORRUPTED,
+    TINY,
+    by_head,
+    changed_input,
+    outputs,
+    projections,
+    tiny,
+    without_head,
+)
 
 METRIC = LogitDifference(5, 7)
 
@@ -17,8 +26,8 @@ METRIC = LogitDifference(5, 7)
 @pytest.mark.parametrize("name", TINY)
 def test_shares_without_a_head_are_those_of_a_model_without_it(name: str) -> None:
     batch, places = TINY[name].batch(), [(0, 1), (1, 3)]
-    effects = ablations(tiny(name), batch, METRIC)
-    for made in compensations(tiny(name), batch, METRIC, places):
+    effects = ablations(tiny(name), batch, METRIC, how="zero")
+    for made in compensations(tiny(name), batch, METRIC, places, how="zero"):
         own, other = (attribute(model, batch, METRIC) for model in (tiny(name), without_head(name, *made.head)))
         for found, expected in ((made.before, own), (made.after, other)):
             torch.testing.assert_close(found.mlps, expected.mlps.sum(-1), atol=1e-4, rtol=1e-4)
@@ -27,7 +36,40 @@ def test_shares_without_a_head_are_those_of_a_model_without_it(name: str) -> Non
         expected[made.head] = 0
         torch.testing.assert_close(made.after.heads, expected, atol=1e-4, rtol=1e-4)
         assert made.effect == pytest.approx(float(effects[made.head]), abs=1e-4)
-        assert made.of_others == pytest.approx(made.effect + float(own.heads.sum(-1)[made.head]), abs=1e-4)
+        assert made.of_head == pytest.approx(-float(own.heads.sum(-1)[made.head]), abs=1e-4)
+        assert made.of_head + made.of_others + made.of_norms == pytest.approx(made.effect, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Pythia", "Gemma 2", "BERT"])
+@torch.no_grad()
+def test_what_is_written_without_a_head_is_apart_from_the_scales_of_norms(name: str) -> None:
+    batch = TINY[name].batch()
+    [made] = compensations(tiny(name), batch, METRIC, [(0, 1)], how="zero")
+    earlier = torch.tensor([True, False, True, True])  # the other heads of its layer write what they did
+    torch.testing.assert_close(made.held.heads[0, earlier], made.before.heads[0, earlier])
+    assert (made.held.heads[1] - made.before.heads[1]).abs().max() > 1e-4
+    assert (made.after.heads[0, earlier] - made.held.heads[0, earlier]).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Pythia"])
+@torch.no_grad()
+def test_the_direct_effect_is_that_of_what_the_head_wrote_before_the_last_norm(name: str) -> None:
+    model, batch, (layer, head) = tiny(name), TINY[name].batch(), (0, 1)
+    written = outputs(name, batch)[layer][0, -1, head]
+    projection = projections(name)[layer]
+    weight = projection.get_parameter("weight").detach()
+    missed = by_head(weight if isinstance(projection, torch.nn.Linear) else weight.T)[:, head] @ written
+    norm = next(m for path, m in model.named_modules() if path.endswith(("ln_f", "model.norm", "final_layer_norm")))
+
+    def last(logits: Tensor) -> float:
+        return float(logits[0, -1, 5] - logits[0, -1, 7])
+
+    own = last(model(**batch).logits)
+    with changed_input(norm, lambda states: states[0, -1].sub_(missed)):
+        expected = last(model(**batch).logits) - own
+    [made] = compensations(model, batch, METRIC, [(layer, head)], how="zero")
+    assert made.direct == pytest.approx(expected, abs=1e-4)
+    assert abs(made.direct - made.effect) > 1e-3
 
 
 def test_heads_of_earlier_layers_do_not_change() -> None:

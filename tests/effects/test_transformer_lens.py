@@ -31,7 +31,7 @@ def test_ablated_heads(name: str, how: Any) -> None:
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_ablated_mlps(name: str) -> None:
-    found = [mlp_ablations(model(name), CLEAN_BATCH, metric) for metric in METRICS]
+    found = [mlp_ablations(model(name), CLEAN_BATCH, metric, how="zero") for metric in METRICS]
     same(torch.stack(found), expected(name)["mlps"])
 
 

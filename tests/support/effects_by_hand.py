@@ -2,19 +2,23 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from math import log
 
 import torch
 from torch import Tensor, nn
 
+from attnviz.effects import NEUTRAL_TEXTS
 from attnviz.formatting import number
+from attnviz.models.smollm2 import smollm2
 from tests.support.language_model import HEADS, WIDTH, Head, eager, ids
 from tests.support.shares_by_hand import MARY, SHARING, ForwardPass
 
 OTHER = "When Mary and John went to the store, Mary gave the ball to"
 NAMES = ("Mary", "John")
 JOHN, GAVE, TO, NAME = 9, 10, 13, (1, 3, 9)  # positions: of the second “John”, and of all names
-GIVER, AGAINST, BEFORE, EARLY, IDLE = (23, 3), (24, 4), (23, 0), (1, 3), (10, 1)
+GIVER, AGAINST, BEFORE, THROUGH, IDLE = (23, 3), (24, 4), (23, 0), (20, 0), (10, 1)
+CONSTANT, FIRST = (1, 3), (0, 0)
 
 Change = tuple[nn.Module, Callable[[Tensor], None]]  # in place, of what a module reads
 
@@ -55,6 +59,39 @@ def written(head: Head, value: Tensor | float = 0.0) -> Callable[[nn.Module], Se
     return lambda model: [(model.model.layers[head[0]].self_attn.o_proj, change)]
 
 
+@cache
+def means() -> list[Tensor]:
+    """What the heads of each layer write before their projection, as mean over all tokens of the neutral texts."""
+    with eager() as model:
+        projections = [layer.self_attn.o_proj for layer in model.model.model.layers]
+        kept: dict[nn.Module, list[Tensor]] = {projection: [] for projection in projections}
+        hooks = [one.register_forward_pre_hook(lambda module, args: kept[module].append(args[0][0])) for one in kept]
+        for text in NEUTRAL_TEXTS:
+            model.model(ids(text))
+        for hook in hooks:
+            hook.remove()
+    return [torch.cat(kept[projection]).mean(0) for projection in projections]
+
+
+def averaged(head: Head) -> Callable[[nn.Module], Sequence[Change]]:
+    """The change after which a head writes its mean over the neutral texts."""
+    return written(head, mean_of(head))
+
+
+def mean_of(head: Head) -> Tensor:
+    return means()[head[0]].unflatten(0, (HEADS, WIDTH))[head[1]]
+
+
+def direct(head: Head) -> float:
+    """The change of the difference where a head writes its mean at the last token and nothing else changes."""
+    run = ForwardPass(MARY)
+    projection = run.model.model.layers[head[0]].self_attn.o_proj.weight.unflatten(1, (HEADS, WIDTH))[:, head[1]]
+    stream = run.streams[-1][-1]
+    after = stream - run.head(*head) + projection @ mean_of(head)
+    own, other = (run.model.lm_head(run.model.model.norm(each)).double() for each in (stream, after))
+    return difference(other) - difference(own)
+
+
 def heads_of(text: str, head: Head) -> tuple[Tensor, Tensor, Tensor]:
     """What a head of a text writes before its projection, its weights and its values."""
     kept: list[Tensor] = []
@@ -81,8 +118,9 @@ def stream(text: str, layer: int) -> Tensor:
 
 def shares(ablated: Sequence[Head] = ()) -> dict[Head, float]:
     """The shares of some heads in the difference, over all tokens: those before the last add nothing to its logits."""
-    run = ForwardPass(MARY, ablated)
-    return {head: run.logit(run.head(*head), *NAMES) for head in (GIVER, AGAINST, BEFORE, EARLY, IDLE)}
+    with changed([change for head in ablated for change in averaged(head)(smollm2().model)]):
+        run = ForwardPass(MARY)
+    return {head: run.logit(run.head(*head), *NAMES) for head in (GIVER, AGAINST, BEFORE, THROUGH, IDLE)}
 
 
 def divergence(before: Tensor, after: Tensor) -> float:
@@ -93,23 +131,25 @@ def divergence(before: Tensor, after: Tensor) -> float:
 @torch.no_grad()
 def where_it_looks() -> list[str]:
     own, before, run = logits(MARY), shares(), ForwardPass(MARY)
-    without = {head: logits(MARY, written(head)) for head in (GIVER, AGAINST, BEFORE, EARLY, IDLE)}
+    heads = GIVER, AGAINST, BEFORE, THROUGH, IDLE, CONSTANT, FIRST
+    without = {head: logits(MARY, averaged(head)) for head in heads}
     effects = {head: difference(after) - difference(own) for head, after in without.items()}
     bits = {head: divergence(own, after) for head, after in without.items()}
-    assert effects[GIVER] == min(effects.values()) < 0 < effects[AGAINST]
-    assert bits[EARLY] == max(bits.values())
-    repaired, weaker = shares([BEFORE])[AGAINST], shares([EARLY])[GIVER]
+    by_zero = difference(logits(MARY, written(CONSTANT))) - difference(own)
+    assert effects[GIVER] < effects[IDLE] < 0 < effects[AGAINST]
+    assert bits[FIRST] == max(bits.values())
+    assert abs(by_zero / effects[CONSTANT] - 10) < 0.5
+    repaired, weaker = shares([BEFORE])[AGAINST], shares([THROUGH])[BEFORE]
     return [
-        *(str(part) for head in (GIVER, AGAINST, BEFORE, EARLY, IDLE) for part in head),
+        *(str(part) for head in heads for part in head),
         number(difference(own)),
-        *(f"{abs(effects[head]):.2f}" for head in (GIVER, AGAINST, EARLY)),
-        *(f"{abs(effects[head]):.3f}" for head in (IDLE, BEFORE)),
+        *(f"{abs(effects[head]):.2f}" for head in (GIVER, AGAINST, IDLE, BEFORE, THROUGH, CONSTANT)),
+        f"{abs(by_zero):.2f}",
+        f"{direct(THROUGH):.2f}",
         *(f"{float(run.weights[*head, TO, key]):.2f}" for head, key in ((IDLE, GAVE), (BEFORE, 1))),
-        *(f"{abs(before[head]):.2f}" for head in (BEFORE, AGAINST, GIVER)),
-        f"{abs(before[EARLY]):.3f}",
+        *(f"{abs(before[head]):.2f}" for head in (BEFORE, AGAINST, THROUGH)),
         *(f"{abs(share):.2f}" for share in (repaired, repaired - before[AGAINST], weaker)),
-        "0",
-        *(f"{bits[head]:.{digits}f}" for head, digits in ((EARLY, 2), (GIVER, 3))),
+        *(f"{bits[head]:.{digits}f}" for head, digits in ((FIRST, 2), (GIVER, 3))),
     ]
 
 
@@ -119,7 +159,7 @@ def who_gave() -> list[str]:
     output, weights, value = heads_of(MARY, GIVER)
     _, other_weights, other_value = heads_of(OTHER, GIVER)
     assert weights[TO].argmax() == JOHN
-    effect = difference(logits(MARY, written(GIVER))) - own
+    effect = difference(logits(MARY, averaged(GIVER))) - own
     shown = weights.clone()
     shown[:, JOHN] = 0
     hidden = difference(logits(MARY, written(GIVER, shown / shown.sum(-1, keepdim=True) @ value))) - own

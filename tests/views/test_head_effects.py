@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from attnviz.effects import ablations, knockout
+from attnviz.effects import NEUTRAL_TEXTS, ablations, knockout, mlp_ablations
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
@@ -17,7 +17,7 @@ from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
 from attnviz.views.effects import effects_view
 from attnviz.views.head_detail import head_detail, sum_of_measure
-from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates
+from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates, other_effects
 from attnviz.views.word_effects import word_effects
 from tests.support.tiny_models import TEXT
 
@@ -51,23 +51,24 @@ def tiny(saved, name="gpt2", **values) -> EffectsState:
     return EffectsState(model=str(saved / name), text=TEXT, **values)
 
 
-def test_the_head_that_looks_at_john_has_the_largest_effect_of_heads() -> None:
+def test_the_head_that_looks_at_john_has_the_largest_effect_above_layer_0() -> None:
     effects = measured()
     assert effects.own == pytest.approx(6.094, abs=1e-3)
     assert effects.heads.shape == (30, 9)
     assert effects.is_complete
-    assert effects.measured == 270
-    assert effects.heads[23, 3] == pytest.approx(-3.12, abs=0.01)
-    assert np.unravel_index(np.abs(effects.heads).argmax(), effects.heads.shape) == (23, 3)
+    assert effects.measured == 300
+    assert effects.heads[23, 3] == pytest.approx(-3.11, abs=0.01)
+    order = np.argsort(-np.abs(effects.heads), axis=None)
+    assert [divmod(int(place), 9) for place in order[:2]] == [(0, 0), (23, 3)]
     assert np.isfinite(effects.mlps).all()
 
 
 def test_by_kl_other_heads_come_first() -> None:
     heads = measured(EffectsState(measure=DIVERGENCE)).heads
     order = np.argsort(-heads, axis=None)
-    assert [divmod(int(place), 9) for place in order[[0, 3]]] == [(1, 3), (23, 3)]
-    assert heads[1, 3] == pytest.approx(0.327, abs=1e-3)
-    assert heads[23, 3] == pytest.approx(0.064, abs=1e-3)
+    assert [divmod(int(place), 9) for place in order[[0, 3]]] == [(0, 0), (23, 3)]
+    assert heads[0, 0] == pytest.approx(2.84, abs=0.01)
+    assert heads[23, 3] == pytest.approx(0.063, abs=1e-3)
 
 
 def test_weight_share_and_effect_of_a_head_are_beside_each_other() -> None:
@@ -114,7 +115,7 @@ def test_cells_are_heads_and_then_an_mlp() -> None:
     found = [head_at(picture.spec, heads, row, column) for row in range(rows) for column in range(columns)]
     assert {*found} == {None} | {(layer, head) for layer in range(30) for head in range(9)}
     names = [name for name, _head, _effect in grid.largest(4)]
-    assert names == ["layer 0, MLP", "layer 11, MLP", "layer 2, MLP", "layer 23, head 3"]
+    assert names == ["layer 0, MLP", "layer 11, MLP", "layer 0, head 0", "layer 2, MLP"]
 
 
 def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> None:
@@ -122,7 +123,7 @@ def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> Non
     model = state.run.linearized.model
     runs = state.measured_runs
     assert [metric.position for _batch, metric in runs] == [state.position, -1, -1]
-    each = torch.stack([ablations(model, batch, metric) for batch, metric in runs])
+    each = torch.stack([ablations(model, batch, metric, texts=state.other_runs) for batch, metric in runs])
     effects = head_effects(state)
     assert effects.texts == 3
     np.testing.assert_allclose(effects.heads, each.mean(0), rtol=0, atol=1e-9)
@@ -134,13 +135,40 @@ def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> Non
     assert (head_effects(tiny(saved)).spread == 0).all()
 
 
-@pytest.mark.parametrize(("ablation", "how"), [("mean", "mean"), ("resample", "resample")])
-def test_other_texts_say_what_heads_write(saved, ablation, how) -> None:
-    state = tiny(saved, ablation=ablation, other_texts=f"{TEXT} A dog.\n{TEXT} It jumps.")
+@pytest.mark.parametrize("how", ["mean", "resample", "zero"])
+def test_other_texts_say_what_heads_and_mlps_write(saved, how) -> None:
+    state = tiny(saved, ablation=how, other_texts=f"{TEXT} A dog.\n{TEXT} It jumps.")
     batch, metric = state.measured_runs[0]
-    model = state.run.linearized.model
-    expected = ablations(model, batch, metric, how=how, texts=state.other_runs)
+    model, found = state.run.linearized.model, head_effects(state)
+    for measure, effects in ((ablations, found.heads), (mlp_ablations, found.mlps)):
+        expected = measure(model, batch, metric, how=how, texts=state.other_runs)
+        np.testing.assert_allclose(effects, expected, rtol=0, atol=1e-9)
+
+
+def test_neutral_texts_say_what_heads_write_at_first(saved) -> None:
+    state = tiny(saved)
+    assert state.ablation == "mean"
+    assert all(text.startswith(line) for text, line in zip(NEUTRAL_TEXTS, state.lines, strict=True))
+    batch, metric = state.measured_runs[0]
+    expected = ablations(state.run.linearized.model, batch, metric, texts=state.other_runs)
     np.testing.assert_allclose(head_effects(state).heads, expected, rtol=0, atol=1e-9)
+    assert MARY_OR_JOHN.lines == [*NEUTRAL_TEXTS]
+
+
+def test_zero_and_mean_are_both_known_of_a_head(saved) -> None:
+    state = tiny(saved)
+    other = state.updated(ablation="zero")
+    place = (1, 2)
+    assert other_effects(state, [place]) == {place: pytest.approx(head_effects(other).heads[place])}
+    assert other_effects(other, [place]) == {place: pytest.approx(head_effects(state).heads[place])}
+
+
+def test_progress_grows_with_heads_and_then_mlps(saved) -> None:
+    steps: list[tuple[float, int, bool]] = []
+    head_effects(tiny(saved), lambda share, so_far: steps.append((share, so_far.measured, so_far.is_complete)))
+    assert steps == sorted(steps)
+    assert (8 / 10, 8, False) in steps
+    assert steps[-1] == (1.0, 10, False)
 
 
 def test_words_are_hidden_from_all_heads_or_from_some(saved) -> None:

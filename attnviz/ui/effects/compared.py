@@ -48,7 +48,7 @@ def show(state: EffectsState) -> None:
         )  # fmt: skip
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, EffectGrid(state.run, effects).text(*shown))
+            show_chosen_head(state, shown, EffectGrid(state.run, effects))
             if shown not in farthest and (sentences := _tested(compared, (shown,))[0]):
                 st.html(html.paragraphs(sentences))
     if farthest:

@@ -23,9 +23,9 @@ def choose_ablation(state: EffectsState) -> EffectsState:
 
 def measured_effects(state: EffectsState) -> HeadEffects:
     """Returns the effects that have been measured so far, and draws the progress."""
-    heads = sum(state.run.heads)
+    parts = sum(state.run.heads) + len(state.run.mlp_layers)
 
     def describe(effects: HeadEffects) -> str:
-        return _("{done} of {heads} heads so far.", done=effects.measured, heads=heads)
+        return _("{done} of {parts} heads and MLPs so far.", done=effects.measured, parts=parts)
 
     return result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)

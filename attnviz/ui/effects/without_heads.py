@@ -11,9 +11,9 @@ from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.views.effect_grid import EffectGrid
-from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
+from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence, progress_sentence
 from attnviz.views.effects import heads_quantities
-from attnviz.views.head_effects import HeadEffects, head_estimates
+from attnviz.views.head_effects import head_estimates
 
 LARGEST = 10  # effects in the table
 
@@ -28,9 +28,10 @@ def show(state: EffectsState) -> None:
         return
     state = good.updated(head=state.head)
     effects = measured_effects(state)
-    grid = EffectGrid(state.run, effects, None if effects.is_complete else head_estimates(state))
+    estimated = None if effects.is_complete else head_estimates(state)
+    grid = EffectGrid(state.run, effects, estimated)
     with notes:
-        lines = [_state_of(effects, grid), *measure_notes(state, effects)]
+        lines = [progress_sentence(effects, estimated), *measure_notes(state, effects)]
         st.html(html.summary(measure_sentence(state, effects.own), role="status") + html.join(map(html.note, lines)))
     largest = grid.largest(LARGEST)
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
@@ -43,22 +44,10 @@ def show(state: EffectsState) -> None:
         st.html(html.table((_("Without"), _("effect")), rows, class_="attnviz-table attnviz-shares"))
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, grid.text(*shown))
+            show_chosen_head(state, shown, grid)
 
 
 def _measurable(state: EffectsState) -> EffectsState:
     """Returns a state whose effects are measured. Raises ValueError if they cannot be."""
     measured_effects(state)
     return state
-
-
-def _state_of(effects: HeadEffects, grid: EffectGrid) -> str:
-    """Returns how much of the grid has been measured, and of how many texts it is the mean."""
-    if grid.is_estimated.any():
-        return _(
-            "Heads that have not been measured yet have an estimate, by gradients: it is exact only where the rest of "
-            "the model is linear."
-        )
-    if effects.texts > 1:
-        return _("The mean of {count} texts, ± the standard deviation over them.", count=effects.texts)
-    return _("Each head and each MLP has been measured by running the model without it.")
