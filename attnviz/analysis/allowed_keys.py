@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnviz.cached_property import cached_property
 from attnviz.masks.cost.normal_form import UnstructuredRule
-from attnviz.masks.cost.row_intervals import STEPS_OF_A_PLACE, RowIntervals, StepBudget, TooManyPieces
+from attnviz.masks.cost.row_intervals import STEPS_OF_A_PIECE, RowIntervals, StepBudget, TooManyPieces
 from attnviz.masks.mask import Mask
 
 PATIENCE = 3_000_000_000  # steps that are spent on finding intervals, at most
@@ -124,7 +124,7 @@ def _intervals(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """Returns the distinct rows of a mask and their intervals; None if its rule has none, or too many."""
     try:
-        split = RowIntervals(mask, queries, keys, head, StepBudget(min(queries * keys * STEPS_OF_A_PLACE, PATIENCE)))
+        split = RowIntervals(mask, queries, keys, head, StepBudget(min(queries * keys * STEPS_OF_A_PIECE[0], PATIENCE)))
         rows = split.distinct_rows()
         parts: list[np.ndarray] = []
         for first in range(0, len(rows), ROWS):

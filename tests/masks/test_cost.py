@@ -3,6 +3,7 @@
 import operator
 import re
 import tracemalloc
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -515,32 +516,62 @@ HOSTILE = st.recursive(
 )
 
 
-@given(HOSTILE, st.sampled_from([(512, 512), (700, 300), (2_000, 40)]), st.sampled_from([1, 8]))
-def test_any_mask_takes_bounded_work_before_its_cost_or_its_refusal(text, sizes, heads):
-    """What numpy and torch compute is counted, number by number, with limits that are a hundredth of the real ones."""
-    computed = 0
+@contextmanager
+def counted_work():
+    """Counts what numpy and torch compute, number by number, into the list that it gives."""
+    computed = [0]
 
     def counted_operation(operation):
         def compute(*operands):
-            nonlocal computed
             result = operation(*operands)
-            computed += result.numel() if isinstance(result, torch.Tensor) else getattr(result, "size", 1)
+            computed[0] += result.numel() if isinstance(result, torch.Tensor) else getattr(result, "size", 1)
             return result
 
         return compute
 
-    mask = parse(text)
     with pytest.MonkeyPatch.context() as patch:
         for operations in (terms.OPERATIONS, comparisons.COMPARISONS):
             for sign, operation in operations.items():
                 patch.setitem(operations, sign, counted_operation(operation))
-        patch.setattr(module, "MOST_STEPS", module.MOST_STEPS // 100)
+        yield computed
+
+
+@given(HOSTILE, st.sampled_from([(512, 512), (700, 300), (2_000, 40)]), st.sampled_from([1, 8]))
+def test_any_mask_takes_bounded_work_before_its_cost_or_its_refusal(text, sizes, heads):
+    """Each number that is computed is at least a step; the limits are a hundredth of the real ones."""
+    mask, most = parse(text), module.MOST_STEPS // 100
+    with pytest.MonkeyPatch.context() as patch, counted_work() as computed:
+        patch.setattr(module, "MOST_STEPS", most)
         patch.setattr(module, "MOST_PAIR_STEPS", module.MOST_PAIR_STEPS // 100)
         try:
             layer_cost(mask, *sizes, heads=heads, block=16)
         except ValueError as refusal:
-            assert re.search(r"Take (at most [\d,]+ × [\d,]+|fewer tokens)", str(refusal))  # noqa: PT017
-        assert computed <= module.MOST_STEPS
+            assert re.search(r"Use (at most [\d,]+ × [\d,]+|fewer tokens)", str(refusal))  # noqa: PT017
+    assert computed[0] <= most
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("axial(3) & axial(4097)", 140e6),
+        ("logarithmic | (q*k) % 7 == 1", 60e6),
+        ("documents([4000, 3000]) & strided(64) | band(128) & ~(k % 3 == 0)", 60e6),
+    ],
+)
+def test_a_mask_of_a_long_text_is_refused_before_it_takes_long(text, most):
+    """It took 3.5 seconds until these were refused."""
+    with counted_work() as computed, pytest.raises(ValueError, match="changes too often along the keys"):
+        cost(parse(text), N, N)
+    assert computed[0] < most
+
+
+@pytest.mark.usefixtures("never_looked_at")
+def test_rules_of_the_distance_alone_are_one_table():
+    many = parse(" | ".join(f"k - q + {i * i} == 0" for i in range(40)) + " | abs(q - k) < 3 & k <= q")
+    with counted_work() as computed:
+        found = cost(many, 2_000, 2_000, block=64)
+    assert computed[0] < 3e6  # rule by rule it is 11 million
+    assert found == counted(many, 2_000, 2_000, block=64)
 
 
 def test_pairs_are_counted_in_parts_that_threads_do_not_share(monkeypatch):

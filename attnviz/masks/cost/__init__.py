@@ -22,7 +22,7 @@ from attnviz.masks.mask import Mask, rule, terms_in
 from attnviz.masks.terms import Lookup, Term
 
 # Limits of one call, for all heads together. A step is about half a nanosecond.
-MOST_STEPS = 5_000_000_000
+MOST_STEPS = 3_000_000_000
 MOST_PAIR_STEPS = 3_000_000_000  # of them, for counting pairs one by one, if a rule has no structure
 MOST_PAIRS = 16_384**2
 MOST_BLOCKS = 2**24

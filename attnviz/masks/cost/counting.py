@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Steps of what is counted: of a call, of an interval, of each rectangle in it, and of a line of a wide rectangle.
+STEPS_OF_A_CALL, STEPS_OF_AN_INTERVAL, STEPS_OF_A_RECTANGLE, STEPS_OF_A_LINE = 400_000, 60, 150, 200
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -41,7 +44,7 @@ class IntervalCounter:
         self, distinct_rows: np.ndarray, queries: int, keys: int, period: int, block: int, spend: Callable[[int], None]
     ) -> None:
         self.distinct_rows, self.keys, self.period, self.block = distinct_rows, keys, period, block
-        self.spend = spend  # is called with the number of intervals, and of lines in them, before they are counted
+        self.spend = spend  # is called with the steps of what is counted next
         self.until = np.zeros(queries, int)  # the last query for which one stands
         self.until[distinct_rows] = np.append(distinct_rows[1:], queries) - 1
         self.row_counts = np.zeros(queries, int)
@@ -53,7 +56,7 @@ class IntervalCounter:
 
     def add(self, allowed: np.ndarray, masked: np.ndarray) -> None:
         """Adds intervals that are allowed, and all others of the same queries."""
-        self.spend(allowed.shape[1] + masked.shape[1])
+        self.spend(STEPS_OF_A_CALL + STEPS_OF_AN_INTERVAL * (allowed.shape[1] + masked.shape[1]))
         query, rectangles = self.rectangles(allowed)
         first, after, left, right = rectangles
         np.add.at(self.row_counts, query, (after - first) * (right - left))
@@ -86,20 +89,21 @@ class IntervalCounter:
         _, lines, widths, columns = self.last.shape
         tall, wide = (np.frexp(size)[1] - 1 for size in (after - first, right - left))
         query = query.astype(np.int32)
-        for line in (first, after - (1 << tall)):
+        for line in (first, after - (1 << tall)) if tall.any() else (first,):
             for column in (left, right - (1 << wide)):
                 place = ((tall * lines + line) * widths + wide) * columns + column
                 np.maximum.at(self.last.reshape(-1), place, query)
 
     def mark(self, changes: np.ndarray, query: np.ndarray, rectangles: np.ndarray) -> None:
         """Records the blocks of these rectangles: where their number changes from one block to the next."""
+        self.spend(STEPS_OF_A_RECTANGLE * query.size)
         top, bottom = query // self.block, self.until.take(query) // self.block + 1
         first, after, left, right = rectangles
         if self.period > self.block:
             # Lines may lie farther apart than a block: each for itself. Rectangles of neighbors mostly overlap.
             top, bottom, first, after, left, right = _merged_rectangles(top, bottom, first, after, left, right)
             lines = after - first
-            self.spend(int(lines.sum()))
+            self.spend(STEPS_OF_A_LINE * int(lines.sum()))
             top, bottom, first, left, right = (np.repeat(array, lines) for array in (top, bottom, first, left, right))
             first = first + concatenated_ranges(lines)
             after = first + 1
@@ -113,7 +117,9 @@ class IntervalCounter:
         row_counts = np.repeat(
             self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
         )
-        occupied, masked = (each.cumsum(0).cumsum(1)[:-1, :-1] > 0 for each in (self.occupied, self.masked))
+        occupied, masked = (
+            each.cumsum(0, np.int32).cumsum(1, np.int32)[:-1, :-1] > 0 for each in (self.occupied, self.masked)
+        )
         last = _spread(np.moveaxis(_spread(self.last), 0, 2)).T.reshape(-1)
         return Counts(row_counts, occupied, masked, last[: self.keys].astype(int))
 

@@ -24,7 +24,9 @@ class ArrayLookup(Term):
     def from_numbers(cls, numbers: np.ndarray, index: Term) -> "ArrayLookup":
         steps = np.sign(np.diff(numbers))
         moving = np.flatnonzero(steps)
-        turns = np.append(0, moving[1:][steps[moving[1:]] != steps[moving[:-1]]] + 1)
+        is_turn = steps[moving[1:]] != steps[moving[:-1]]
+        # Of two values each step is a turn: what lies between is constant, and nothing more is searched in it.
+        turns = np.append(0, (moving if np.ptp(numbers) == 1 else moving[1:][is_turn]) + 1)
         return cls(numbers, turns, np.bincount(turns[1:], minlength=numbers.size).cumsum(), index)
 
     def value(self, positions: Mapping[str, Any]) -> Any:
@@ -61,6 +63,28 @@ def linear(term: Term) -> bool:
         return False
     square = term.sign == "*" and all("k" in part.names for part in term.parts())
     return not square and all(map(linear, term.parts()))
+
+
+def slope(term: Term) -> tuple[int, int] | None:
+    """Returns what a linear term gains with each query and with each key; None of any other term."""
+    match term:
+        case Number():
+            return 0, 0
+        case Variable(name):
+            return int(name == "q"), int(name == "k")
+        case Arithmetic("*", Number(factor), other) | Arithmetic("*", other, Number(factor)):
+            return None if (one := slope(other)) is None else (factor * one[0], factor * one[1])
+        case Arithmetic("+" | "-" as sign, left, right) if (one := slope(left)) and (other := slope(right)):
+            step = 1 if sign == "+" else -1
+            return one[0] + step * other[0], one[1] + step * other[1]
+    return None
+
+
+def of_distance(term: Term) -> bool:
+    """Returns whether a term is a function of q − k."""
+    if (gains := slope(term)) is not None:
+        return sum(gains) == 0
+    return bool(term.parts()) and all(map(of_distance, term.parts()))
 
 
 def period(term: Term, size: int = 0) -> int:

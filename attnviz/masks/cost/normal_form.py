@@ -1,7 +1,7 @@
 """The normal form of a rule: conjunctions and disjunctions of comparisons of one term with 0."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
 from math import inf, lcm
@@ -10,7 +10,7 @@ import numpy as np
 
 from attnviz.language import _
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE, ComparisonSign
-from attnviz.masks.cost.monotonicity import ArrayLookup, cases, period, value
+from attnviz.masks.cost.monotonicity import ArrayLookup, cases, of_distance, period, value
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule
 from attnviz.masks.terms import Arithmetic, Bounds, Function, Lookup, Number, Term, Variable
 
@@ -93,27 +93,55 @@ def _folded(term: Term, ranges: Mapping[str, Bounds]) -> Term:
 
 
 def _ordered(rule: NormalForm, queries: int, keys: int) -> NormalForm:
-    """Returns the rule ordered for splitting: first what depends on the query alone, last what depends on the key
-    alone, each merged into one table.
+    """Returns the rule ordered for splitting: first what depends on the query alone, then what depends on the distance
+    alone, last what depends on the key alone, each merged into one table.
 
-    So a list of positions, each compared with the key, splits a row once. Periodic rules come after others, and those
-    with short periods last, when few intervals are left.
+    So a list of positions, each compared with the key, splits a row once, and so does a list of distances. Periodic
+    rules come after others, and those with short periods last, when few intervals are left.
     """
     if isinstance(rule, Compare):
         return rule
-    rules = [_ordered(one, queries, keys) for one in rule.rules]
-    query_rules: list[NormalForm] = []
-    key_rules: list[NormalForm] = []
-    pair_rules: list[NormalForm] = []
-    for one in rules:
-        by_query, by_key = (any(name in term.names for term in terms(one)) for name in "qk")
-        (query_rules if not by_key else pair_rules if by_query or _shortest(one) < inf else key_rules).append(one)
-    for group, name, count in ((query_rules, "q", queries), (key_rules, "k", keys)):
-        if len(group) > 1:
-            places = np.arange(count)
-            allowed = allows(RuleGroup(rule.every, tuple(group)), places, places)
-            group[:] = [Compare((ArrayLookup.from_numbers(allowed.astype(int), Variable(name)), Number(0)), ("!=",))]
-    return RuleGroup(rule.every, (*query_rules, *sorted(pair_rules, key=_shortest, reverse=True), *key_rules))
+    query, key, distance = np.arange(queries), np.arange(keys), np.arange(1 - keys, queries)
+    q, k = Variable("q"), Variable("k")
+    from_0 = Arithmetic("+", Arithmetic("-", q, k), Number(keys - 1))
+    by_query, by_distance, by_key = (
+        _Table(q, query, query),
+        _Table(from_0, distance.clip(0), (-distance).clip(0)),
+        _Table(k, key, key),
+    )
+    others: list[NormalForm] = []
+    for one in (_ordered(one, queries, keys) for one in rule.rules):
+        names = frozenset().union(*(term.names for term in terms(one)))
+        if "k" not in names:
+            by_query.rules.append(one)
+        elif _shortest(one) < inf:
+            others.append(one)
+        elif "q" not in names:
+            by_key.rules.append(one)
+        else:
+            (by_distance.rules if all(map(of_distance, terms(one))) else others).append(one)
+    others += by_distance.merged(rule.every)
+    return RuleGroup(
+        rule.every,
+        (*by_query.merged(rule.every), *sorted(others, key=_shortest, reverse=True), *by_key.merged(rule.every)),
+    )
+
+
+@dataclass
+class _Table:
+    """Rules that depend on one number alone, and the queries and keys at which it has each of its values."""
+
+    index: Term
+    query: np.ndarray
+    key: np.ndarray
+    rules: list[NormalForm] = field(default_factory=list)
+
+    def merged(self, every: bool) -> list[NormalForm]:
+        """Returns the rules; several as one that looks up the number."""
+        if len(self.rules) < 2:
+            return self.rules
+        allowed = allows(RuleGroup(every, tuple(self.rules)), self.query, self.key).astype(int)
+        return [Compare((ArrayLookup.from_numbers(allowed, self.index), Number(0)), ("!=",))]
 
 
 def allows(rule: NormalForm, query: np.ndarray, key: np.ndarray | int) -> np.ndarray:

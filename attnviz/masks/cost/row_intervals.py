@@ -21,8 +21,10 @@ from attnviz.masks.mask import Compare, Mask
 from attnviz.masks.terms import Arithmetic, Function, Number, Term
 
 MAX_PIECES = 2**17  # in memory at once
-OVERHEAD = 1000  # places; the fixed cost of a call, for any number of pieces
-STEPS_OF_A_PLACE = 80  # of a term without operations, at one place
+# Steps, and those that each operation of the term adds: of a split, for any number of intervals; of an interval that is
+# looked at; of one that is new; of a place that a search looks at.
+STEPS_OF_A_SPLIT = 50_000
+STEPS_OF_A_PIECE, STEPS_OF_A_CHANGE, STEPS_OF_A_LOOK = (80, 10), (120, 40), (10, 10)
 QUERY, START, STOP, LOW, HIGH = range(5)  # the rows of an array of pieces
 KEYS, REMAINDERS = START, LOW  # what pieces are cut along
 ArrayFunction = Callable[[np.ndarray], Any]  # a whole number for each of an array
@@ -38,9 +40,8 @@ class StepBudget:
     def __init__(self, steps: int) -> None:
         self.steps, self.spent = steps, 0
 
-    def spend(self, places: int, operations: int = 0) -> None:
-        """Spends the steps of computing at `places` places. Raises UnstructuredRule, beforehand, if fewer are left."""
-        steps = places * (1 + operations) * STEPS_OF_A_PLACE
+    def spend(self, steps: int) -> None:
+        """Spends steps. Raises UnstructuredRule, beforehand, if fewer are left."""
         if self.spent + steps > self.steps:
             self.spent = max(self.spent, self.steps)
             raise UnstructuredRule(_("changes too often along the keys"))
@@ -163,12 +164,14 @@ class RowIntervals:
         at_start, at_end = value(term, query, start), value(term, query, end)
         first, last = mark(at_start), mark(at_end)
         changes = abs(last - first)
-        total = pieces.shape[1] + int(changes.sum(dtype=float))
-        self.spend(term, OVERHEAD + (total if total <= MAX_PIECES else pieces.shape[1]))
-        if not changes.any():
+        new = int(changes.sum(dtype=float))
+        self.budget.spend(STEPS_OF_A_SPLIT)
+        self.spend(term, STEPS_OF_A_PIECE, pieces.shape[1])
+        if not new:
             return pieces
-        if total > MAX_PIECES:
+        if pieces.shape[1] + new > MAX_PIECES:
             raise TooManyPieces
+        self.spend(term, STEPS_OF_A_CHANGE, new)
         same, changing = np.flatnonzero(changes == 0), np.flatnonzero(changes)
         changes = changes.take(changing)
         # One search for each change: where the term, or minus the term where it falls, reaches its next mark.
@@ -184,10 +187,10 @@ class RowIntervals:
         parts = parts.compress(parts[along] < parts[along + 1], axis=1)
         return np.concatenate([pieces.take(same, axis=1), parts], axis=1)
 
-    def spend(self, term: Term, places: int) -> None:
-        """Spends the steps of computing a term at `places` places."""
+    def spend(self, term: Term, steps: tuple[int, int], count: int) -> None:
+        """Spends the steps of `count` intervals or places, at which this term is computed."""
         operations = sum("k" in part.names for part in term.subterms() if part.parts())
-        self.budget.spend(places, operations)
+        self.budget.spend(count * (steps[0] + steps[1] * operations))
 
     def crossings(
         self,
@@ -207,7 +210,7 @@ class RowIntervals:
             there = sign * value(term, query, place) >= target
             low, high = np.where(there, low, place), np.where(there, place, high)
         while (wide := np.flatnonzero(high - low > 1)).size:
-            self.spend(term, wide.size)
+            self.spend(term, STEPS_OF_A_LOOK, wide.size)
             place = (low[wide] + high[wide]) // 2
             there = sign[wide] * value(term, query[wide], place) >= target[wide]
             high[wide[there]], low[wide[~there]] = place[there], place[~there]
