@@ -14,7 +14,7 @@ NUMBER_BYTES = 4
 
 @dataclass(frozen=True)
 class Rates:
-    """The work of one machine and its network in a second; as measured with 2 cores of a virtual machine."""
+    """The work of one machine and its network in a second; `make bench` measures the first two."""
 
     pairs: float = 8e7  # of a query and a key of width 64, by one core
     task: float = 0.006  # seconds to send a task and get its cells

@@ -34,9 +34,12 @@ from tests.bench.measures import (
     DRAWN_BARE,
     in_turn,
     medians,
+    new_context,
     painted,
+    repainted,
     repeated,
     row,
+    section,
     sizes,
     table,
     text_of,
@@ -52,6 +55,12 @@ BARE_PAGE = Path(__file__).with_name("bare_page.py")
 
 
 def main() -> None:
+    with section("make bench", "Speed"):
+        measure()
+
+
+def measure() -> None:
+    """All tables."""
     imports()
     core()
     capture()
@@ -68,7 +77,7 @@ def main() -> None:
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
             first_paint(browser, bare, ours)
-            visited = browser.new_context(viewport={"width": 1280, "height": 800})  # keeps what it has loaded
+            visited = new_context(browser)  # keeps what it has loaded
             enter_to_painted(visited, bare, ours)
             all_heads(visited, ours)
             parameter_to_painted(visited, ours)
@@ -205,23 +214,7 @@ def entered(page: Page, box: str, value: str, charts: tuple[str, ...]) -> float:
     """Milliseconds from Enter in a field until the maps that change are painted anew."""
     field = page.locator(f"{box} input")
     field.fill(value)
-    page.evaluate(
-        """charts => {
-            for (const key of charts) document.querySelector(`.st-key-${key} .attnviz-chart`).dataset.ready = 'old';
-            addEventListener('keydown', () => (window.entered = performance.now()), { once: true });
-        }""",
-        list(charts),
-    )
-    field.press("Enter")
-    return page.evaluate(
-        """charts => new Promise(done => {
-            const ready = key => document.querySelector(`.st-key-${key} .attnviz-chart`).dataset.ready === 'true';
-            const look = () => charts.every(ready)
-                ? done(performance.now() - window.entered) : requestAnimationFrame(look);
-            look();
-        })""",
-        list(charts),
-    )
+    return repainted(page, "keydown", lambda: field.press("Enter"), charts)
 
 
 if __name__ == "__main__":

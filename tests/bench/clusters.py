@@ -11,7 +11,7 @@ from attnviz.analysis.ray_engine import Ray
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
-from tests.bench.measures import is_short, repeated, row, sizes, table
+from tests.bench.measures import is_short, note, repeated, row, sizes, table, threads
 from tests.support import ray_tasks
 from tests.support.ray_cluster import ray_cluster
 
@@ -23,7 +23,7 @@ TASKS = 400  # that compute nothing
 def clusters() -> None:
     """Measures a cluster of two nodes. A short run leaves that to the tests of Ray, which have such a cluster."""
     if is_short():
-        print("\nA short run starts no Ray cluster.")
+        note("A short run starts no Ray cluster.")
         return
     with ray_cluster(nodes=2, object_store_memory=300 << 20):
         on_cluster()
@@ -32,9 +32,7 @@ def clusters() -> None:
 def on_cluster() -> None:
     """The tables of the cluster that this process is connected to; with the rates from which docs/tools/cluster_plan.py
     plans larger ones."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # of each task, on both sides
-    try:
+    with threads(1):  # of each task, on both sides
         table("A causal head of width 64, two cores", ("tokens", "threads ms", "Ray ms", "ratio"))
         for tokens in sizes((8_192, 32_768), [512]):
             head = random_head(tokens)
@@ -46,8 +44,6 @@ def on_cluster() -> None:
         task = (time.perf_counter() - start) / TASKS
         table("Rates", ("pairs a second and core", "ms a task"))
         row(f"{tokens**2 / 2 / (2 * local):.1e}", 1000 * task)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def random_head(tokens: int) -> Inputs:

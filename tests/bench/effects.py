@@ -15,7 +15,7 @@ from torch import Tensor
 from attnviz.effects import Cosine, LogitDifference, ablations, estimates
 from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
-from tests.bench.measures import in_turn, row, sizes, table, timed
+from tests.bench.measures import in_turn, note, row, section, sizes, table, timed
 
 MARY = "When Mary and John went to the store, John gave the ball to"  # 14 tokens
 TOKENS = 14
@@ -55,7 +55,7 @@ def estimated(name: str, model: Any, batch: Any, metric: Any, exact: Tensor) -> 
 def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference) -> None:
     """The same ablations by TransformerLens: a run with a hook for each head."""
     if find_spec("transformer_lens") is None:
-        print("\nTransformerLens is left out: it is not installed. `make bench-effects` brings it.")
+        note("TransformerLens is left out: it is not installed. `make bench-effects` brings it.")
         return
     from tests.oracles.bridge import bridged
 
@@ -110,4 +110,5 @@ def _forward(model: torch.nn.Module, batch: dict[str, Tensor]) -> object:
 
 
 if __name__ == "__main__":
-    effects()
+    with section("make bench-effects", "Effects of heads, beside TransformerLens"):
+        effects()

@@ -6,26 +6,25 @@ long texts for two visitors of Models, and for the third a sentence on Explore: 
 """
 
 import asyncio
-import os
 import random
-import statistics
 import tempfile
 import time
 import traceback
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
 from attnviz.app_pages import STATE_PAGES
 from attnviz.models import SMOLLM2
-from tests.bench.load import LEFT_ALONE
-from tests.bench.measures import WORDS, is_short, sizes, table
+from tests.bench.load import LEFT_ALONE, note_errors, three
+from tests.bench.measures import WORDS, is_short, row, section, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
 SMOLLM2_ROW = "SmolLM2"
-PAGES = sizes((*STATE_PAGES, SMOLLM2_ROW), ("explore",))
+PAGES = sizes((*STATE_PAGES, SMOLLM2_ROW), ("explore", SMOLLM2_ROW))
 SECONDS = 2.0 if is_short() else 20.0  # for each page
 THINKING = 0.2  # seconds between two light clicks
 MANY_WORDS, MOST_WORDS = 400, 1_500  # of a text; the most in the row of SmolLM2
@@ -60,7 +59,7 @@ async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[li
         await light.run()
         heavy = [asyncio.create_task(ask(number)) for number in range(2)]
         taken, row = [], 0
-        while time.perf_counter() < end:
+        while time.perf_counter() < end or not taken:
             await asyncio.sleep(THINKING)
             row = (row + 1) % light.sizes["heatmap"][0]
             if is_row and len(taken) % 5 == 4:
@@ -102,18 +101,16 @@ def demand(one: Visitor, chance: random.Random, words: int) -> None:
 
 def fairness(pages: Sequence[str] = PAGES, seconds: float = SECONDS) -> None:
     """Prints the times of light clicks while two visitors ask for the most that each page offers."""
-    print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
-    columns = ("asked", "errors", "clicks", "p50 ms", "p95 ms", "max ms")
-    table("Light clicks on Explore, while two visitors of a page ask for the most that it offers", ("page", *columns))
+    columns = ("page", "asked", "errors", "clicks", "p50 ms", "p95 ms", "max ms")
+    table("Light clicks on Explore, while two visitors of a page ask for the most that it offers", columns)
+    found = Counter[str]()
     with tempfile.TemporaryDirectory() as folder, serving_process(Path(folder) / "log") as (address, _):
         asyncio.run(measure(address, "explore", min(3.0, seconds)))  # loads what is loaded once
         for page in pages:
             taken, asked, errors = asyncio.run(measure(address, page, seconds))
-            p95 = statistics.quantiles(taken, n=20, method="inclusive")[-1]
-            row = asked, len(errors), len(taken), *(1000 * one for one in (statistics.median(taken), p95, max(taken)))
-            print(f"{page:>12}" + "".join(f"{one:>12.0f}" for one in row))
-            for error in sorted({*errors})[:3]:
-                print(f"  {error}")
+            row(page, asked, len(errors), len(taken), *three(taken))
+            found.update(errors)
+    note_errors(found)
 
 
 if __name__ == "__main__":
@@ -121,4 +118,5 @@ if __name__ == "__main__":
     parser.add_argument("pages", nargs="*", default=PAGES)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for each page")
     chosen = parser.parse_args()
-    fairness(chosen.pages, chosen.seconds)
+    with section("make load: fairness", "Light clicks beside heavy ones"):
+        fairness(chosen.pages, chosen.seconds)

@@ -2,10 +2,13 @@
 
 from playwright.sync_api import Browser
 
-from tests.bench.measures import medians, repeated, row, table
+from tests.bench.measures import check_in_front, medians, new_context, new_page, repeated, row, table
 
 VISITS = 6
 BARE = "() => document.querySelector('.js-plotly-plot .heatmaplayer image')"
+FROM_CACHE = """() => performance.getEntriesByType('resource')
+    .filter(one => one.name.startsWith('http') && one.transferSize === 0 && one.decodedBodySize > 0)
+    .map(one => one.name)"""
 EXPLORE = "() => document.querySelector('.st-key-heatmap [data-rows]')"
 
 
@@ -25,10 +28,10 @@ def first_paint(browser: Browser, bare: str, ours: str) -> None:
 
 def _visit(browser: Browser, address: str, painted: str) -> float:
     """Milliseconds of one visit in a new context, which has nothing in its cache."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    page = context.new_page()
+    context = new_context(browser)
+    page = new_page(context)
     page.goto(address, wait_until="commit")
-    milliseconds = page.evaluate(
+    milliseconds: float = page.evaluate(
         f"""() => new Promise(done => {{
             const painted = {painted};
             const frame = next => requestAnimationFrame(next);
@@ -36,5 +39,8 @@ def _visit(browser: Browser, address: str, painted: str) -> float:
             look();
         }})"""
     )
+    check_in_front(page)
+    if cached := page.evaluate(FROM_CACHE):
+        raise RuntimeError(f"A first visit loads everything; {address} has these in its cache: {cached}")
     context.close()
     return milliseconds

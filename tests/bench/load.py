@@ -19,14 +19,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
+from math import nan
 from pathlib import Path
 
 from attnviz.app_files import ASSETS
-from tests.bench.measures import WORDS, is_short, table
+from tests.bench.measures import WORDS, is_short, note, row, section, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-VISITORS, MOST_VISITORS = (1,) if is_short() else (1, 30, 100), 100
+# Visitors, and the servers between which they are divided.
+VISITORS, MOST_VISITORS = sizes(((1, 1), (30, 1), (100, 1), (100, 2)), ((1, 1), (2, 2))), 100
 MINUTES, THINKING = (0.1, 0.2) if is_short() else (1.0, 5.0)
 # Seconds of the visitor before them, until its session has ended, and for which the memory is watched after all have
 # left.
@@ -83,7 +85,7 @@ class Figures:
     @property
     def cpu_per_run(self) -> float:
         """The seconds of processor time that a run took, those that opened the page included."""
-        return self.cpu_seconds / (len(self.seconds) + self.opened)
+        return self.cpu_seconds / max(1, len(self.seconds) + self.opened)
 
     @property
     def growth(self) -> float:
@@ -99,26 +101,39 @@ class Figures:
         return after[0] - self.left_at if after else float("inf")
 
 
-def load(counts: Sequence[int] = VISITORS, minutes: float = MINUTES, servers: int = 1) -> None:
-    """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors."""
-    columns = ("visitors", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB", "growth",
-               "MB left", "s to back")  # fmt: skip
-    print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
-    table(f"Visitors who think for 0 to {THINKING:.0f} seconds, for {minutes:g} minutes", columns)
-    for count in counts:
+def load(counts: Sequence[tuple[int, int]] = VISITORS, minutes: float = MINUTES) -> None:
+    """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors and
+    servers."""
+    columns = ("visitors", "servers", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB",
+               "growth", "MB left", "s to back")  # fmt: skip
+    table(f"Visitors of Explore who think for 0 to {THINKING:.0f} seconds, for {minutes:g} minutes", columns)
+    errors = Counter[str]()
+    for count, servers in counts:
         with tempfile.TemporaryDirectory() as folder, replicas(Path(folder), servers) as visited:
             figures = asyncio.run(measure(visited, count, 60 * minutes))
-            p95 = statistics.quantiles(figures.seconds, n=20, method="inclusive")[-1]
-            at_end = [memory for when, memory in figures.memory if when <= figures.left_at][-1]
-            row = (
-                *(count, len(figures.seconds), len(figures.errors)),
-                *(1000 * one for one in (statistics.median(figures.seconds), p95, max(figures.seconds))),
-                1000 * figures.cpu_per_run,
-                *(figures.before, at_end, figures.growth, figures.memory[-1][1], figures.seconds_until_back),
-            )
-            print("".join(f"{one:>10.2f}" if one is figures.growth or 0 < one < 10 else f"{one:>10.0f}" for one in row))
-            for error, times in Counter(figures.errors).most_common(5):
-                print(f"  {times} × {error}")
+        at_end = [memory for when, memory in figures.memory if when <= figures.left_at][-1]
+        row(
+            *(count, servers, len(figures.seconds), len(figures.errors)),
+            *three(figures.seconds),
+            1000 * figures.cpu_per_run,
+            *(figures.before, at_end, figures.growth, figures.memory[-1][1], figures.seconds_until_back),
+        )
+        errors.update(figures.errors)
+    note_errors(errors)
+
+
+def three(seconds: Sequence[float]) -> tuple[float, float, float]:
+    """The median, the 95th percentile and the largest, in milliseconds; NaN if there are none."""
+    if not seconds:
+        return nan, nan, nan
+    ordered = sorted(seconds)
+    return 1000 * statistics.median(ordered), 1000 * ordered[len(ordered) * 95 // 100], 1000 * ordered[-1]
+
+
+def note_errors(errors: Counter[str]) -> None:
+    """Prints the most frequent errors."""
+    for error, times in errors.most_common(5):
+        note(f"{times} × {error}")
 
 
 async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
@@ -225,10 +240,11 @@ def _pauses(chance: random.Random, end: float, thinking: float) -> Iterator[floa
 
 if __name__ == "__main__":
     parser = ArgumentParser("python -m tests.bench.load", description="Measures many visitors of Explore at once.")
-    parser.add_argument("visitors", type=int, nargs="*", default=VISITORS, help=f"at most {MOST_VISITORS}")
+    parser.add_argument("visitors", type=int, nargs="*", help=f"at most {MOST_VISITORS}")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of each visit")
     parser.add_argument("--replicas", type=int, default=1, help="servers between which the visitors are divided")
     chosen = parser.parse_args()
-    if max(chosen.visitors) > MOST_VISITORS:
+    if max(chosen.visitors, default=0) > MOST_VISITORS:
         parser.error(f"at most {MOST_VISITORS} visitors")
-    load(chosen.visitors, chosen.minutes, chosen.replicas)
+    with section("make load: visitors", "Many visitors"):
+        load([(count, chosen.replicas) for count in chosen.visitors] or VISITORS, chosen.minutes)

@@ -15,18 +15,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tests.bench.load import Figures, visitor
-from tests.bench.measures import is_short, sizes, table
+from tests.bench.load import Figures, note_errors, three, visitor
+from tests.bench.measures import is_short, row, section, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import visit
 
-FOLLOWERS, VISITORS = 2 if is_short() else 100, sizes((0, 30))
+FOLLOWERS, VISITORS = 2 if is_short() else 100, sizes((0, 30), (0, 1))
 CHANGES, PAUSE = 1 if is_short() else 10, 1.5  # changes of the teacher's page, and seconds between them
 QUESTION = {"ask": "Where does “it” look?", "columns": ["animal", "street", "it"], "picks": 1, "truth": [1, 0, 0]}
 KEPT = 4.0  # seconds for which a connection is used again; the server closes it after five
+PATIENCE = 60.0  # seconds until all followers have what is new
+LONGEST = 600.0  # seconds that the visitors stay
 VOTING = 1.0  # seconds within which all vote
 
 
@@ -173,7 +175,7 @@ async def changes(address: str, teacher: Browser, followers: Sequence[Follower])
             ended = time.perf_counter()
             runs.append(ended - began)
             while any(one.state.get("picture") == before[id(one)] for one in followers):
-                assert time.perf_counter() < ended + 30, (
+                assert time.perf_counter() < ended + PATIENCE, (
                     number,
                     Counter(str(one.state.get("link")) for one in followers),
                     page.alerts,
@@ -188,8 +190,10 @@ async def votes(address: str, teacher: Browser, path: str, followers: Sequence[F
     """All vote within a second. Returns the seconds of each vote, and how many were counted."""
     asked, answer = await teacher.post(f"{path}/ask", {"question": QUESTION})
     assert asked == 200, answer
-    poll = json.loads(answer)["poll"]
-    await asyncio.sleep(1)
+    poll, until = json.loads(answer)["poll"], time.perf_counter() + PATIENCE
+    while missing := sum(not follower.state.get("poll") for follower in followers):  # beside visitors, some seconds
+        assert time.perf_counter() < until, f"{missing} followers have not seen the question in {PATIENCE:.0f} s."
+        await asyncio.sleep(0.02)
 
     async def vote(number: int, follower: Follower) -> float:
         await asyncio.sleep(VOTING * number / len(followers))
@@ -202,45 +206,55 @@ async def votes(address: str, teacher: Browser, path: str, followers: Sequence[F
 
 def load_class(count: int = FOLLOWERS, others: Sequence[int] = VISITORS) -> None:
     """Prints the seconds until a change is on all followers and the seconds of votes, beside these visitors."""
-    print(f"Load of the machine: {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores.")
     columns = ("visitors", "run ms", "p50 ms", "p95 ms", "max ms", "from click", "votes", "p50 ms", "p95 ms", "max ms")
     table(
         f"A class of {count}: from the end of the teacher's run to each follower, from her click (p95); votes", columns
     )
+    errors = Counter[str]()
     for visitors in others:
         with tempfile.TemporaryDirectory() as folder:  # a store of its own
             os.environ["ATTNVIZ_CLASS_STORE"] = f"sqlite://{folder}/classes.sqlite3"
             with serving_process(Path(folder) / "log") as (address, _):
-                news, clicks, runs, voted, counted = asyncio.run(measure(address, count, visitors))
-        row = (visitors, 1000 * statistics.median(runs), *_three(news), _three(clicks)[1], counted, *_three(voted))
-        print("".join(f"{one:>10.0f}" for one in row))
-        assert counted == count, f"{counted} of {count} votes were counted."
+                found = asyncio.run(measure(address, count, visitors))
+        row(
+            *(visitors, 1000 * statistics.median(found.runs), *three(found.news), three(found.clicks)[1]),
+            *(found.counted, *three(found.votes)),
+        )
+        errors.update(found.errors)
+        assert found.counted == count, f"{found.counted} of {count} votes were counted."
+    note_errors(errors)
 
 
-async def measure(
-    address: str, count: int, visitors: int
-) -> tuple[list[float], list[float], list[float], list[float], int]:
-    """Returns the seconds from the end of the teacher's runs and from her clicks to each follower, those of her runs
-    and of the votes, and the number of votes that were counted."""
+class Measured(NamedTuple):
+    """Seconds from the end of the teacher's runs and from her clicks to each follower, those of her runs and of the
+    votes, the number of votes that were counted, and the errors of the visitors."""
+
+    news: list[float]
+    clicks: list[float]
+    runs: list[float]
+    votes: list[float]
+    counted: int
+    errors: list[str]
+
+
+async def measure(address: str, count: int, visitors: int) -> Measured:
+    """Measures a class of `count` followers beside visitors, who are there until its end."""
     figures = Figures()
     await visitor(address, random.Random(0), 0, Figures())
-    around = asyncio.gather(*(visitor(address, random.Random(number), 60, figures) for number in range(visitors)))
+    around = [asyncio.create_task(visitor(address, random.Random(one), LONGEST, figures)) for one in range(visitors)]
     async with class_of(address, count) as (teacher, path, followers):
         clicks, news, runs = await changes(address, teacher, followers)
         voted, counted = await votes(address, teacher, path, followers)
-    around.cancel()
-    await asyncio.gather(around, return_exceptions=True)
-    return news, clicks, runs, voted, counted
-
-
-def _three(seconds: Sequence[float]) -> tuple[float, float, float]:
-    """The median, the 95th percentile and the largest, in milliseconds."""
-    ordered = sorted(seconds)
-    return (1000 * statistics.median(ordered), 1000 * ordered[len(ordered) * 95 // 100], 1000 * ordered[-1])
+    assert not any(one.done() for one in around), f"Visitors have left before the class, after {LONGEST:.0f} s."
+    for one in around:
+        one.cancel()
+    await asyncio.gather(*around, return_exceptions=True)
+    return Measured(news, clicks, runs, voted, counted, figures.errors)
 
 
 if __name__ == "__main__":
     parser = ArgumentParser("python -m tests.bench.load_class", description=__doc__)
     parser.add_argument("followers", type=int, nargs="?", default=FOLLOWERS)
     chosen = parser.parse_args()
-    load_class(chosen.followers)
+    with section("make load: class", "A class"):
+        load_class(chosen.followers)

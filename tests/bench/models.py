@@ -22,7 +22,21 @@ from attnviz.models.model import LoadedModel
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture
 from attnviz.views.selected_maps import CELLS
-from tests.bench.measures import in_turn, is_short, medians, repeated, row, sizes, table, text_of, timed, visit
+from tests.bench.measures import (
+    in_turn,
+    is_short,
+    medians,
+    note,
+    repainted,
+    repeated,
+    row,
+    sizes,
+    table,
+    text_of,
+    threads,
+    timed,
+    visit,
+)
 
 LONG = 1056 if is_short() else 4096  # of more than 1,024 tokens a map is drawn in fewer cells
 ROOM = 8e9  # bytes that have to be free for eager weights of the longest text
@@ -70,9 +84,9 @@ def held(folder: str) -> None:
     for side in sizes([*SIDES]):
         free = _of_status("MemAvailable", Path("/proc/meminfo"))
         if side == "eager" and free < ROOM:
-            print(f"{side:>14}  skipped: its weights need {ROOM / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free.")
+            note(f"{side} is left out: its weights need {ROOM / 1e9:.0f} GB, and {free / 1e9:.1f} GB are free.")
             continue
-        print(f"{side:>14}" + "".join(f"{value:>14,.2f}" for value in in_process(folder, side)), flush=True)
+        row(side, *in_process(folder, side))
 
 
 def in_process(folder: str, side: str) -> tuple[float, float, float]:
@@ -104,7 +118,7 @@ def typed_to_painted(browser: BrowserContext, ours: str) -> None:
         ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s"),
     )
     model = minilm()
-    with visit(browser, f"{ours}/models") as page:
+    with visit(browser, f"{ours}/models") as page, threads(1):  # as the server has
         for tokens in sizes((16, 128, 512)):
             text, fresh = text_of(tokens, 1000), iter(range(10_000))
 
@@ -136,7 +150,7 @@ def opened_to_painted(browser: BrowserContext, ours: str, folder: str) -> None:
             mosaic.scroll_into_view_if_needed()
             _quiet(page)
             place = app_page.cell(*divmod(head, int(mosaic.get_attribute("data-columns") or 1)), mosaic)
-            return _painted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
+            return repainted(page, "mouseup", lambda: page.mouse.click(*place), ("heatmap",), CELLS)
 
         row(LONG, text, statistics.median(clicked(head) for head in sizes(range(1, 6))))
 
@@ -144,38 +158,13 @@ def opened_to_painted(browser: BrowserContext, ours: str, folder: str) -> None:
 def _typed(page: Page, text: str, rows: int) -> float:
     box = page.get_by_label("Text", exact=True)
     box.fill(text)
-    return _painted(page, "keydown", lambda: box.press("Control+Enter"), CHARTS, rows)
+    return repainted(page, "keydown", lambda: box.press("Control+Enter"), CHARTS, rows)
 
 
 def _quiet(page: Page) -> None:
     """Waits until the script has run to its end, and the browser has nothing left to draw."""
     page.wait_for_selector("[data-test-script-state=notRunning]", state="attached")
     page.wait_for_timeout(500)
-
-
-def _painted(page: Page, event: str, act: Callable[[], object], charts: tuple[str, ...], rows: int) -> float:
-    """Milliseconds from what is done until these charts are painted again, the map with `rows` rows."""
-    page.evaluate(
-        """([event, charts]) => {
-            for (const key of charts) document.querySelector(`.st-key-${key} .attnviz-chart`).dataset.ready = 'old';
-            const options = { once: true, capture: true };
-            addEventListener(event, () => (window.entered = performance.now()), options);
-        }""",
-        [event, list(charts)],
-    )
-    act()
-    return page.evaluate(
-        """([charts, rows]) => new Promise((done, fail) => {
-            setTimeout(() => fail(new Error('Nothing was painted in two minutes.')), 120000);
-            const chart = key => document.querySelector(`.st-key-${key} .attnviz-chart`)?.dataset;
-            const frame = next => requestAnimationFrame(next);
-            const look = () =>
-                charts.every(key => chart(key)?.ready === 'true') && Number(chart('heatmap').rows) === rows
-                    ? done(performance.now() - window.entered) : frame(look);
-            look();
-        })""",
-        [list(charts), rows],
-    )
 
 
 def _read(folder: str) -> tuple[LoadedModel, dict[str, torch.Tensor]]:

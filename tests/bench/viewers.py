@@ -11,7 +11,7 @@ from playwright.sync_api import BrowserContext
 
 import attnviz
 from attnviz.sources import Model
-from tests.bench.measures import is_short, row, table
+from tests.bench.measures import check_in_front, is_short, new_page, note, repeated, row, table
 from tests.support.browser import ROOT
 
 RUNS = 2
@@ -39,30 +39,29 @@ def viewers(browser: BrowserContext) -> None:
         if find_spec(name.lower()):
             pages[name] = make(weights, tokens)
         else:
-            print(f"\n{name} is left out: it is not installed. `make bench` installs it.")
+            note(f"{name} is left out: it is not installed. `make bench` installs it.")
     with tempfile.TemporaryDirectory() as folder:
-        times: dict[str, list[float]] = {name: [] for name in pages}
         for name, page in pages.items():
             (Path(folder) / f"{name}.html").write_text(page, encoding="utf-8")
-        for _ in range(1 if is_short() else RUNS):
-            for name in pages:
-                times[name].append(_opened(browser, Path(folder) / f"{name}.html", DRAWN[name]))
+        files = {name: Path(folder) / f"{name}.html" for name in pages}
+        times = repeated(lambda: {name: _opened(browser, file, DRAWN[name]) for name, file in files.items()}, RUNS)
     table(f"All 72 heads at {len(tokens)} tokens as a page", ("viewer", "MB", "opened ms", "ratio"))
-    ours = statistics.median(times["attnviz"])
+    medians = {name: statistics.median(one[name] for one in times) for name in pages}
     for name, page in pages.items():
-        median = statistics.median(times[name])
-        row(name, len(page.encode()) / 1e6, median, median / ours)
+        row(name, len(page.encode()) / 1e6, medians[name], medians[name] / medians["attnviz"])
 
 
 def _opened(browser: BrowserContext, file: Path, drawn: str) -> float:
     """Milliseconds from the address until the picture is drawn and painted."""
-    page = browser.new_page()
+    page = new_page(browser)
     try:
         start = time.perf_counter()
         page.goto(file.as_uri(), wait_until="commit")
         page.wait_for_function(f"() => document.readyState !== 'loading' && {drawn}", timeout=300_000, polling="raf")
         page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        return (time.perf_counter() - start) * 1e3
+        milliseconds = (time.perf_counter() - start) * 1e3
+        check_in_front(page)
+        return milliseconds
     finally:
         page.close()
 
