@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnviz.notebook import show, to_html
     from attnviz.notebook.link_viewers import viewer
     from attnviz.notebook.why_viewer import why
+    from attnviz.results import load, save
     from attnviz.trace import Trace
     from attnviz.tracing import capture, capturing
     from attnviz.views.pages import view
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
-    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "masks",
-    "normalizers", "run", "scores", "show", "to_html", "view", "viewer", "why", "writing",
+    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "load",
+    "masks", "normalizers", "run", "save", "scores", "show", "to_html", "view", "viewer", "why", "writing",
 ]  # fmt: skip
 
 _PLACES = {
@@ -37,7 +38,8 @@ _PLACES = {
     "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs",
     "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",
     "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
-    "head_maps": "attnviz.analysis.head_maps", "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
+    "head_maps": "attnviz.analysis.head_maps", "load": "attnviz.results", "save": "attnviz.results",
+    "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
     "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",
     "view": "attnviz.views.pages", "viewer": "attnviz.notebook.link_viewers",
     "why": "attnviz.notebook.why_viewer", "writing": "attnviz.models.generation",

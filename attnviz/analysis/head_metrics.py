@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from attnviz.inputs import MapAxes
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.read_positions import read_keys, read_tokens
+from attnviz.results import Result
 from attnviz.weights_only import FixedWeights
 
 Excluded = Literal["none", "first", "special"]
@@ -203,7 +204,7 @@ class RowSum(HeadMetric):
 
 
 @dataclass(frozen=True, eq=False)
-class HeadMetricTable:
+class HeadMetricTable(Result):
     """The metrics of heads, one row for each head. NaN where a metric is not defined for a head."""
 
     layers: Int[np.ndarray, " heads"]  # the index of each head's layer
@@ -221,6 +222,10 @@ class HeadMetricTable:
             {name: np.mean([table.values[name] for table in tables], axis=0) for name in names},
             {name: np.sum([table.positions[name] for table in tables], axis=0) for name in names},
         )
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the metrics by their names, with a row for each head."""
+        return {"layer": self.layers, "head": self.heads} | self.values
 
 
 OnTable = Callable[[float, HeadMetricTable], None]  # gets the share that is done, and the layers that are finished

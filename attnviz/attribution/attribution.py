@@ -23,6 +23,7 @@ from attnviz.cached_property import cached_property
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.read_positions import NO_POSITION, read_position
+from attnviz.results import Result, checked
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
 from attnviz.tracing.residual_writer import ResidualWriter
@@ -51,7 +52,7 @@ class WriterShare(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution:
+class Attribution(Result):
     """A number that a model computes as a sum: total = constant + bias + embeddings + heads + mlps, up to `error`.
 
     Attention weights and the scales of norms are held at what they are in this run, and each MLP's output is taken as
@@ -59,6 +60,8 @@ class Attribution:
     writes (direct logit attribution: Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits").
     `constant` is measured: it is the number where nothing is written. Layers and MLPs are counted as they run; an
     encoder's and a decoder's tokens are along the same axis, which the longer of both fills.
+
+    One that was saved and read again, or unpickled, has its numbers and no run: nothing in it can be opened.
     """
 
     metric: Metric
@@ -71,9 +74,19 @@ class Attribution:
     error: float
     embedding_parts: dict[str, Float[Tensor, " tokens"]]  # by the module that wrote them
     gates: tuple[str, ...]  # modules whose nonlinearities, after the residual stream or of heads, are held as factors
-    _pass: LinearizedPass = field(repr=False)
+    _run: LinearizedPass | None = field(repr=False)
     _gradients: dict[ResidualWriter, Tensor] = field(repr=False)
     _shares: dict[ResidualWriter, Tensor] = field(repr=False)
+
+    @property
+    def _pass(self) -> LinearizedPass:
+        """The run. Raises ValueError if the sum was read from a file."""
+        if self._run is None:
+            raise value_error(
+                "This sum was read from a file, which has its numbers and not the model. Compute it again with "
+                "attnviz.attribute(model, batch, attribution.metric)."
+            )
+        return self._run
 
     def __repr__(self) -> str:
         return f"{self.metric} = {self.total:.3f} = " + ", ".join(map(str, self.largest(5))) + ", …"
@@ -111,13 +124,13 @@ class Attribution:
         except ValueError:
             return [*range(count)]
 
-    @property
+    @cached_property
     def layers(self) -> tuple[LayerId, ...]:
         """The names of the layers of `heads`."""
         run = self._pass.ran[1]
         return tuple(run.names.layer_id(writer.module) for writer in run.heads)
 
-    @property
+    @cached_property
     def mlp_layers(self) -> tuple[LayerId, ...]:
         """The names of the layers of `mlps`, by their modules."""
         run = self._pass.ran[1]
@@ -192,6 +205,41 @@ class Attribution:
         if not shares or abs(share - sum(shares.values())) > TOLERANCE * max(sum(map(abs, shares.values())), 1):
             raise value_error("No router chooses the experts of MLP {mlp}, or it cannot be seen.", mlp=mlp)
         return shares
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the terms as columns."""
+        return {name: [getattr(term, name) for term in self.terms] for name in WriterShare._fields}
+
+    def origin(self) -> dict[str, Any]:
+        known = {"metric": self.metric}
+        return known | ({"model": self._run.model, "batch": self._run.arguments.by_name} if self._run else {})
+
+    def parts(self) -> dict[str, Any]:
+        state, columns = self.__getstate__(), self.columns()
+        numbers = {name: [-1 if one is None else one for one in columns.pop(name)] for name in ("layer", "head")}
+        columns |= {name: torch.tensor(of) for name, of in ({**numbers, "position": columns["position"]}).items()}
+        columns |= {"share": torch.tensor(columns["share"], dtype=torch.float64), "stack": [*columns["stack"]]}
+        return {name: value for name, value in state.items() if not name.startswith("_")} | {"terms": columns}
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> "Attribution":
+        columns = parts.pop("terms")
+        names = ("share", "position", "layer", "head")
+        rows = zip(*(columns[name].tolist() for name in names), columns["stack"], strict=True)
+        terms = [
+            WriterShare(share, place, layer if layer >= 0 else None, head if head >= 0 else None, stack)
+            for share, place, layer, head, stack in rows
+        ]
+        known = {"terms": terms} | {name: parts.pop(name) for name in ("layers", "mlp_layers")}
+        known |= {name: parts.pop(name) for name in ("constant_parts",) if name in parts}
+        attribution: Attribution = checked(cls, parts | {"_run": None, "_gradients": {}, "_shares": {}})
+        attribution.__dict__.update(known)
+        return attribution
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns what can be pickled: all but the run."""
+        known = {"terms": self.terms, "layers": self.layers, "mlp_layers": self.mlp_layers}
+        return self.__dict__ | known | {"_run": None, "_gradients": {}, "_shares": {}}
 
     def _at_mlp(self, mlp: int, position: int) -> tuple[ResidualWriter, Tensor]:
         mlps = self._pass.ran[1].mlps

@@ -13,6 +13,7 @@ from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, logits_of
 from attnviz.formatting import grouped
 from attnviz.language import value_error
+from attnviz.results import Result, grid_columns
 from attnviz.tracing.forward_arguments import check_one_example, example_arguments
 from attnviz.tracing.residual_stream import ResidualStream, residual_stream
 
@@ -47,7 +48,7 @@ def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 position
 
 
 @dataclass(frozen=True, eq=False)
-class LayerPredictions:
+class LayerPredictions(Result):
     """What the residual stream gives as the next token before the first layer, and after each."""
 
     is_normalized: bool  # each layer ends with a norm
@@ -57,6 +58,11 @@ class LayerPredictions:
     logit: Float[Tensor, "layers+1 positions"]  # of the chosen token
     probability: Float[Tensor, "layers+1 positions"]  # of the chosen token
     rank: Int[Tensor, "layers+1 positions"]  # of the chosen token: 1 is the likeliest
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the numbers of each layer, 0 before the first, and position, with the likeliest token."""
+        numbers = {name: getattr(self, name) for name in ("entropy", "logit", "probability", "rank")}
+        return grid_columns(("layer", "position"), likeliest=self.tokens[..., 0], **numbers)
 
 
 def layer_predictions(model: nn.Module, batch: Any, token: int = 0, count: int = LIKELIEST) -> LayerPredictions:

@@ -12,6 +12,7 @@ from attnviz.effects.metrics import Cosine, EffectMetric, Loss
 from attnviz.effects.sweep import RunChange, Text
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
+from attnviz.results import Result, grid_columns
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 
 Cell: TypeAlias = tuple[int, ...]  # of a grid
@@ -19,7 +20,7 @@ LEAST_DIFFERENCE = 1e-6  # of two metrics, as a share of the larger, that is not
 
 
 @dataclass(frozen=True, eq=False)
-class Patching:
+class Patching(Result):
     """The metric of patched runs of a corrupted text, and of both texts where nothing is patched."""
 
     values: Float[Tensor, "..."]  # NaN where nothing is patched
@@ -35,6 +36,11 @@ class Patching:
         if abs(way) <= LEAST_DIFFERENCE * max(abs(self.clean), abs(self.corrupted)):
             return torch.full_like(self.values, torch.nan)
         return (self.values - self.corrupted) / way
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the metric and the share recovered of each place of the grid, by the layer and its other indices."""
+        columns = grid_columns(("row",), value=self.values, recovered=self.recovered)
+        return {"layer": [self.layers[row] for row in columns.pop("row")]} | columns
 
 
 OnPatching: TypeAlias = Callable[[float, Patching], None]  # gets the share that is done, and the values so far

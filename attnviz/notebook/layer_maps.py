@@ -61,6 +61,7 @@ def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) ->
     numbers of tokens.
 
     Example:
+        >>> import numpy as np
         >>> [layer] = layer_maps(np.eye(2), ["it", "is"])
         >>> layer.weights, layer.inputs.key_tokens
         (tensor([[[1., 0.],
@@ -114,6 +115,7 @@ def is_list_of_texts(value: Any) -> bool:
     """Returns whether a value is a list of texts, or an array, a pandas Index or a Series of them.
 
     Example:
+        >>> import numpy as np
         >>> is_list_of_texts(np.array(["it", "is"])), is_list_of_texts("it is"), is_list_of_texts(np.eye(2))
         (True, False, False)
     """
