@@ -17,11 +17,12 @@ from attnviz import Intervention, attribute, capture, capturing, effects, run
 from attnviz.analysis.aggregation import rollout
 from attnviz.analysis.head_metrics import head_metrics
 from attnviz.analysis.mass_kept import mass_kept_by_head
-from attnviz.attribution import LinearizedPass, Logit, LogitDifference
-from attnviz.effects import KL, Loss, Probability
+from attnviz.attribution import Activation, LinearizedPass, Logit, LogitDifference
+from attnviz.effects import KL, Cosine, Loss, Probability
+from attnviz.layer import Fidelity
 from attnviz.masks import SlidingWindow
-from attnviz.tracing.forward_arguments import example_arguments
-from tests.support.architectures import GROUPED, SMALL, T5
+from attnviz.tracing.forward_arguments import example_arguments, forward_parameters
+from tests.support.architectures import GPT, GROUPED, SMALL, T5, ZOO, Architecture
 from tests.support.seeded_models import drawn
 
 IDS, OTHER, TARGET = [5, 9, 11, 7, 30, 9], [8, 3, 12, 4, 21, 6, 2], [0, 4, 33, 6, 50]
@@ -37,6 +38,8 @@ def model(kind: str) -> Any:
             return drawn(hf.LlamaForCausalLM(hf.LlamaConfig(**GROUPED)))
         case "encoder":
             return drawn(hf.BertForMaskedLM(hf.BertConfig(**SMALL)))
+        case "weights alone":
+            return drawn(hf.GPTJForCausalLM(hf.GPTJConfig(**GPT | {"rotary_dim": 4})))
         case _:
             return drawn(hf.T5ForConditionalGeneration(hf.T5Config(**T5)))
 
@@ -204,12 +207,12 @@ def by_paths(example: Example) -> Tensor:
 
 
 def written(example: Example) -> Tensor:
-    batch = given(example.kind, "left" if example.side == "left" else "none")
-    batch = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    steps = [*attnviz.writing(example.model, None, batch, 2)]
-    return torch.tensor(
-        [number for step in steps for each in step.alternatives for number in (each.token_id, each.probability)]
-    )
+    numbers = []
+    for writer in (example.model, model("weights alone")):
+        *_, step = attnviz.writing(writer, None, padded(IDS, example.side), 3)
+        numbers += [torch.tensor([(each.token_id, each.probability) for each in step.alternatives]).flatten()]
+        numbers += map(torch.from_numpy, head_metrics(step.trace).values.values())
+    return torch.cat(numbers)
 
 
 def asked(example: Example) -> Tensor:
@@ -272,3 +275,36 @@ def test_padding_changes_nothing(name: str, kind: str, side: str) -> None:
         pytest.skip("the model does not take such padding")
     plain, found = (CASES[name](Example(kind, each)) for each in ("none", side))
     torch.testing.assert_close(found.double(), plain.double(), atol=1e-4, rtol=1e-4, equal_nan=True)
+
+
+# Models that compute otherwise beside padding: they count it among the keys that they choose, or in their chunks.
+OTHERWISE = {"Llama 4", "Doge", "DeepSeek-V3.2"}
+OF_TEXTS = [one for one in ZOO if {*one.given()} & {"attention_mask"} and "pixel_values" not in one.given()]
+
+
+@pytest.mark.parametrize("architecture", OF_TEXTS, ids=lambda one: one.name)
+def test_padding_of_any_architecture(architecture: Architecture) -> None:
+    reader, given = architecture.model(), {name: value[1:] for name, value in architecture.given().items()}
+    read = given["attention_mask"][0].bool()
+    if "position_ids" in forward_parameters(reader):
+        given["position_ids"] = (given["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    of_text = ("input_ids", "attention_mask", "position_ids")
+    plain = {name: value[:, read] if name in of_text else value for name, value in given.items()}
+    with torch.no_grad():
+        own, padded_states = (reader(**batch).last_hidden_state[0] for batch in (plain, given))
+    padded_states = padded_states[read] if "decoder_input_ids" not in given else padded_states
+    is_same = torch.allclose(own, padded_states, atol=1e-4, rtol=1e-4)
+    assert is_same != (architecture.name in OTHERWISE)
+    if is_same:
+        direction = torch.linspace(-1, 1, own.shape[1])
+
+        def numbers(batch: Batch) -> Tensor:
+            trace = capture(reader, batch)
+            of_heads = [torch.from_numpy(values) for values in head_metrics(trace).values.values()]
+            state = attribute(reader, batch | {"output_hidden_states": True}, Activation(1, -1, direction))
+            hidden = effects.knockout(reader, batch, Cosine())
+            how = {} if architecture.fidelity is Fidelity.WEIGHTS_ONLY else {"how": "mean", "texts": [batch]}
+            ablated = effects.ablations(reader, batch, Cosine(), **how)  # type: ignore[arg-type]
+            return torch.cat([*of_heads, torch.tensor([state.total]), hidden[~hidden.isnan()], ablated.flatten()])
+
+        torch.testing.assert_close(numbers(given), numbers(plain), atol=1e-4, rtol=1e-4, equal_nan=True)

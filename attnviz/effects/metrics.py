@@ -47,7 +47,7 @@ class KL:
 @dataclass(frozen=True)
 class Cosine:
     """The cosine of a text's vector and the vector that it has where nothing is changed, where it is 1: the mean of the
-    last hidden states, or the first of them."""
+    last hidden states that are read, or the first of them."""
 
     pooling: Literal["mean", "first"] = "mean"
 

@@ -168,8 +168,8 @@ class Text:
     def layers_of_source(self) -> list[int]:
         """The layers whose keys are tokens of the text: where there is an encoder, its own and cross-attention."""
         ids = self.own.ids
-        if not is_encoder_decoder(self.model):
-            return [*range(len(ids))]
+        if not is_encoder_decoder(self.model):  # a decoder may look at states that are given
+            return [layer for layer, each in enumerate(ids) if not each.cross]
         return [layer for layer, each in enumerate(ids) if each.cross or each.stack != "decoder"]
 
     def read(self, layer: int, count: int | None = None, of_keys: bool = False) -> Bool[Tensor, " positions"]:

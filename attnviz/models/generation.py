@@ -219,7 +219,7 @@ def _steps(
     model: Any, prompt: _Prompt, most: int, sampler: Sampler, forced: dict[int, int], alternatives: int
 ) -> Generator[Step, None, None]:
     is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
-    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS))
+    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"])
     # Tokens that are forced from the first on are read with the prompt.
     known: list[int] = []
     if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
+from torch.nn.functional import pad
 from torch.utils._pytree import tree_leaves, tree_map
 
 from attnviz.language import value_error
@@ -86,6 +87,14 @@ class ForwardArguments:
                 count=count,
             )
         return read
+
+    def with_tokens(self, count: int) -> "ForwardArguments":
+        """Returns the arguments with an attention mask for further tokens, up to `count`, which are read."""
+        mask = self.by_name.get("attention_mask")
+        if not isinstance(mask, Tensor):
+            return self
+        longer = pad(mask, (0, count - mask.shape[-1]), value=1)
+        return replace(self, by_name={**self.by_name, "attention_mask": longer})
 
     def repeated(self, count: int, **options: Any) -> "ForwardArguments":
         """Returns the arguments of `count` examples like the only one, with further keyword arguments."""

@@ -5,11 +5,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.trace import Trace
 from attnviz.tracing.encoder_padding import zeros_for_padding
+from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.growing_layers import FirstPass, GrowingLayers
 from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.joined_passes import JoinedWeights
@@ -29,12 +31,16 @@ class GenerationPasses:
     The model computes as it would anyway, and others may run it between two passes.
     """
 
-    def __init__(self, model: nn.Module, source: AxisTokens, new_tokens: int) -> None:
-        """Records passes of a model that reads the `source`, and then at most about `new_tokens` tokens."""
+    def __init__(
+        self, model: nn.Module, source: AxisTokens, new_tokens: int, mask: Int[Tensor, "1 source"] | None = None
+    ) -> None:
+        """Records passes of a model that reads the `source`, but what its attention mask hides, and then at most about
+        `new_tokens` tokens."""
         transformers = transformers_models()
         self._observed = transformers.observed_attention if transformers else nullcontext()
         self.model, self._new_tokens = model, new_tokens
-        self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source)
+        arguments = ForwardArguments((), {}, {"attention_mask": mask}, False)
+        self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source, arguments=arguments)
         self._layers: GrowingLayers | JoinedLayers
 
     @contextmanager
@@ -84,7 +90,10 @@ class JoinedLayers:
             yield
             return
         read = max(map(_queries, growing.values()))
-        names = replace(self._names, past=read, cached={}, unnamed={})
+        arguments = self._names.arguments
+        if arguments is not None and not self._names.is_encoder_decoder:
+            arguments = arguments.with_tokens(read + 1)
+        names = replace(self._names, past=read, cached={}, unnamed={}, arguments=arguments)
         recording = Recording(names, (1,), 0, MemoryBudget(), observes=True)
         with tracked_modules(self._model), zeros_for_padding(self._model), recorded(recording, self._heads):
             yield
