@@ -22,7 +22,7 @@ from attnviz.language import N_, _, value_error
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 METADATA_BYTES = 128 << 20  # of the names, the values and the tokens of a file
 MOST_ENTRIES = 1 << 16  # of values, and of tensors
-MOST_ITEMS = 1 << 22  # of all arrays, such as the tokens, together
+MOST_ITEMS = 1 << 21  # of all arrays, such as the tokens, together
 NAME_BYTES, STRING_BYTES = 1 << 16, 1 << 22
 MOST_DIMENSIONS, MOST_NUMBERS = 4, 1 << 40  # of a tensor
 ALIGNMENT, MOST_ALIGNMENT = 32, 1 << 16

@@ -6,9 +6,9 @@ holds where a key is missing.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from attnviz.formatting import quoted, short_repr
@@ -164,7 +164,8 @@ ARCHITECTURES = {
     "falcon": Architecture(
         "falcon",
         "FalconForCausalLM",
-        SIZES | {"feed_forward_length": "ffn_hidden_size", NORM: "layer_norm_epsilon"},
+        {key: name for key, name in SIZES.items() if key != "attention.head_count_kv"}
+        | {"feed_forward_length": "ffn_hidden_size", NORM: "layer_norm_epsilon"},
         only={"attention.head_count_kv": (1,), "tensor_data_layout": ("jploski",), "attention.use_norm": (False,)},
     ),
     "bloom": Architecture(
@@ -224,11 +225,12 @@ SPLIT_RULES = {
 USUAL_RULES = {"gpt2": "gpt-2", "falcon": "falcon", "bloom": "bloom", "starcoder2": "smollm", "qwen3": "qwen2"}
 USUAL_RULES |= dict.fromkeys(("qwen2", "qwen2moe", "qwen3moe"), "qwen2")
 
-# Keys that all architectures share, as patterns.
+# Keys that all architectures share.
 READ = (
-    *(r"general\.(architecture|alignment)", r"tokenizer\.chat_template"),
-    r"tokenizer\.ggml\.(model|pre|tokens|scores|token_type|merges|add_(bos|eos)_token|add_space_prefix)",
-    r"tokenizer\.ggml\.(bos|eos|eot|eom|unknown|padding)_token_id",
+    *("general.architecture", "general.alignment", "tokenizer.chat_template", MODEL, PRE, SPACE_PREFIX),
+    *(f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges", "add_bos_token")),
+    *("tokenizer.ggml.add_eos_token", "tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"),
+    *(f"tokenizer.ggml.{name}_token_id" for name in ("eot", "eom", "unknown", "padding")),
 )
 SHARED_ONLY: dict[str, tuple[Any, ...]] = {
     TYPE: ("model",),
@@ -241,10 +243,13 @@ SHARED_ONLY: dict[str, tuple[Any, ...]] = {
     "tokenizer.ggml.remove_extra_whitespaces": (False,),
     "tokenizer.ggml.token_type_count": (0, 1),
 }
-SHARED_NO_EFFECT = (
-    *(r"general\..*", r"quantize\..*", r"split\.tensors\.count", r"tokenizer\.chat_templates?\b.*"),
-    r"tokenizer\.ggml\.(sepe?a?rator|mask|cls|prefix|suffix|middle|fim_(pre|suf|mid|pad|rep|sep))_token_id",
-    r"tokenizer\.huggingface\.json",
+SHARED_NO_EFFECT = (  # a star stands for any text
+    *("general.*", "quantize.*", "split.tensors.count", "tokenizer.huggingface.json"),
+    *("tokenizer.chat_template.*", "tokenizer.chat_templates", "tokenizer.ggml.fim_*_token_id"),
+    *(
+        f"tokenizer.ggml.{name}_token_id"
+        for name in ("separator", "seperator", "mask", "cls", "prefix", "suffix", "middle")
+    ),
 )
 # What other keys begin with that are refused; any others are notes of somebody, or of another architecture.
 CLOSED = ("adapter", "clip", "diffusion", "imatrix", "split", "tokenizer", "xielu")
@@ -271,11 +276,11 @@ def key_class(key: str, kind: str) -> str:
             return REFUSED
         one = rest in ONLY or rest in architecture.only or rest in IMPLIED or rest in architecture.implied
         return ONE_VALUE if one else REFUSED
-    if any(re.fullmatch(pattern, key) for pattern in READ):
+    if key in READ:
         return READ_HERE
     if key in SHARED_ONLY:
         return ONE_VALUE
-    if any(re.fullmatch(pattern, key) for pattern in SHARED_NO_EFFECT):
+    if any(fnmatchcase(key, pattern) for pattern in SHARED_NO_EFFECT):
         return WITHOUT_EFFECT
     return REFUSED if space in CLOSED else WITHOUT_EFFECT
 
@@ -331,6 +336,10 @@ def config_json(gguf: GgufFile) -> dict[str, Any]:
     architecture = ARCHITECTURES[kind]
     said = {key: _one_value(value) for key, value in gguf.metadata.items() if key.startswith(f"{kind}.")}
     own = {key.removeprefix(f"{kind}."): value for key, value in said.items()}
+    if isinstance(kinds := own.get(PATTERN), list) and False in kinds:  # of each layer: whether its attention slides
+        period = kinds.index(False) + 1
+        if kinds == [bool(layer % period) for layer in range(1, len(kinds) + 1)]:
+            said[f"{kind}.{PATTERN}"] = period
     sizes = _sizes(own, architecture)
     for key in {MODEL: None, PRE: None, **gguf.metadata}:
         _check_key(gguf, key, kind, said.get(key, gguf.metadata.get(key)), sizes)
@@ -378,8 +387,7 @@ def config_json(gguf: GgufFile) -> dict[str, Any]:
 
 def _one_value(value: Any) -> Any:
     """Returns the value of all layers, where a key has the same for each."""
-    same = isinstance(value, list) and value and all(one == value[0] for one in value)
-    return value[0] if same else value
+    return value[0] if isinstance(value, list) and value and value == value[:1] * len(value) else value
 
 
 def _count(values: Any) -> int:

@@ -1,4 +1,4 @@
-"""The progress of the conversion of a GGUF file, which happens once, while its model is loaded."""
+"""The progress of reading a GGUF file: for its digest, and once to be converted, while its model is loaded."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def progress_bar() -> Callable[[int, int], None]:
         if percent == shown:  # the browser is told of each percent once
             return
         shown = percent
-        text = _("It is converted once: {done} of {size}", done=byte_size(done), size=byte_size(size))
+        text = _("The file is read: {done} of {size}", done=byte_size(done), size=byte_size(size))
         if done < size:
             place.progress(percent, text)
         else:

@@ -6,7 +6,17 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from docs.tools.cluster_plan import cluster_plan
-from docs.tools.tables import lessons, mask_costs, masks, mechanism_parts, pages, tensor_types, trace_fields
+from docs.tools.tables import (
+    gguf_own_keys,
+    gguf_shared_keys,
+    lessons,
+    mask_costs,
+    masks,
+    mechanism_parts,
+    pages,
+    tensor_types,
+    trace_fields,
+)
 
 CATALOGUE = "<!-- the catalogue of masks -->"
 PAGES = "<!-- the pages of the app -->"
@@ -16,6 +26,8 @@ PARTS = "<!-- the parts of a mechanism -->"
 TYPES = "<!-- the types of tensors -->"
 LESSONS = "<!-- the lessons -->"
 COSTS = "<!-- what masks cost -->"
+GGUF_KEYS = "<!-- the keys of an architecture in GGUF -->"
+SHARED_GGUF_KEYS = "<!-- the keys that all architectures share in GGUF -->"
 TABLES = {
     CATALOGUE: masks,
     PAGES: pages,
@@ -25,6 +37,8 @@ TABLES = {
     TYPES: tensor_types,
     LESSONS: lessons,
     COSTS: mask_costs,
+    GGUF_KEYS: gguf_own_keys,
+    SHARED_GGUF_KEYS: gguf_shared_keys,
 }
 
 

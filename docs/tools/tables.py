@@ -19,6 +19,7 @@ from attnviz.layer import Fidelity
 from attnviz.lessons.lesson_files import ENGLISH, FOLDER, read_lessons
 from attnviz.masks import GROUPS, parse
 from attnviz.masks.cost import cost
+from attnviz.models import gguf_keys
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Score
 from attnviz.trace.layer_file import TYPES
@@ -71,6 +72,40 @@ def pages() -> str:
     entries = [("", START), *((group.title, page) for group in PAGE_GROUPS for page in group.pages)]
     rows = ((group, f"[{page.title}]({page.name}.md)", page.question) for group, page in entries)
     return table(("group", "page", "it answers"), rows)
+
+
+def gguf_own_keys() -> str:
+    """Returns the keys of an architecture in a GGUF file, and in which they are read, accepted with one value, or
+    without effect."""
+    kinds = gguf_keys.ARCHITECTURES
+    tables = [gguf_keys.ONLY, gguf_keys.IMPLIED, gguf_keys.SCALING, gguf_keys.NO_EFFECT]
+    tables += [part for one in kinds.values() for part in (one.keys, one.only, one.implied, one.no_effect)]
+    rows = []
+    for key in sorted({key for part in tables for key in part} | {gguf_keys.ROTARY, gguf_keys.POOLING}):
+        by_role: dict[str, list[str]] = {}
+        for kind in kinds:
+            if (role := gguf_keys.key_class(f"{kind}.{key}", kind)) == gguf_keys.ONE_VALUE:
+                role = _only(gguf_keys.accepted_values(f"{kind}.{key}", kind))
+            by_role.setdefault(role, []).append(kind)
+        most = max(by_role, key=lambda role: len(by_role[role]))
+        others = [f"{role}: {', '.join(found)}" for role, found in by_role.items() if role != most]
+        rows.append((f"`{key}`", "; ".join([most, *others])))
+    return table(("key, after the architecture", "what is done with it"), rows)
+
+
+def gguf_shared_keys() -> str:
+    """Returns the keys of a GGUF file that all architectures share, and what is done with them."""
+    by_role: dict[str, list[str]] = {gguf_keys.READ_HERE: [*gguf_keys.READ]}
+    for key, values in gguf_keys.SHARED_ONLY.items():
+        by_role.setdefault(_only(values), []).append(key)
+    by_role[gguf_keys.WITHOUT_EFFECT] = [*gguf_keys.SHARED_NO_EFFECT]
+    by_role[f"any other is {gguf_keys.REFUSED}"] = [f"{space}.*" for space in gguf_keys.CLOSED]
+    rows = ((", ".join(f"`{key}`" for key in keys), role) for role, keys in by_role.items())
+    return table(("keys", "what is done with them"), rows)
+
+
+def _only(values: Iterable[object]) -> str:
+    return f"only {' or '.join('empty' if value in ('', []) else str(value) for value in values)}"
 
 
 def trace_fields() -> str:

@@ -1,5 +1,6 @@
 """The tables of the documentation are those that the code has today, and its numbers those of the tests."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from PIL import Image
 from attnviz import settings
 from attnviz.masks import MASKS
 from attnviz.mechanism import BLOCK
+from attnviz.models import gguf_keys
 from docs.tools.cluster_plan import Rates, cluster_plan
 from docs.tools.film import FILMS, SIZE
-from docs.tools.hooks import CATALOGUE, COSTS, LESSONS, PLAN
+from docs.tools.hooks import CATALOGUE, COSTS, GGUF_KEYS, LESSONS, PLAN, SHARED_GGUF_KEYS
 from docs.tools.pictures import FILM, NAMES
 from docs.tools.pictures import FOLDER as PICTURES
 from docs.tools.tables import (
@@ -20,6 +22,8 @@ from docs.tools.tables import (
     README,
     SUPPORT,
     architectures,
+    gguf_own_keys,
+    gguf_shared_keys,
     lessons,
     mask_costs,
     masks,
@@ -41,6 +45,23 @@ def test_the_table_of_readme_has_the_numbers_of_the_tests() -> None:
 def test_the_table_of_masks_has_them_all_with_their_rules() -> None:
     assert all(f"| `{mask()}` | {mask().describe()} |" in masks() for mask in MASKS)
     assert CATALOGUE in (DOCS / "masks.md").read_text("utf-8")
+
+
+def test_the_tables_of_gguf_have_each_key_of_each_architecture() -> None:
+    rows = {row.split("`")[1]: row for row in gguf_own_keys().splitlines()[2:]}
+    for kind, architecture in gguf_keys.ARCHITECTURES.items():
+        assert {*rows} >= {*architecture.keys}
+        for key, row in rows.items():
+            role = gguf_keys.key_class(f"{kind}.{key}", kind)
+            role = "only " if role == gguf_keys.ONE_VALUE else role
+            [said] = [part for part in row.split("; ") if kind in re.split(r"[ ,:|]+", part)] or [row.split("; ")[0]]
+            assert f"{role}" in said, (key, kind)
+    shared = gguf_shared_keys()
+    assert all(f"`{key}`" in shared for key in (*gguf_keys.READ, *gguf_keys.SHARED_ONLY, *gguf_keys.SHARED_NO_EFFECT))
+    text = (DOCS / "gguf.md").read_text("utf-8")
+    assert GGUF_KEYS in text
+    assert SHARED_GGUF_KEYS in text
+    assert all(kind in text for kind in gguf_keys.ARCHITECTURES)
 
 
 def test_the_table_of_lessons_has_them_all_with_their_languages() -> None:

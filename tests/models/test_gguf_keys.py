@@ -150,6 +150,20 @@ def test_the_scale_of_the_largest_gemma_is_that_of_its_width(tmp_path, kind, lay
     assert config_json(head)["query_pre_attn_scalar"] == 64 // 4
 
 
+def test_which_layers_slide_is_what_transformers_has(tmp_path):
+    pattern = "gemma3.attention.sliding_window_pattern"
+    for value in (6, [*[True] * 5, False, True]):
+        assert said(tmp_path, "gemma3", {pattern: value})
+    for value in (4, [True, False, True], [*[True] * 5, False, False], [False, True]):
+        with pytest.raises(ValueError, match=f"as “{pattern}”, which is not read"):
+            said(tmp_path, "gemma3", {pattern: value})
+
+
+def test_falcons_that_share_no_keys_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"has 4 as “falcon.attention.head_count_kv”"):
+        said(tmp_path, "falcon", {"falcon.attention.head_count_kv": 4})
+
+
 @pytest.mark.parametrize(("kind", "name"), [("stablelm", "layer_norm_eps"), ("falcon", "layer_norm_epsilon")])
 def test_norms_have_the_constant_of_their_kind(tmp_path, kind, name):
     assert said(tmp_path, kind, {f"{kind}.attention.layer_norm_epsilon": 0.5})[name] == 0.5

