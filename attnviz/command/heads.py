@@ -1,10 +1,11 @@
 """attnviz heads: the heads of a model that do mainly one thing, such as previous-token and induction heads."""
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 
 from attnviz.extras import check_installed
+from attnviz.formatting import quoted
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -33,6 +34,15 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("model", metavar="MODEL", help="an id on the Hugging Face hub, or the path of a folder")
     parser.add_argument(
-        "--least", metavar="SHARE", type=float, default=0.5, help="of a head's attention, from 0 to 1 (by default 0.5)"
+        "--least", metavar="SHARE", type=_share, default=0.5, help="of a head's attention, from 0 to 1 (by default 0.5)"
     )
     return parser
+
+
+def _share(text: str) -> float:
+    try:
+        if 0 <= (share := float(text)) <= 1:
+            return share
+    except ValueError:
+        pass
+    raise ArgumentTypeError(f"a number from 0 to 1 is needed; it is {quoted(text)}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.command.engine_option import add_engine_option, named_engine
+from attnviz.command.output_file import check_file
 from attnviz.formatting import enumeration, quoted
 
 if TYPE_CHECKING:
@@ -27,12 +28,11 @@ def main(arguments: Sequence[str]) -> None:
     from attnviz.analysis.ray_engine import ClusterError
 
     try:
+        check_file(options.output)
         layer = find_layer(Trace.load(options.trace), options.layer)
         heads = layer.inputs.heads
         if not 0 <= options.head < heads:
             raise ValueError(f"The layer {layer.name} has the heads 0 to {heads - 1}; --head is {options.head}.")
-        if not options.output.parent.is_dir():
-            raise ValueError(f"There is no folder {options.output.parent} for the file.")
         downsampled = downsample(
             layer.inputs,
             layer.mechanism,

@@ -5,15 +5,21 @@ import warnings
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
+
+from attnviz.command.output_file import check_file
+
+ENDINGS = (".svg", ".pdf", ".html", ".npz", ".csv")  # as PageView.save has them
 
 
 def main(arguments: Sequence[str]) -> None:
     """Writes what the link shows; ends the process with a sentence if that is not possible."""
     options = _parser().parse_args(arguments)
     try:
-        if not options.output.parent.is_dir():
-            raise ValueError(f"There is no folder {options.output.parent} for the file.")
+        check_file(options.output, ENDINGS)
+        if options.output.suffix == ".pdf" and find_spec("svglib") is None:
+            raise ValueError("PDF files need svglib. Install it with: pip install svglib")
         with warnings.catch_warnings(record=True) as refused:
             warnings.simplefilter("always", UserWarning)
             _write(options.link, options.output)

@@ -22,3 +22,10 @@ def test_a_line_for_each_head(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_mistake_is_a_sentence() -> None:
     with pytest.raises(SystemExit, match=r"attnviz heads: There is no folder"):
         main(["/nowhere"])
+
+
+@pytest.mark.parametrize("least", ["-0.1", "2", "half", "nan"])
+def test_a_share_is_from_0_to_1(least: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["/nowhere", "--least", least])
+    assert "a number from 0 to 1 is needed" in capsys.readouterr().err

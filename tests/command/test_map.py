@@ -83,7 +83,7 @@ def test_what_cannot_be_read_or_written_is_said(trace: Path, tmp_path: Path) -> 
     with pytest.raises(SystemExit, match=r"attnviz map: There is no folder .*none for the file"):
         main(arguments(trace, tmp_path / "none" / "map.npz"))
     (tmp_path / "map.npz").mkdir()
-    with pytest.raises(SystemExit, match=r"^attnviz map: .*Is a directory"):
+    with pytest.raises(SystemExit, match=r"^attnviz map: .*is a folder"):
         main(arguments(trace, tmp_path / "map.npz"))
     assert [file.name for file in tmp_path.iterdir()] == ["map.npz"]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 import attnviz
-from attnviz.command.picture import main
+from attnviz.command import picture
+from attnviz.command.picture import ENDINGS, main
 
 LINK = "/masks?source=Toy&text=a+b+c&mask-a=full&mask-b=causal"
 
@@ -39,9 +40,25 @@ def test_values_that_are_not_taken_are_named(tmp_path: Path, capsys: pytest.Capt
         ("/explore?source=Upload", "figure.svg", "Upload vectors"),
         (LINK, "figure.jpg", "has no ending"),
         (LINK, "nowhere/figure.svg", "There is no folder"),
+        (LINK, "", "is a folder"),
     ],
 )
 def test_a_mistake_is_a_sentence(tmp_path: Path, link: str, file: str, sentence: str) -> None:
     with pytest.raises(SystemExit, match=sentence):
         main([link, "-o", str(tmp_path / file)])
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["figure.jpg", "nowhere/figure.svg", "", "figure"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(picture, "_write", lambda *_: pytest.fail("computed"))
+    with pytest.raises(SystemExit, match="attnviz picture: "):
+        main([LINK, "-o", str(tmp_path / name)])
+
+
+def test_the_endings_are_those_that_a_view_writes(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no ending") as refused:
+        attnviz.view(LINK).save(tmp_path / "figure.jpg")
+    assert all(ending in str(refused.value) for ending in ENDINGS)

@@ -5,7 +5,7 @@ import re
 from ipaddress import ip_address, ip_network
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from attnviz import settings
@@ -78,12 +78,15 @@ def check_origin(request: Request) -> None:
 
 
 async def read_body(request: Request) -> bytes:
-    """Returns what was sent. Raises Refusal if that is too much."""
+    """Returns what was sent. Raises Refusal if that is too much, or if the client leaves before the end."""
     body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > LARGEST_BODY:
-            raise Refusal(413, _("At most {size} KB may be sent.", size=LARGEST_BODY >> 10))
+    try:
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_BODY:
+                raise Refusal(413, _("At most {size} KB may be sent.", size=LARGEST_BODY >> 10))
+    except ClientDisconnect:
+        raise Refusal(400, _("What was sent has no end.")) from None
     return body
 
 

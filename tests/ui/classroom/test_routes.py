@@ -1,5 +1,6 @@
 """What the routes of a class answer to its teacher, to participants and to bad input."""
 
+import asyncio
 import csv
 import io
 import re
@@ -324,3 +325,19 @@ def test_a_vote_that_ends_has_charts_and_one_that_is_revealed_the_truth(live) ->
     assert (before, after) == (None, None)
     assert b"the truth" in revealed
     assert b"the truth" not in closed
+
+
+@pytest.mark.parametrize("path", ["/class/start", "/class/ABCD/answer"])
+def test_a_client_that_leaves_while_it_sends_is_no_error(classes, path) -> None:
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    sent: list[dict[str, object]] = []
+    headers = [(b"host", b"testserver"), (b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]
+    scope = {"type": "http", "method": "POST", "path": address(path), "headers": headers, "query_string": b"",
+             "client": ("192.0.2.1", 50_000), "server": ("testserver", 80), "scheme": "http"}  # fmt: skip
+    asyncio.run(ClassRoutes(Starlette())(scope, leave, send))
+    assert sent[0]["status"] == 400
