@@ -34,15 +34,16 @@ WHY_EXAMPLES = (
             ),
             (
                 N_(
-                    "This head looks at “Mary” more than at any other word, and does not help to say “Mary”. Looking "
-                    "at a word is not saying it."
+                    "This head looks at “Mary” more than at any other word, and directly lowers the logit of “Mary”. "
+                    "Looking at a word is not saying it."
                 ),
                 (("term", "24.4.13"),),
             ),
             (
                 N_(
                     "This is what the head with the largest share found at “John”. Most of it was written there by the "
-                    "first MLP, as soon as the word was read: it is the name, used against saying it."
+                    "first MLP, as soon as the word was read. The head directly lowers the logit of “John”, and hardly "
+                    "changes that of “Mary”."
                 ),
                 (("trail", "value.23.3.13.9"),),
             ),
@@ -77,16 +78,16 @@ WHY_EXAMPLES = (
             ),
             (
                 N_(
-                    "Why does it look at “Baker”? By the query: of all heads, one in layer 18 wrote most of it, and it "
-                    "has looked at “Baker”, too."
+                    "Why does it look at “Baker”? By the query: of all heads, one in layer 18 has the largest share. "
+                    "It has looked at “Baker”, too."
                 ),
                 (*AGAIN, ("trail", "query.23.1.11.3")),
             ),
             (
                 N_(
-                    "And why did that head look at “Baker”? By the key: a head of layer 16, which looks at the word "
-                    "before, has written at “Baker” that “Mrs” stands before it. So the model finds what came after "
-                    "“Mrs” the last time: an induction circuit."
+                    "And why did that head look at “Baker”? By the key: a head of layer 16, which looks at “Mrs”, the "
+                    "word before, has the largest share. Without what it wrote at “Baker”, the head of layer 18 gives "
+                    "“Baker” 0.41 of its attention rather than 0.74: an induction circuit."
                 ),
                 (*AGAIN, ("trail", "query.23.1.11.3-key.18.6.11.3")),
             ),

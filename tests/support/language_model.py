@@ -16,6 +16,7 @@ from attnviz.text import EXAMPLE
 CAPITAL = "The capital of France is"
 WORDS = "apple river stone cloud garden apple river stone cloud"
 NAME = "Nobody knew Doctor Zelmorin well. Everybody feared Doctor Zelmorin"
+ALL = slice(None)  # positions
 HEADS, WIDTH = 9, 64  # heads of a layer, and numbers of a head
 Head = tuple[int, int]  # a layer, and a head of it
 INDUCTION: tuple[Head, ...] = ((18, 6), (17, 3), (17, 4), (23, 2))
@@ -33,14 +34,14 @@ def eager() -> Iterator[LoadedModel]:
 
 
 @contextmanager
-def without(model: LoadedModel, heads: Sequence[Head]) -> Iterator[None]:
-    """Ablates heads of the model: their output is zero."""
+def without(model: LoadedModel, heads: Sequence[Head], at: int | slice = ALL) -> Iterator[None]:
+    """Ablates heads of the model, at all positions or one: their output is zero."""
     hooks = []
     for layer, head in heads:
         columns = slice(head * WIDTH, (head + 1) * WIDTH)
 
         def ablate(_module: object, args: tuple[Tensor], columns: slice = columns) -> tuple[Tensor]:
-            args[0][..., columns] = 0
+            args[0][..., at, columns] = 0
             return args
 
         hooks.append(model.model.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(ablate))

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.formatting import number
-from tests.support.language_model import HEADS, WIDTH, Head, eager, ids, probabilities, row, without
+from tests.support.language_model import ALL, HEADS, WIDTH, Head, eager, ids, probabilities, row, without
 
 MARY = "When Mary and John went to the store, John gave the ball to"
 AGAIN = "Mr and Mrs Baker lived in a house. Mr and Mrs"
@@ -17,12 +17,12 @@ SHARING = 3  # heads that share keys and values
 class ForwardPass:
     """What each head and MLP writes at each token of a text, in a pass in which heads may be ablated."""
 
-    def __init__(self, text: str, ablated: Sequence[Head] = ()) -> None:
+    def __init__(self, text: str, ablated: Sequence[Head] = (), at: int | slice = ALL) -> None:
         self.factors: list[Tensor] = []  # by which the norm before each layer's attention multiplies, and the last one
         self.streams: list[Tensor] = []  # (tokens, numbers) before each layer, and before the last norm
         self.heads: list[Tensor] = []  # (tokens, heads, numbers) that each layer's heads write
         self.mlps: list[Tensor] = []  # (tokens, numbers) that each layer's MLP writes
-        with eager() as model, without(model, ablated):
+        with eager() as model, without(model, ablated, at):
             self.model, self.tokenizer, hooks = model.model, model.tokenizer, []
             for layer in self.model.model.layers:
                 hooks.append(layer.input_layernorm.register_forward_pre_hook(self._keep_norm))
@@ -151,11 +151,14 @@ def how_the_copy_is_found() -> list[str]:
     without = ForwardPass(AGAIN, [copying])
     likely = [float(probabilities(f"{AGAIN} Baker", ablated=heads)[-1]) for heads in ((), (copying,), (previous,))]
     assert shares[against] < 0
+    assert run.logit(run.head(*copying), "Baker") > 0
+    unmarked = ForwardPass(AGAIN, [previous], baker).weights[*induction, last, baker]
+    untold = ForwardPass(AGAIN, [induction], last).weights[*copying, last, baker]
     return [
         *(str(part) for head in (copying, induction, previous, against) for part in head),
         *(number(each) for each in (total, taken, by_query, wrote[induction], by_key, marked)),
         *(f"{float(run.weights[*head, query, key]):.2f}" for head, query, key in read),
         *(f"{float(each.weights[*against, last, baker]):.2f}" for each in (run, without)),
-        *(f"{each:.2f}" for each in likely),
+        *(f"{each:.2f}" for each in (*likely, float(unmarked), float(untold))),
         f"{shares[previous]:.2f}",
     ]

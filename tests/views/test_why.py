@@ -33,6 +33,7 @@ from attnviz.views.why_sentences import (
     sum_sentence,
 )
 from attnviz.views.why_tables import term_rows
+from tests.support.shares_by_hand import AGAIN, MARY, ForwardPass
 from tests.support.tiny_models import SMALL, TEXT
 
 LOWERS = "It looks most at “{word}”, and directly lowers the logit of “{word}”."
@@ -173,6 +174,29 @@ def test_each_example_is_three_steps_that_say_what_is_there(example) -> None:
         assert (heads[0].layer, heads[0].head) == (18, 6)
         assert (third.reading.layer, third.reading.head) == (16, 0)
         assert third.reading.keys[third.reading.strongest_key] == "Mrs"
+
+
+@torch.no_grad()
+def test_what_examples_say_of_heads_is_measured() -> None:
+    run = ForwardPass(MARY)
+    assert run.logit(run.head(24, 4), "Mary") == pytest.approx(-1.38, abs=0.01)
+    assert int(run.weights[24, 4, -1].argmax()) == MARY.split().index("Mary")
+    assert run.logit(run.head(23, 3), "John") == pytest.approx(-3.04, abs=0.01)
+    assert abs(run.logit(run.head(23, 3), "Mary")) < 0.1
+    baker, last, induction = 3, 11, (18, 6)
+    whole, unmarked = ForwardPass(AGAIN), ForwardPass(AGAIN, [(16, 0)], baker)
+    for each, weight in ((whole, 0.74), (unmarked, 0.41)):
+        assert float(each.weights[*induction, last, baker]) == pytest.approx(weight, abs=0.005)
+    # What this example does not say: that another head looks there by what the induction head wrote alone.
+    assert ForwardPass(AGAIN, [induction], last).weights[23, 1, last].argmax() == baker
+
+
+def test_a_token_that_is_less_likely_is_said_to_be() -> None:
+    shown = answered(("says", "John"))
+    assert answer_sentence(shown) == ("The logit of “John” is 6.09 below that of “Mary”, which is 443 times as likely.")
+    likely = shown.run.logits(13).softmax(-1)
+    first, second = shown.state.tokens
+    assert float(likely[second] / likely[first]) == pytest.approx(443, abs=1)
 
 
 def test_an_encoder_is_asked_where_its_heads_look() -> None:

@@ -17,7 +17,7 @@ SHOWN = 4  # heads in a cell
 HEADINGS = (N_("Mostly on"), N_("On random repeated tokens"), N_("On this text"))
 ABOUT = N_(
     "The heads that give at least {least} of their attention to these keys. On random tokens nothing else can be "
-    "followed than the order of the tokens and their repetition, so that heads show what they do."
+    "followed than the order of the tokens and their repetition."
 )
 
 
