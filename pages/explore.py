@@ -47,7 +47,7 @@ if drawn:
         presentation.show_title(drawn.selection.title)
     table, take = st.columns([0.8, 0.2])
     with take:
-        downloads(head_map, figure)
+        downloads(head_map, figure, weights=drawn.selection.source.weights_note)
     if draw(ExploreState.table, widget=table.toggle):
         st.dataframe(pd.DataFrame(head_charts.as_table(head_map)).round(4), hide_index=True)
     st.caption(

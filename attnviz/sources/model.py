@@ -57,6 +57,12 @@ class ModelSource(Source):
     def subject(self) -> tuple[str, ...]:
         return *super().subject, self.name
 
+    @property
+    def weights_note(self) -> str:
+        if self.name in (MINILM, TRANSLATOR):
+            return ""
+        return self.model().title if self.model().precision else ""
+
     def model(self) -> "LoadedModel":
         """Returns the model. Raises ValueError if it cannot be loaded."""
         return load_model(self.name)

@@ -43,6 +43,11 @@ class Source:
         return type(self)()
 
     @property
+    def weights_note(self) -> str:
+        """The name of its model with the precision of its weights, where that is less than the original's."""
+        return ""
+
+    @property
     def work(self) -> int:
         """The approximate number of steps that it takes to make the layers (analysis/work.py)."""
         return 0

@@ -14,7 +14,7 @@ from attnviz.views.selected_maps import HeadMap
 SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)
 
 
-def downloads(head_map: HeadMap, figure: go.Figure, note: str = "") -> None:
+def downloads(head_map: HeadMap, figure: go.Figure, note: str = "", weights: str = "") -> None:
     """Draws buttons for the weights as CSV and .npz and for the figure as HTML, and the link.
 
     PNG and SVG are made in the browser by the chart. The note explains the numbers if they are not the whole map.
@@ -27,7 +27,7 @@ def downloads(head_map: HeadMap, figure: go.Figure, note: str = "") -> None:
             (
                 _("Figure as HTML"),
                 "html",
-                lambda: figures_page([(_("Attention: {title}", title=head_map.title), figure)]),
+                lambda: figures_page([(_("Attention: {title}", title=head_map.title), figure)], weights),
             ),
         ):
             st.download_button(

@@ -9,9 +9,9 @@ from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
-from attnviz.models import MINILM, TRANSLATOR
 from attnviz.result_cache import result_cache
-from attnviz.sources.model import ModelSource, load_model
+from attnviz.sources import Model
+from attnviz.sources.source import Source
 from attnviz.state.effects import EffectsState
 from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import HeadState
@@ -70,17 +70,11 @@ def view_of(page: str, state: State) -> PageView:
     """Returns what a page shows in a state. Raises ValueError if that cannot be computed."""
     if state.problem:
         raise ValueError(state.problem)
-    return replace(PAGES[page][1](state), note=_weights(state))
-
-
-def _weights(state: State) -> str:
-    """Returns the name of a state's model with the precision of its weights, where that is less than the original's."""
     source = getattr(state, "source", None)
-    name = source.name if isinstance(source, ModelSource) else getattr(state, "model", "")
-    if name in ("", MINILM, TRANSLATOR):
-        return ""
-    model = load_model(name)
-    return model.title if model.precision else ""
+    if not isinstance(source, Source):
+        name = getattr(state, "model", "")
+        source = Model(name=name) if name else Source()
+    return replace(PAGES[page][1](state), note=source.weights_note)
 
 
 def step_view(page: str, link: Link) -> PageView | None:

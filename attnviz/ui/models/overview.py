@@ -112,7 +112,8 @@ def _show_heads(
         figure = head_charts.show_map(view, row, products.pin_cell(selection))
     with below:
         with st.columns([0.8, 0.2])[1]:
-            downloads(view.head_map, figure, "" if view.is_whole else _(DOWNSAMPLED))
+            note = "" if view.is_whole else _(DOWNSAMPLED)
+            downloads(view.head_map, figure, note, selection.source.weights_note)
         if hidden is None:
             weights = None if row is None else row_weights(selection, view.head_map, row)
             products.show(selection, row, weights)
