@@ -57,8 +57,7 @@ EffectMetric: TypeAlias = Logit | LogitDifference | Probability | Loss | KL | Co
 
 @dataclass(eq=False)
 class Measurement:
-    """A metric of what a model returns for a batch of several examples of the same length, the last of which is one in
-    which nothing is changed.
+    """A metric of what a model returns for a batch of several examples of the same length.
 
     `reference` is what KL and Cosine compare with, as `compared` of another run gives it; by default it is that of the
     last example.

@@ -34,9 +34,10 @@ def patch_paths(
     have if a head of a layer before it, the sender, wrote what it writes in a clean text: values are (layers, heads) of
     the senders.
 
-    Paths are direct: between both, all other heads and MLPs write what they write in the corrupted text, and norms take
-    their scale from the changed stream. Heads that share the receiver's key or value keep theirs. Arguments are those
-    of `patch`, as are its errors; also raises ValueError if no layer is before the receiver, and where MLPs are not
+    Paths are direct: between both, all other heads and MLPs write what they write in the corrupted text (Wang et al.
+    let MLPs compute anew, so that their paths lead over them), and norms take their scale from the changed stream.
+    Heads that share the receiver's key or value keep theirs. Arguments are those of `patch`, as are its errors; also
+    raises ValueError if no layer is before the receiver, and where MLPs are not
     known, as `attnviz.attribute` does (Wang et al. 2022, "Interpretability in the Wild"; Goldowsky-Dill et al. 2023,
     "Localizing Model Behavior with Path Patching").
     """

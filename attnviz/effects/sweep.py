@@ -212,33 +212,36 @@ class Text:
         not have what the metric is of, or if a layer cannot be changed.
         """
         runs: list[Run] = [[each] if isinstance(each, RunChange) else each for each in changes]
+        reference = self.reference(metric) if reference is None else reference
         measurement = Measurement(metric, self.model, self.arguments, reference)
-        measurement.values(self.own.output)  # which says what is wrong with the metric
+        own = measurement.values(self.own.output)[-1].cpu()
         order = sorted(range(len(runs)), key=lambda i: first_layer(runs[i]))
         values, size = torch.full((len(runs),), torch.nan, dtype=torch.float64), self._rows(measurement)
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            values[part] = self._effects(measurement, [runs[i] for i in part])
+            values[part] = self._effects(measurement, [runs[i] for i in part], own)
             if on_progress:
                 on_progress((start + len(part)) / len(order), values.clone())
         return values
 
-    def _effects(self, measurement: Measurement, changes: Sequence[Run]) -> Float[Tensor, " changes"]:
-        """Returns the effects of changed runs in one batch. Sharing layers is tried once: the largest effect is
-        compared with that of a run without it, and where a model does not allow it, there is none from then on."""
-        if self.shares_layers is None:
+    def _effects(self, measurement: Measurement, changes: Sequence[Run], own: Tensor) -> Float[Tensor, " changes"]:
+        """Returns the effects of changed runs in one batch. Sharing layers is tried once, where it spares more than the
+        run that this takes: the largest effect is compared with that of a run without it, and where a model does not
+        allow it, there is none from then on."""
+        spared = sum(map(first_layer, changes[:-1]))
+        if self.shares_layers is None and spared > len(self.heads):
             try:
-                shared = self._measure(measurement, changes, shares_layers=True)
+                shared = self._measure(measurement, changes, shares_layers=True) - own
             except (RuntimeError, ValueError, IndexError):  # of a model that keeps what its layers return, as LLaVA
                 self.shares_layers = False
             else:
                 largest = int(shared.abs().argmax())
-                alone = self._measure(measurement, [changes[largest]], shares_layers=False)
+                alone = self._measure(measurement, [changes[largest]], shares_layers=False) - own
                 near = torch.isclose(shared[largest], alone[0], rtol=TOLERANCE, atol=TOLERANCE * TOLERANCE)
                 self.shares_layers = bool(near)
                 if self.shares_layers:
                     return shared
-        return self._measure(measurement, changes, self.shares_layers)
+        return self._measure(measurement, changes, bool(self.shares_layers)) - own
 
     def _rows(self, measurement: Measurement) -> int:
         """Returns the number of changed runs of a batch."""
@@ -246,13 +249,13 @@ class Text:
         kept = 1 if logits is None else logits[0].numel()
         if logits is not None and measurement.options:
             kept = logits.shape[-1] * measurement.positions_kept
-        return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept) - 1)
+        return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept))
 
     def _measure(
         self, measurement: Measurement, changes: Sequence[Run], shares_layers: bool
     ) -> Float[Tensor, " changes"]:
-        """Returns the metric of each changed run minus that of one without a change, which is the last row."""
-        arguments = self.arguments.repeated(len(changes) + 1, **measurement.options)
+        """Returns the metric of each changed run, of which each is a row of a batch."""
+        arguments = self.arguments.repeated(len(changes), **measurement.options)
 
         def change(layer: int, heads: int) -> LayerChange | None:
             acting = [(row, each) for row, run in enumerate(changes) for each in run if layer in each.layers]
@@ -287,8 +290,7 @@ class Text:
                 inside.enter_context(_changed_modules(run, changes))
                 yield
 
-        values = measurement.values(run_changed(self.model, arguments, change, within)[0]).cpu()
-        return values[:-1] - values[-1]
+        return measurement.values(run_changed(self.model, arguments, change, within)[0]).cpu()
 
 
 def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "examples positions width"]:

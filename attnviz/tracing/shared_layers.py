@@ -41,14 +41,14 @@ class LayerCalls:
 
     @contextmanager
     def shared(self, run: ChangedRun, first_layers: Sequence[int]) -> Iterator[None]:
-        """Computes rows once as long as they are alike. `first_layers` says, for each row but the last, in what layer
-        of attention it begins to differ from the last; it is sorted."""
-        rows, calls = len(first_layers) + 1, {module: iter(layers) for module, layers in self.layers.items()}
+        """Computes rows once as long as they are alike. `first_layers` says, for each row, in what layer of attention
+        it begins to differ from those after it; it is sorted."""
+        rows, calls = len(first_layers), {module: iter(layers) for module, layers in self.layers.items()}
         different = [rows]  # rows in the call that runs, without those that are like the last
 
         def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
             layers = next(calls.get(module, iter(())), ())
-            different[0] = sum(layer <= layers[-1] for layer in first_layers) if layers else rows
+            different[0] = sum(layer <= layers[-1] for layer in first_layers[:-1]) if layers else rows
             if different[0] + 1 >= rows:
                 return None
             narrowed: tuple[Any, Any] = tree_map(_on_tensors(_narrowed, rows, different[0]), (args, kwargs))

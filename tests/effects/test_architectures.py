@@ -56,6 +56,8 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
             lambda index, _, layer=layer, head=head: ablation([head]) if index == layer else None,
         )
         expected.append(measurement.values(output) - before)
-    found = text._effects(measurement, [[replaced_heads([head], [None] * len(text.heads))] for head in heads])
+    found = text._effects(
+        measurement, [[replaced_heads([head], [None] * len(text.heads))] for head in heads], before[-1]
+    )
     effects = torch.cat(expected)
     assert float((found - effects).abs().max()) < 1e-4 * float(effects.abs().max())
