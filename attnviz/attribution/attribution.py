@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnviz.attribution.expert_shares import expert_shares
 from attnviz.attribution.linearized_pass import (
+    MOST_BYTES,
     LinearizedPass,
     check_place,
     in_float32,
@@ -256,16 +257,17 @@ class Attribution(Result):
         return writer, gradient[0, position, head]
 
 
-def attribute(model: nn.Module, batch: Any, of: Metric) -> Attribution:
+def attribute(model: nn.Module, batch: Any, of: Metric, *, most_bytes: int = MOST_BYTES) -> Attribution:
     """Returns a number that a model computes as a sum over what wrote to its residual stream.
 
     `batch` is what the model is called with, as for `capture`: one example. Positions are counted as in the batch,
     those below 0 from the last one that is read: what the attention mask hides, as padding, is in no number. A model in
-    half precision is computed in float32, by a copy. Raises ValueError if the text is too long for MOST_BYTES of
+    half precision is computed in float32, by a copy. Raises ValueError if the text is too long for `most_bytes` of
     memory, if the model cannot be written so, if there is no such head, token or position, and if the sum does not add
     up.
     """
-    return attribution_of(LinearizedPass(in_float32(model), example_arguments(model, batch)), of)
+    linearized = LinearizedPass(in_float32(model), example_arguments(model, batch), most_bytes=most_bytes)
+    return attribution_of(linearized, of)
 
 
 @torch.enable_grad()

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import Attribution, attribution_of
-from attnviz.attribution.linearized_pass import LinearizedPass
+from attnviz.attribution.linearized_pass import MOST_BYTES, LinearizedPass
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, write_instead
 from attnviz.effects.path_patching import direct_effects
@@ -92,6 +92,7 @@ def compensations(
     *,
     how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
+    most_bytes: int = MOST_BYTES,
     on_progress: OnCompensations | None = None,
 ) -> list[Compensation]:
     """Returns, for each of some heads, the shares of a metric with it and without it, and its direct effect: a later
@@ -103,7 +104,7 @@ def compensations(
     """
     text = Text.from_batch(model, batch)
     places, replacements = checked_heads(text, heads), head_replacements(text, how, texts)
-    own = attribution_of(LinearizedPass(text.model, text.arguments), metric)
+    own = attribution_of(LinearizedPass(text.model, text.arguments, most_bytes=most_bytes), metric)
     direct = direct_effects(text, metric, places, replacements)
     before = Shares.mean([own])
     results: list[Compensation] = []
@@ -113,7 +114,8 @@ def compensations(
             end_if_unwanted()
             change = partial(_change, place, outputs)
             with torch.inference_mode(False):
-                sums.append(attribution_of(LinearizedPass(text.model, text.arguments, change_heads=change), metric))
+                run = LinearizedPass(text.model, text.arguments, most_bytes=most_bytes, change_heads=change)
+                sums.append(attribution_of(run, metric))
         by_heads, by_mlps = (torch.stack(shares).mean(0) for shares in zip(*map(own.shares_of, sums), strict=True))
         total = own.total + float((by_heads - before.heads).sum() + (by_mlps - before.mlps).sum())
         made = Compensation(place, before, Shares.mean(sums), Shares(total, by_heads, by_mlps), float(direct[number]))

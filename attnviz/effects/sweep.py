@@ -1,5 +1,6 @@
 """A metric of many changed runs of one text in few forward passes: each run is a row of a batch."""
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -124,7 +125,7 @@ class Text:
         Raises ValueError as `attnviz.attribute` does, and where what an MLP writes is not what a module returns."""
         modules = []
         with torch.inference_mode(False):
-            writers = residual_pass(LinearizedPass(self.model, self.arguments)).ran[1].mlps
+            writers = residual_pass(LinearizedPass(self.model, self.arguments, most_bytes=sys.maxsize)).ran[1].mlps
         for writer in writers:
             if writer.returned_by is None:
                 raise value_error(

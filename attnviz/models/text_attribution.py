@@ -4,10 +4,8 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import torch
-from torch import nn
 
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.attribution.named_pass import MOST_BYTES, NUMBER, NamedPass
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from attnviz.models.text_inputs import TextInputs
 
 NUMBERED = re.compile(rf"{NUMBER}[0-9]{{1,9}}")
-_float32: "WeakKeyDictionary[LoadedModel, nn.Module]" = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -69,7 +66,7 @@ def read_text(
     if the pass takes more memory than `most_bytes`."""
     with torch.no_grad():
         inputs = model.encode(text, written)
-    exact = _float32.get(model) or _float32.setdefault(model, in_float32(model.model))
+    exact = in_float32(model.model)
     linearized = LinearizedPass(exact, example_arguments(exact, inputs.batch), most_bytes=most_bytes)
     with model.refusals():
         _ = linearized.without_writers
