@@ -58,9 +58,9 @@ def begin_with_encoder(recording: Recording, text: EncodedText | None) -> None:
     """Begins the recording of a decoder with the layers of the encoder that read its text, once, or says that they are
     missing; also if it is not known what text that is."""
     if text is None:
+        names = "" if recording.names.source.tokens else ", and its tokens have their places as names"
         recording.notes.append(
-            "The encoder is not shown: it ran before, so its tokens have their places as names. Run it inside the "
-            "capture, or give the model its inputs."
+            f"The encoder is not shown: it ran before{names}. Give the model what the encoder reads."
         )
     elif text.encoding.recording is not None:
         if text.is_recorded:

@@ -25,7 +25,7 @@ from attnviz.tracing.traces import Traces
 
 @contextmanager
 def capturing(
-    model: nn.Module, *, example: int = 0, tokens: TokenTexts = (), max_bytes: int = 512 * MB
+    model: nn.Module, *, example: int | None = None, tokens: TokenTexts = (), max_bytes: int = 512 * MB
 ) -> Iterator[Traces]:
     """Captures every forward pass of `model` inside the `with` block, and yields their traces.
 
@@ -37,7 +37,11 @@ def capturing(
     `tokens` are the labels of the axes, or what makes them of token ids: the model's tokenizer, or a function of a list
     of them. If a forward pass continues a cache, as in `generate()`, its keys are the tokens that were put into this
     cache inside a block. Those that were computed elsewhere, or have changed since, have their places in the cache as
-    names, and `missing` says so. See `capture` for `example` and for what is in a trace.
+    names, and `missing` says so. In `generate()` of an encoder–decoder model, the trace of the decoder's first pass
+    begins with the layers of the encoder.
+
+    `example` is which one of a batch is shown; if it is not given, the first of several is, and `missing` says so. See
+    `capture` for what is in a trace.
 
     The traces take at most `max_bytes`, by default 512 MB. Then the oldest are dropped, and `traces.dropped` is how
     many.
@@ -90,8 +94,9 @@ class _Running:
 class _Observation:
     """The hooks before and after each forward pass of a model."""
 
-    def __init__(self, model: nn.Module, traces: Traces, example: int, tokens: TokenTexts) -> None:
-        self.model, self.traces, self.example, self.tokens = model, traces, example, tokens
+    def __init__(self, model: nn.Module, traces: Traces, example: int | None, tokens: TokenTexts) -> None:
+        self.model, self.traces, self.tokens = model, traces, tokens
+        self.example, self.is_chosen = example or 0, example is not None
         self.encoded = EncodedTexts()
         self.modules, self.heads = named_modules(model), head_counts(model)
         self.is_encoder_decoder = is_encoder_decoder(model)
@@ -117,7 +122,7 @@ class _Observation:
             text = None if states is None else self.encoded.find(states, example)
             if text is not None:
                 names = replace(names, source=AxisTokens(token_names(self.tokens, text.ids), ids=text.ids))
-            recording = Recording(names, counts, example, MemoryBudget(), observes=True)
+            recording = Recording(names, counts, example, MemoryBudget(), observes=True, is_chosen=self.is_chosen)
             if states is not None:
                 begin_with_encoder(recording, text)
         self.running.append(_Running(recording, arguments, recorded(recording, self.heads), sys.exception()))

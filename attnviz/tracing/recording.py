@@ -58,6 +58,7 @@ class Recording:
     selected: frozenset[int] | None = None  # the layers that are kept, counted as they run; None: all
     chunked: ChunkedCalls | None = None  # where the calls of a forward pass over a chunk go
     layers: list[tuple[Layer, str]] = field(default_factory=list)  # with the paths of their modules
+    is_chosen: bool = True  # the example, and not only the first one
     busy: bool = False  # inside an attention that is being recorded
     observes: bool = False  # what runs is left as it is, also if a model is one of transformers
     replaced: set[str] = field(default_factory=set)  # implementations in place of which eager attention runs
@@ -314,6 +315,14 @@ class Recording:
         if count % examples:
             raise NotCaptured(f"its {count} sequences cannot be told apart by example. Give it one example at a time")
         check_example(self.example, examples)
+        if not self.is_chosen and examples > 1:
+            if not self.observes:
+                raise ValueError(
+                    f"This batch holds {examples} examples, and a trace is of one. Say which with example=0 to "
+                    f"{examples - 1}, or capture them one by one."
+                )
+            self.notes.append(f"Of the {examples} examples, the first is shown. Give capturing another one as example.")
+            self.is_chosen = True
         groups = count // examples
         return slice(self.example * groups, (self.example + 1) * groups)
 

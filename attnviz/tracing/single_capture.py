@@ -33,7 +33,7 @@ def capture(
     model: nn.Module,
     /,
     *args: Any,
-    example: int = 0,
+    example: int | None = None,
     tokens: TokenTexts | None = None,
     special: Sequence[int] = (),
     decoder_tokens: TokenTexts = (),
@@ -45,6 +45,8 @@ def capture(
     **kwargs: Any,
 ) -> Trace:
     """Returns every attention of one forward pass of `model`, for one example, in the order in which they ran.
+
+    `example` is which one of a batch of several, counted from 0.
 
     `args` and `kwargs` are the model's own. A mapping that is the only positional argument, such as what a tokenizer
     or processor makes, holds keyword arguments; so a model's own argument that has the name of an option below is
@@ -83,7 +85,8 @@ def capture(
     text, up to rounding. Raises ValueError if the model keeps no cache.
 
     One forward pass of a model object runs at a time, in evaluation mode, and the model is restored. Raises ValueError
-    for arguments without tensors, such as a text, and for a model in which no attention is seen.
+    for arguments without tensors, such as a text, for a batch of several examples none of which is chosen, and for a
+    model in which no attention is seen.
 
     Example:
         >>> encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, nhead=2, batch_first=True), num_layers=2)
@@ -92,7 +95,9 @@ def capture(
         [('layer 0', 'causal', 'verified', 'causal'), ('layer 1', 'causal', 'verified', 'causal')]
     """
     arguments = forward_arguments(model, args, kwargs)
-    if counts := arguments.example_counts():
+    counts = arguments.example_counts()
+    is_chosen, example = example is not None, example or 0
+    if counts:
         check_example(example, max(counts))
     if tokens is None:
         tokens = texts_of_batch(args[0], example) if len(args) == 1 else ()
@@ -106,7 +111,7 @@ def capture(
     writer = None if folder is None else TraceWriter(folder, _model_name(model))
     selected = None if layers is None else frozenset(layers)
 
-    recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected)
+    recording = Recording(names, counts, example, MemoryBudget(), intervene, writer, selected, is_chosen=is_chosen)
     if arguments.encoder_states() is not None:
         begin_with_encoder(recording, None)
     attention = transformers.attention_of_capture(model, recording) if transformers else nullcontext()

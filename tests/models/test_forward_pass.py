@@ -118,7 +118,7 @@ def test_ablated_heads_are_those_of_a_hook(name):
     make, projections = MODELS[name]
     model = sharp(make)
     plain, count = first(model(**PADDED)), len(projections(model))
-    assert len(attnviz.capture(model, PADDED)) == count
+    assert len(attnviz.capture(model, PADDED, example=0)) == count
     assert torch.equal(first(run(model, PADDED, [])), plain)
     for ablated in [*(((layer, layer % HEADS),) for layer in range(count)), ((0, 3), (0, 0), (count - 1, 2))]:
         with zeroed(projections(model), ablated):
@@ -155,7 +155,7 @@ def test_layers_of_torch():
     modules = [layer.self_attn for layer in model.encoder.layers]
     for layer in model.decoder.layers:
         modules += [layer.self_attn, layer.multihead_attn]
-    assert len(attnviz.capture(model, source, target)) == len(modules)
+    assert len(attnviz.capture(model, source, target, example=0)) == len(modules)
     for layer in range(len(modules)):
         other = copy.deepcopy(model)
         place = dict(model.named_modules())
@@ -242,7 +242,7 @@ def test_a_mask_in_multi_head_attention(batch_first):
 @torch.no_grad()
 def test_a_temperature_where_a_decoder_looks_at_the_encoder():
     model = sharp(bart)
-    cross = [i for i, layer in enumerate(attnviz.capture(model, PADDED)) if layer.kind == "cross"]
+    cross = [i for i, layer in enumerate(attnviz.capture(model, PADDED, example=0)) if layer.kind == "cross"]
     result = run(model, PADDED, Intervention(normalizer=Softmax(4.0), layers=tuple(cross)))
     for layer in model.model.decoder.layers:
         for parameter in layer.encoder_attn.q_proj.parameters():

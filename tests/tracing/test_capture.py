@@ -13,7 +13,7 @@ from attnviz.masks import Causal, Chunked, Full, Padding, SlidingWindow
 from attnviz.normalizers import Sink
 from attnviz.scores import General, ScaledDot
 from attnviz.trace import Trace
-from attnviz.tracing import capture
+from attnviz.tracing import capture, capturing
 from tests.support.architectures import ZOO, overheard
 
 SMALL = {"vocab_size": 60, "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -531,3 +531,27 @@ def test_chunks_have_the_names_or_the_numbers_of_their_own_tokens(named, tmp_pat
     assert downsampled.key_tokens == ("0", "1", "2")  # not tokens of the text
     assert (first.special_keys, second.special_queries) == (((0,), (2,)) if named else ((), ()))
     assert Trace.load(tmp_path / "trace")[1].inputs.key_tokens == names[4:]
+
+
+def test_an_example_of_several_is_chosen():
+    model, sentence = bert().eval(), r"holds 2 examples, and a trace is of one\. Say which with example=0 to 1"
+    for batch in (pair(), pair()["input_ids"]):
+        with pytest.raises(ValueError, match=sentence):
+            capture(model, batch)
+    layers = nn.TransformerDecoder(nn.TransformerDecoderLayer(8, 2), 1).eval()  # reads tokens before examples
+    assert len(capture(layers, torch.randn(5, 1, 8), torch.randn(3, 1, 8))) == 2
+    with pytest.raises(ValueError, match=sentence):
+        capture(layers, torch.randn(5, 2, 8), torch.randn(3, 2, 8))
+    assert len(capture(layers, torch.randn(5, 2, 8), torch.randn(3, 2, 8), example=1)) == 2
+
+
+def test_the_first_of_several_examples_that_are_watched_is_said_to_be_shown():
+    model = bert().eval()
+    with capturing(model) as traces, torch.no_grad():
+        model(**pair())
+        model(**batch())
+    assert [trace.missing for trace in traces] == [
+        ("Of the 2 examples, the first is shown. Give capturing another one as example.",),
+        (),
+    ]
+    assert torch.equal(traces[0][0].inputs.query, capture(model, pair(), example=0)[0].inputs.query)

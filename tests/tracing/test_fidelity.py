@@ -60,7 +60,7 @@ def test_attention_that_is_not_understood_has_the_models_own_weights(odd, exampl
 
 def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkeypatch):
     monkeypatch.setattr(MemoryBudget, "__init__", lambda room: vars(room).update(most=5000, left=5000))
-    layers = capture(BERT.model(), text())
+    layers = capture(BERT.model(), text(), example=0)
     assert [layer.name for layer in layers] == ["encoder 0"]
     assert list(layers.missing) == [
         "encoder 1 is not shown: its weights would take 3.06 KB, and 1.82 KB of 4.88 KB are left for all layers. "
@@ -71,7 +71,7 @@ def test_attention_that_is_not_understood_and_too_large_is_not_shown(odd, monkey
 def test_attention_that_cannot_be_checked_says_so():
     model = BERT.model()
     model.config._attn_implementation_internal = "flex_attention"
-    trace = capture(model, text())
+    trace = capture(model, text(), example=0)
     assert {layer.fidelity for layer in trace} == {Fidelity.UNVERIFIED}
     assert "it was not compared with “flex_attention”" in trace[0].comparison
     assert model.config._attn_implementation == "flex_attention"
@@ -85,7 +85,7 @@ def test_a_scale_that_no_argument_tells_is_caught_by_the_check(monkeypatch):
         return usual(*args, scaling=2 * scaling, **more)
 
     monkeypatch.setattr(modeling_bert, "eager_attention_forward", eager_attention_forward)
-    assert {layer.fidelity for layer in capture(BERT.model(), text())} == {Fidelity.WEIGHTS_ONLY}
+    assert {layer.fidelity for layer in capture(BERT.model(), text(), example=0)} == {Fidelity.WEIGHTS_ONLY}
 
 
 # Attention that torch itself computes
@@ -146,7 +146,7 @@ def test_attention_of_torchs_own_module():
 )
 def test_a_model_without_attention_is_refused_in_words(config, sizes):
     with pytest.raises(ValueError, match=r"has no attention that can be shown\. Attention is seen in transformers"):
-        capture(Architecture("", config, sizes).model(), {"input_ids": text()["input_ids"]})
+        capture(Architecture("", config, sizes).model(), {"input_ids": text()["input_ids"][:1]})
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_model_without_attention_is_refused_in_words(config, sizes):
 )
 def test_weights_for_pieces_of_the_text_are_not_shown_as_for_all_of_it(config, more):
     given = {name: torch.cat([tensor] * 2, dim=1) for name, tensor in text().items()}
-    layers = capture(Architecture("", config, SMALL | more).model(), given)
+    layers = capture(Architecture("", config, SMALL | more).model(), given, example=0)
     assert not layers
     assert [sentence.split(":")[0] for sentence in layers.missing] == [
         "encoder 0 is not shown",
@@ -171,7 +171,7 @@ def test_what_is_there_beside_it_is_shown():
         "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4, "local_radius": 3,
         "decoder_start_token_id": 0,
     }  # fmt: skip
-    layers = capture(Architecture("", "LongT5Config", sizes).model(), both())
+    layers = capture(Architecture("", "LongT5Config", sizes).model(), both(), example=0)
     assert [layer.name for layer in layers] == ["decoder 0", "decoder 0 cross"]
     assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}
     assert "encoder 0 is not shown" in layers.missing[0]
@@ -180,7 +180,7 @@ def test_what_is_there_beside_it_is_shown():
 def test_a_layer_that_is_shown_is_not_said_to_be_missing():
     """DeepSeek-V4 weighs its streams of states by a softmax too, in each layer."""
     sizes = SMALL | LATENT | {"layer_types": ["sliding_attention"] * 2, "o_groups": 2, "o_lora_rank": 8}
-    layers = capture(Architecture("", "DeepseekV4Config", sizes).model(), left())
+    layers = capture(Architecture("", "DeepseekV4Config", sizes).model(), left(), example=0)
     assert [layer.name for layer in layers] == ["layer 0", "layer 1"]
     assert {sentence.split(":")[0] for sentence in layers.missing} == {
         "A part of layer 0 is not shown",
@@ -191,7 +191,7 @@ def test_a_layer_that_is_shown_is_not_said_to_be_missing():
 def test_pictures_that_cannot_be_told_apart_by_example_are_not_shown():
     model = Architecture("CLIP", "CLIPConfig", {"text_config": SMALL, "vision_config": PICTURE}).model()
     given = text() | {"pixel_values": torch.randn(3, 3, 32, 32)}
-    layers = capture(model, given)
+    layers = capture(model, given, example=0)
     assert [layer.name for layer in layers] == ["text 0", "text 1"]
     assert "its 3 sequences cannot be told apart by example" in layers.missing[0]
 
@@ -234,7 +234,7 @@ def test_a_forward_in_another_thread_waits_or_else_computes_what_it_should():
         thread.join()
 
     hook = model.encoder.layer[0].register_forward_pre_hook(start)
-    layers = capture(model, text())
+    layers = capture(model, text(), example=0)
     assert len(layers) == 2
     torch.testing.assert_close(outputs[0], expected, atol=1e-5, rtol=0)
 

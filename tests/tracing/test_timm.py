@@ -78,5 +78,5 @@ def test_a_classifier_in_training(make):
 
 def test_attention_that_pools_has_the_name_of_its_module(make):
     model = make("vit_base_patch16_siglip_224", num_classes=0, class_token=False)
-    *_, last = capture(model, pictures())
+    *_, last = capture(model, pictures(), example=0)
     assert (last.name, last.kind) == ("layer attn_pool", "cross")

@@ -104,7 +104,7 @@ def test_masks_of_multi_head_attention(need_weights, mask):
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_attention_without_examples(need_weights):
     module, x = attention(), states(L, E)
-    [layer] = capture(module, x, x, x, need_weights=need_weights)
+    [layer] = capture(module, x, x, x, need_weights=need_weights, example=0)
     assert_same(layer, own_weights(module, x, x, x)[0])
     assert layer.name == "layer 0"
 
@@ -120,7 +120,7 @@ def test_the_result_is_what_the_module_gives():
 
     model, x = Keeper(), states(B, L, E)
     for options in ({}, {"average_attn_weights": False}, {"need_weights": False}):
-        capture(model, x, **options)
+        capture(model, x, **options, example=0)
         with torch.no_grad():
             model(x, **options)
         seen, alone = model.results[-2:]
@@ -220,7 +220,7 @@ def test_a_models_own_arguments_that_have_the_names_of_options():
     model, x = Options(), states(B, L, E)
     capture(model, x, tokens=tuple("abcdef"), example=2, scale=3)
     assert model.seen.pop() == (None, 0, {"scale": 3})
-    [layer] = capture(model, {"x": x, "tokens": 7, "example": 5}, tokens=tuple("abcdef"), scale=4)
+    [layer] = capture(model, {"x": x, "tokens": 7, "example": 5}, tokens=tuple("abcdef"), example=0, scale=4)
     assert model.seen.pop() == (7, 5, {"scale": 4})
     assert layer.inputs.query_tokens == tuple("abcdef")
 
@@ -307,7 +307,7 @@ def test_more_axes_are_several_sequences_of_an_example():
 
 def test_axes_that_may_be_examples_or_heads_are_not_guessed():
     model = Own(lambda x: x.repeat(5, 1, 1), known=False)
-    layers = capture(model, states(B, L, E))
+    layers = capture(model, states(B, L, E), example=0)
     assert not layers
     assert "in which heads cannot be told apart" in layers.missing[0]
 
@@ -323,7 +323,7 @@ def test_what_looks_like_attention_is_named():
 
     model = nn.Sequential(nn.Linear(E, E), Block(), Block())
     with pytest.raises(ValueError, match=r"What looks like attention here is “1” \(Block\) and “2” \(Block\)\."):
-        capture(model, states(B, L, E))
+        capture(model, states(B, L, E), example=0)
 
 
 # Types of numbers
@@ -333,7 +333,7 @@ def test_what_looks_like_attention_is_named():
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_the_tolerance_follows_from_the_type_and_is_said(kind, largest, need_weights):
     module, x = attention(batch_first=True).to(kind), states(B, L, E).to(kind)
-    [layer] = capture(module, x, x, x, need_weights=need_weights, attn_mask=causal())
+    [layer] = capture(module, x, x, x, need_weights=need_weights, attn_mask=causal(), example=0)
     assert layer.fidelity is Fidelity.VERIFIED
     name = str(kind).removeprefix("torch.")
     said = re.fullmatch(
@@ -366,7 +366,7 @@ def test_a_rule_that_nothing_tells_of_is_seen_in_every_type(kind):
             return result * 1.5 if function is functional.scaled_dot_product_attention else result
 
     model = Odd(None).to(kind)
-    layers = capture(model, states(B, L, E).to(kind))
+    layers = capture(model, states(B, L, E).to(kind), example=0)
     assert not layers
     assert "its output is not what its queries, keys and values give here" in layers.missing[0]
 
@@ -386,7 +386,7 @@ def test_an_intervention_changes_the_output_of_its_example_alone(need_weights, b
             self.results.append(self.attention(x, x, x, need_weights=need_weights)[0])
 
     model, x = Keeper(), states(B, L, E) if batch_first else states(L, B, E)
-    capture(model, x)
+    capture(model, x, example=0)
     capture(model, x, example=1, intervene=lambda i, inputs, mechanism: (mechanism, mechanism(inputs).output))
     capture(model, x, example=1, intervene=lambda i, inputs, mechanism: (mechanism, 0 * mechanism(inputs).output))
     plain, same, ablated = (one if batch_first else one.transpose(0, 1) for one in model.results)
@@ -399,7 +399,7 @@ def test_an_intervention_in_attention_of_ones_own():
     model = Own(lambda x: heads_apart(x).flatten(0, 1), known=False)
     results = []
     model.register_forward_hook(lambda module, args, result: results.append(result))
-    capture(model, states(B, L, E))
+    capture(model, states(B, L, E), example=0)
     capture(
         model, states(B, L, E), example=1, intervene=lambda i, inputs, mechanism: (mechanism, -mechanism(inputs).output)
     )

@@ -43,7 +43,7 @@ class Beside(nn.Module):
 
 
 def missing(module: nn.Module) -> tuple[str, ...]:
-    trace = capture(Beside(module).eval(), states())
+    trace = capture(Beside(module).eval(), states(), example=0)
     assert [layer.fidelity for layer in trace] == [Fidelity.VERIFIED]
     return trace.missing
 
@@ -227,7 +227,7 @@ def test_the_sentence_says_how_many_keys():
 
 
 def test_one_head_of_several():
-    trace = capture(Beside(Hand(one_head)), states())
+    trace = capture(Beside(Hand(one_head)), states(), example=0)
     assert [layer.inputs.heads for layer in trace] == [HEADS, 1]
     assert len(trace.missing) == 1
     assert trace.missing[0].startswith("A part of b (Hand) is not shown: ")
@@ -507,7 +507,7 @@ def test_a_mean_over_layers_is_no_attention():
 @pytest.mark.parametrize("architecture", ZOO, ids=lambda one: one.name)
 def test_nothing_of_a_transformers_model_is_missing_that_is_captured(architecture: Architecture):
     model = architecture.model()
-    with capturing(model) as traces:
+    with capturing(model, example=1) as traces:
         model(**architecture.given())
     assert not traces[0].missing
 
@@ -515,6 +515,6 @@ def test_nothing_of_a_transformers_model_is_missing_that_is_captured(architectur
 @pytest.mark.parametrize("architecture", TORCH_ZOO, ids=lambda one: one.name)
 def test_nothing_of_a_torch_model_is_missing_that_is_captured(architecture: TorchArchitecture):
     model = architecture.model()
-    with capturing(model) as traces, torch.no_grad():
+    with capturing(model, example=1) as traces, torch.no_grad():
         model(*architecture.args(), **architecture.kwargs())
     assert not traces[0].missing
