@@ -59,9 +59,7 @@ def begin_with_encoder(recording: Recording, text: EncodedText | None) -> None:
     missing; also if it is not known what text that is."""
     if text is None:
         names = "" if recording.names.source.tokens else ", and its tokens have their places as names"
-        recording.notes.append(
-            f"The encoder is not shown: it ran before{names}. Give the model what the encoder reads."
-        )
+        recording.notes.append(f"The encoder is not shown: it ran before{names}. Let it run with the decoder.")
     elif text.encoding.recording is not None:
         if text.is_recorded:
             recording.begin_with(text.encoding.recording)

@@ -328,7 +328,7 @@ def test_no_other_thread_or_capture_is_changed():
     model, other = sharp(llama), sharp(bert)
     plain = first(model(IDS))
     traces = []
-    hook = model.model.layers[0].register_forward_hook(lambda *_: traces.append(attnviz.capture(other, IDS)))
+    hook = model.model.layers[0].register_forward_hook(lambda *_: traces.append(attnviz.capture(other, IDS[:1])))
     run(model, IDS, Intervention(ablated=((0, 1),)))
     hook.remove()
     assert [layer.mechanism.mask for layer in traces[0]] == [Full()] * LAYERS

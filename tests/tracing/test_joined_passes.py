@@ -69,7 +69,10 @@ def test_what_is_left_of_the_passes_and_other_names(llama):
 
 def test_self_attention_and_cross_attention_of_a_decoder():
     model = made(hf.T5ForConditionalGeneration, hf.T5Config(**T5))
-    own, cross, *_ = layer_maps(generated(model)[0])
+    layers = layer_maps(generated(model)[0])
+    encoder, *_ = layers
+    own, cross, *_ = (layer for layer in layers if layer.id.stack == "decoder")
+    assert (encoder.id.stack, encoder.inputs.queries, encoder.inputs.keys, encoder.kind) == ("encoder", 6, 6, Kind.SELF)
     assert (own.inputs.queries, own.inputs.keys, own.kind) == (5, 5, Kind.CAUSAL)
     assert (cross.inputs.queries, cross.inputs.keys, cross.kind) == (5, 6, Kind.CROSS)
     torch.testing.assert_close(cross.maps(0)[0].sum(1), torch.ones(5))
