@@ -34,9 +34,15 @@ def effects() -> None:
         ("SmolLM2", language, batch, difference),
     )
     for name, model, given, metric in sizes(models):
-        exact = ablations(model, given, metric)
-        row(name, exact.numel(), *_against_forward(model, given, partial(ablations, model, given, metric)))
+        exact = ablations(model, given, metric, how="zero")
+        row(name, exact.numel(), *_against_forward(model, given, partial(ablations, model, given, metric, how="zero")))
     estimated(name, model, given, metric, exact)
+    table("Heads of SmolLM2 ablated by the length of the text", ("tokens", "heads", "forward ms", "all, forwards"))
+    some = [(layer, 4) for layer in range(3, 30, 7)]  # as many as a person asks for
+    for tokens in sizes((14, 64, 300)):
+        longer = {"input_ids": torch.arange(100, 100 + tokens)[None]}
+        ask = partial(ablations, language, longer, difference, how="zero", heads=some)
+        row(tokens, len(some), *_against_forward(language, longer, ask))
     against_transformer_lens(language, batch, difference)
 
 
@@ -44,8 +50,8 @@ def estimated(name: str, model: Any, batch: Any, metric: Any, exact: Tensor) -> 
     """Estimates by gradients: what they take, and how far they are from the exact effects."""
     columns = ("heads of", "forward ms", "all, forwards", "correlation", "mean error", "mean effect")
     table(f"Effects of the heads of {name} estimated", columns)
-    plain, ratio = _against_forward(model, batch, partial(estimates, model, batch, metric))
-    found = estimates(model, batch, metric)
+    found = estimates(model, batch, metric, how="zero")
+    plain, ratio = _against_forward(model, batch, partial(estimates, model, batch, metric, how="zero"))
     for name, layers in (("all layers", slice(None)), ("layers 0–4", slice(0, 5)), ("the last 5", slice(-5, None))):
         pair = torch.stack([found[layers].flatten(), exact[layers].flatten()])
         error, size = (pair[0] - pair[1]).abs().mean(), pair[1].abs().mean()
@@ -59,7 +65,7 @@ def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference) ->
         return
     from tests.oracles.bridge import bridged
 
-    ids, exact = batch["input_ids"], ablations(model, batch, metric)
+    ids, exact = batch["input_ids"], ablations(model, batch, metric, how="zero")
     hooked = bridged(copy.deepcopy(model), ids)
 
     def zero(head: int, z: Tensor, hook: Any) -> Tensor:
@@ -80,7 +86,10 @@ def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference) ->
 
     torch.testing.assert_close(ablated(range(1)).double(), exact[:1], atol=1e-3, rtol=1e-3)
     table(f"{exact.numel()} heads of SmolLM2 ablated by TransformerLens", ("their ms", "attnviz ms", "ratio"))
-    theirs, ours = timed(partial(ablated, range(len(exact)))), timed(partial(ablations, model, batch, metric))
+    theirs, ours = (
+        timed(partial(ablated, range(len(exact)))),
+        timed(partial(ablations, model, batch, metric, how="zero")),
+    )
     row(theirs, ours, ours / theirs)
 
 
