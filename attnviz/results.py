@@ -42,7 +42,7 @@ CLASSES = {
 }  # fmt: skip
 
 
-class Result:
+class MeasuredResult:
     """A result that can be saved, and that is a table."""
 
     def save(self, path: str | Path, **about: Any) -> None:
@@ -111,7 +111,7 @@ def save(
         >>> saved.model, saved.tokens, saved.result.tolist()
         ('gpt2', ('it', 'is'), [[1.0, 0.0], [0.0, 1.0]])
     """
-    own = result.origin() if isinstance(result, Result) else {}
+    own = result.origin() if isinstance(result, MeasuredResult) else {}
     model, batch = own.get("model") if model is None else model, own.get("batch") if batch is None else batch
     ids = _ids(batch)
     arrays: dict[str, Tensor] = {}
@@ -191,11 +191,11 @@ def _fits(value: Any, hint: Any) -> bool:
         count = None if "..." in sizes else len(sizes.split())
         return isinstance(value, hint.array_type) and count in (None, value.ndim)
     if getattr(hint, "__origin__", None) is tuple:
-        of = hint.__args__[0]
-        return isinstance(value, tuple) and (hint.__args__[-1] is not ... or all(_fits(one, of) for one in value))
+        kind = hint.__args__[0]
+        return isinstance(value, tuple) and (hint.__args__[-1] is not ... or all(_fits(one, kind) for one in value))
     if getattr(hint, "__origin__", None) is dict:
-        of = hint.__args__[1]
-        return isinstance(value, dict) and all(isinstance(key, str) and _fits(value[key], of) for key in value)
+        kind = hint.__args__[1]
+        return isinstance(value, dict) and all(isinstance(key, str) and _fits(value[key], kind) for key in value)
     return hint not in (str, bool) or isinstance(value, hint)
 
 
@@ -210,9 +210,7 @@ def _encoded(value: Any, name: str, arrays: dict[str, Tensor]) -> Any:
     if isinstance(value, Mapping):
         return {"map": {str(key): _encoded(one, f"{name}.{key}", arrays) for key, one in value.items()}}
     if type(value).__name__ in CLASSES:
-        parts = (
-            value.parts() if isinstance(value, Result) else {one.name: vars(value)[one.name] for one in fields(value)}
-        )
+        parts = value.parts() if isinstance(value, MeasuredResult) else dict(vars(value))
         return {"class": type(value).__name__, "parts": _encoded(parts, name, arrays)["map"]}
     if isinstance(value, list | tuple):
         return [_encoded(one, f"{name}.{i}", arrays) for i, one in enumerate(value)]
@@ -237,7 +235,7 @@ def _decoded(value: Any, arrays: Mapping[str, Tensor], depth: int = 0) -> Any:
     if "class" not in value:
         return parts
     kind: Any = getattr(import_module(CLASSES[value["class"]]), value["class"])
-    return kind.from_parts(parts) if issubclass(kind, Result) else checked(kind, parts)
+    return kind.from_parts(parts) if issubclass(kind, MeasuredResult) else checked(kind, parts)
 
 
 def _check_file(path: Path) -> None:

@@ -18,7 +18,7 @@ import attnviz
 from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
 from attnviz.attribution import Activation, Attribution, Logit, LogitDifference, Score
 from attnviz.effects import KL, Cosine, Loss, Probability, ablations, compensations, layer_predictions, patch
-from attnviz.results import CLASSES, ENTRY, MOST_HEADER, Result, load, save
+from attnviz.results import CLASSES, ENTRY, MOST_HEADER, MeasuredResult, load, save
 
 WORDS = {"the": 1, "cat": 2, "sat": 3, "[UNK]": 0}
 
@@ -111,10 +111,10 @@ def test_all_results_are_read_as_they_were(model, batch, tmp_path) -> None:
         assert {len(column) for column in result.columns().values()} == {len(frame)}
     patching = results[2].to_frame()
     assert patching["value"].tolist() == pytest.approx(results[2].values.flatten().tolist(), nan_ok=True)
-    table = results[3][0].to_frame()
-    assert table["after"].sum() - table["before"].sum() == pytest.approx(
-        float(results[3][0].heads.sum() + results[3][0].mlps.sum())
-    )
+    first, table = results[3][0], results[3][0].to_frame()
+    for name in ("before", "held", "after"):
+        shares = getattr(first, name)
+        assert table[name].sum() == pytest.approx(float(shares.heads.sum() + shares.mlps.sum()))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_each_class_is_where_it_is_said_to_be() -> None:
     for name, module in CLASSES.items():
         kind = getattr(__import__(module, fromlist=[name]), name)
         assert kind.__name__ == name
-    assert {Attribution, HeadMetricTable} <= {*Result.__subclasses__()}
-    assert {kind.__name__ for kind in Result.__subclasses__()} <= CLASSES.keys()
+    assert {Attribution, HeadMetricTable} <= {*MeasuredResult.__subclasses__()}
+    assert {kind.__name__ for kind in MeasuredResult.__subclasses__()} <= CLASSES.keys()
 
 
 # Files from elsewhere

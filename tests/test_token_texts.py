@@ -106,7 +106,7 @@ def test_names_from_a_tokenizer_its_methods_and_its_batch(kind, text, expected, 
         assert [visible(name) for name in names] == expected.split("|")
 
 
-def test_a_batch_and_ids_have_the_same_names_in_all_classes_of_transformers() -> None:
+def test_a_batch_and_ids_have_the_same_names_in_all_classes() -> None:
     read = set()
     for tokenizer in built_tokenizers():
         for text in (" a b", "ab é", "é \ufffd b", "a  b", "ä ü", "你 a", "🎉 b", "a\ufffd", "aéaé"):

@@ -50,7 +50,7 @@ MOST_LETTERS = 70  # of the name of a test
 # Functions of one meaning in every module that has them.
 INTERFACES = {
     *("inspect", "is_installed", "is_loaded"),  # of models that come as wheels
-    "load",  # of a package: returns its model
+    *("load", "save"),  # of a package: its model; of the library: a result in a file
     # Metrics of attributions and effects, and what they are of: a step of Path, scores of a mechanism.
     *("Activation", "Cosine", "Score"),
     "main",  # of programs: `python -m module`

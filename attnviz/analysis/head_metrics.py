@@ -21,7 +21,7 @@ from attnviz.inputs import MapAxes
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.read_positions import read_keys, read_tokens
-from attnviz.results import Result
+from attnviz.results import MeasuredResult
 from attnviz.weights_only import FixedWeights
 
 Excluded = Literal["none", "first", "special"]
@@ -204,7 +204,7 @@ class RowSum(HeadMetric):
 
 
 @dataclass(frozen=True, eq=False)
-class HeadMetricTable(Result):
+class HeadMetricTable(MeasuredResult):
     """The metrics of heads, one row for each head. NaN where a metric is not defined for a head."""
 
     layers: Int[np.ndarray, " heads"]  # the index of each head's layer

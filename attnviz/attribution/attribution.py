@@ -24,7 +24,7 @@ from attnviz.cached_property import cached_property
 from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.read_positions import NO_POSITION, read_position
-from attnviz.results import Result, checked
+from attnviz.results import MeasuredResult, checked
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
 from attnviz.tracing.residual_writer import ResidualWriter
@@ -53,7 +53,7 @@ class WriterShare(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution(Result):
+class Attribution(MeasuredResult):
     """A number that a model computes as a sum: total = constant + bias + embeddings + heads + mlps, up to `error`.
 
     Attention weights and the scales of norms are held at what they are in this run, and each MLP's output is taken as

@@ -16,7 +16,7 @@ from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_rep
 from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
 from attnviz.interruption import end_if_unwanted
-from attnviz.results import Result, grid_columns
+from attnviz.results import MeasuredResult, grid_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Compensation(Result):
+class Compensation(MeasuredResult):
     """The shares of a metric in the run of a model, and in the one in which a head is ablated.
 
     `held` has what is written in the second at the scales that norms have in the first. So the effect of the head is
@@ -75,8 +75,9 @@ class Compensation(Result):
 
     def columns(self) -> dict[str, Any]:
         """Returns the shares of heads, by their layers, and of MLPs, which have no head."""
-        heads = grid_columns(("layer", "head"), before=self.before.heads, after=self.after.heads)
-        mlps = grid_columns(("layer",), before=self.before.mlps, after=self.after.mlps)
+        runs = {"before": self.before, "held": self.held, "after": self.after}
+        heads = grid_columns(("layer", "head"), **{name: shares.heads for name, shares in runs.items()})
+        mlps = grid_columns(("layer",), **{name: shares.mlps for name, shares in runs.items()})
         mlps["head"] = [None] * len(mlps["layer"])
         return {name: [*heads[name], *mlps[name]] for name in heads}
 

@@ -13,7 +13,7 @@ from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, logits_of
 from attnviz.formatting import grouped
 from attnviz.language import value_error
-from attnviz.results import Result, grid_columns
+from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.forward_arguments import check_one_example, example_arguments
 from attnviz.tracing.residual_stream import ResidualStream, residual_stream
 
@@ -48,7 +48,7 @@ def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 position
 
 
 @dataclass(frozen=True, eq=False)
-class LayerPredictions(Result):
+class LayerPredictions(MeasuredResult):
     """What the residual stream gives as the next token before the first layer, and after each."""
 
     is_normalized: bool  # each layer ends with a norm

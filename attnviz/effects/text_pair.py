@@ -12,7 +12,7 @@ from attnviz.effects.metrics import Cosine, EffectMetric, Loss
 from attnviz.effects.sweep import RunChange, Text
 from attnviz.effects.token_alignment import Alignment
 from attnviz.language import value_error
-from attnviz.results import Result, grid_columns
+from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 
 Cell: TypeAlias = tuple[int, ...]  # of a grid
@@ -20,7 +20,7 @@ LEAST_DIFFERENCE = 1e-6  # of two metrics, as a share of the larger, that is not
 
 
 @dataclass(frozen=True, eq=False)
-class Patching(Result):
+class Patching(MeasuredResult):
     """The metric of patched runs of a corrupted text, and of both texts where nothing is patched."""
 
     values: Float[Tensor, "..."]  # NaN where nothing is patched

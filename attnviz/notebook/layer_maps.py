@@ -304,8 +304,8 @@ def _as_tensor(values: Any) -> Tensor:
     else:
         array = None if isinstance(values, str | bytes) else plain_array(values)
         if array is None:
-            of = f", but values of the type {values.dtype}" if hasattr(values, "dtype") else ""
-            raise ValueError(f"This {type(values).__name__} holds no weights{of}. {ACCEPTED}")
+            dtype = f", but values of the type {values.dtype}" if hasattr(values, "dtype") else ""
+            raise ValueError(f"This {type(values).__name__} holds no weights{dtype}. {ACCEPTED}")
         tensor = torch.from_numpy(array)
     if tensor.dtype in (torch.int32, torch.int64) and tensor.numel() and int(tensor.max()) > 1:
         raise ValueError(f"These are whole numbers up to {int(tensor.max()):,}, as token ids are. {ACCEPTED}")

@@ -338,7 +338,7 @@ def test_a_generation_config_does_not_choose_another_way_to_write(name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), NOT_OBEYED)
-def test_a_generation_config_that_writes_by_other_passes_is_refused_by_name(name, value):
+def test_a_generation_config_of_other_passes_is_refused_by_name(name, value):
     model = llama()
     setattr(model.generation_config, name, value)
     with pytest.raises(ValueError, match=f"The generation config of LlamaForCausalLM sets {name} to .*= None"):
