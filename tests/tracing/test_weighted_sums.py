@@ -333,7 +333,7 @@ def test_compiled_by_dynamo():
 
 def test_dropout_of_weights_in_training():
     model = Beside(Hand(lambda q, k, v: functional.dropout(scores(q, k).softmax(-1), 0.5) @ v)).train()
-    with capturing(model) as traces:
+    with capturing(model, example=0) as traces:
         model(states()).sum().backward()
     assert [one.partition(":")[0] for one in traces[0].missing] == ["b (Hand) is not shown"]
 
