@@ -1,9 +1,9 @@
 """Blocks of the rows of a softmax, reduced to cells while they are computed.
 
 A tile of scores is held at a time, of some rows and keys, small enough for the cache of a core. Each row is
-computed with exp(score − reference), where the reference is about as large as the row's largest score; the sums over
-narrow strips of keys give the row's log-sum-exp, and with it the mass of the cells. What the mask allows for no row of
-a block is not computed.
+computed with exp(score − reference), where the reference is about as large as the row's largest score, or 0 if those of
+a block are small; the sums over narrow strips of keys give the row's log-sum-exp, and with it the mass of the cells.
+What the mask allows for no row of a block is not computed.
 
 Scores are divided by ln 2, and exp is a power of 2: torch's exp of a CPU takes up to 40 times as long where its result
 is next to nothing, and exp2 does not.
@@ -32,6 +32,7 @@ TILE = 1 << 19  # scores
 STRIP = 256  # keys at most
 SAMPLE = 32  # keys whose scores say how large a row's scores are
 LEAST_SUM = 1e-20  # of 2 ** (score − reference): below it single precision has too few digits
+SMALL = 32.0  # scores up to here need no reference: 2 ** score has all its digits
 MOST_NUMBERS = 1 << 22  # that are gathered at a time
 COPIED = 64  # strips at a time
 LN_2 = math.log(2)
@@ -239,6 +240,8 @@ class SoftmaxRows:
             scale = torch.where(lse.isinf(), 0, torch.ones_like(lse))
         else:
             reference = self.largest([one.pick(*_few(one), self.count) for one in (self.view, *self.others)])
+            if bool((reference.abs() <= SMALL).all()):
+                reference = torch.zeros_like(reference)
             sums, maxima, total, shown = self.all_sums(reference)
             if not bool((total.isfinite() & (total >= LEAST_SUM)).all()):
                 reference = self.largest([self.view, *self.others])
@@ -289,7 +292,10 @@ class SoftmaxRows:
         vectors, keys = part.strips.vectors[tile.strips].flatten(0, 1), part.strips.positions[tile.strips].flatten()
         if self.head.is_dot_product:
             buffer = self.buffer[: self.count * keys.shape[0]].view(self.count, -1)
-            scores = torch.addmm(-reference[:, None], self.left, vectors.mT, out=buffer)
+            if reference.any():
+                scores = torch.addmm(-reference[:, None], self.left, vectors.mT, out=buffer)
+            else:  # which is a pass over the scores less
+                scores = torch.mm(self.left, vectors.mT, out=buffer)
         else:
             scores = self.other_scores(self.query, vectors, self.positions[:, None], keys) - reference[:, None]
         if tile.partial:

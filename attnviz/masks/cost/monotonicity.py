@@ -74,9 +74,9 @@ def slope(term: Term) -> tuple[int, int] | None:
             return int(name == "q"), int(name == "k")
         case Arithmetic("*", Number(factor), other) | Arithmetic("*", other, Number(factor)):
             return None if (one := slope(other)) is None else (factor * one[0], factor * one[1])
-        case Arithmetic("+" | "-" as sign, left, right) if (one := slope(left)) and (other := slope(right)):
+        case Arithmetic("+" | "-" as sign, left, right) if (first := slope(left)) and (second := slope(right)):
             step = 1 if sign == "+" else -1
-            return one[0] + step * other[0], one[1] + step * other[1]
+            return first[0] + step * second[0], first[1] + step * second[1]
     return None
 
 
