@@ -5,8 +5,10 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 
@@ -16,6 +18,7 @@ from attnviz.server import jobs, scheduling, streamlit_internals
 from attnviz.text import EXAMPLE
 
 EVERY = 5.0  # seconds
+GROWTH = 128 << 20  # bytes of the process after which its memory is returned while pages run, too
 EVERY_CLASS = 600.0  # seconds between two looks for classes whose hours are over
 # Parameters of mallopt (malloc.h) and their values. An arena keeps what its threads have freed, and every run of a page
 # has a thread of its own: all share a few. Arrays below 32 MiB reuse memory that was freed: to have it from the system
@@ -44,18 +47,23 @@ def load_example() -> None:
 
 async def free_memory(drop_results: Callable[[], None]) -> None:
     """Frees the memory of sessions that have ended, again and again, whenever no page runs; after the last of them has
-    ended, also what was computed for all."""
-    last = 0  # sessions at the last look
+    ended, also what was computed for all. What has grown by GROWTH is freed while pages run, too: a room in which
+    somebody always computes is never idle, and passes of models are in cycles that Python alone finds late."""
+    last, used = 0, resident_bytes()  # sessions at the last look, bytes at the smallest since memory was returned
     while True:
         await asyncio.sleep(EVERY)
-        count = streamlit_internals.expire_sessions()
-        if scheduling.is_idle():
+        count, used = streamlit_internals.expire_sessions(), min(used, resident_bytes())
+        has_grown = resident_bytes() > used + GROWTH
+        if is_idle := scheduling.is_idle():
             if last and not count:
                 await asyncio.to_thread(free_results, drop_results)
             streamlit_internals.delete_unused_files()
+        if is_idle or has_grown:
             await asyncio.to_thread(gc.collect)
-            if count < last:
+            if count < last or has_grown:
                 await asyncio.to_thread(return_memory)
+                used = resident_bytes()
+        if is_idle:
             last = count
 
 
@@ -84,6 +92,14 @@ def configure_malloc() -> None:
     if mallopt:
         for parameter, setting in MALLOC_SETTINGS.items():
             mallopt(parameter, setting)
+
+
+def resident_bytes() -> int:
+    """Returns the memory of this process; 0 where the system does not say it as Linux does."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def return_memory() -> None:

@@ -82,3 +82,32 @@ def test_what_pages_import_is_imported_before_the_first_visitor(monkeypatch):
     files = Path(ui.__file__).parent.rglob("*.py")
     modules = {file.stem for file in files} - {"__init__", "router"}
     assert modules <= {name.rpartition(".")[-1] for name in frozen[0]}
+
+
+def test_memory_that_has_grown_is_returned_while_pages_run(monkeypatch):
+    used, returned = [housekeeping.GROWTH], []
+
+    def return_memory() -> None:
+        returned.append(used[0])
+        used[0] = housekeeping.GROWTH
+
+    serve(monkeypatch, lambda: None, lambda: [0])
+    monkeypatch.setattr(housekeeping, "resident_bytes", lambda: used[0])
+    monkeypatch.setattr(housekeeping, "return_memory", return_memory)
+    looks = []
+
+    def look() -> bool:
+        looks.append(len(returned))
+        if len(looks) == 3:
+            assert not returned
+            used[0] = 3 * housekeeping.GROWTH
+        return len(returned) > 0
+
+    with scheduling.page_run():
+        run_until(housekeeping.free_memory(lambda: None), look)
+    assert returned == [3 * housekeeping.GROWTH]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system does not say it")
+def test_the_memory_of_the_process_is_known():
+    assert housekeeping.resident_bytes() > 50 << 20
