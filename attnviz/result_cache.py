@@ -19,17 +19,17 @@ from attnviz.turns import turn
 T = TypeVar("T")
 MISSING = object()
 # What the run of a page, or a job, has asked for, by the cache and the name; None outside of one.
-_held: ContextVar[dict[tuple["ResultCache", str], Any] | None] = ContextVar("held results", default=None)
+_of_run: ContextVar[dict[tuple["ResultCache", str], Any] | None] = ContextVar("results of a run", default=None)
 
 
 @contextmanager
-def held_results() -> Iterator[None]:
+def run_results() -> Iterator[None]:
     """Keeps all results that the block asks for until it ends: it computes none twice, whatever others ask for."""
-    token = _held.set({})
+    token = _of_run.set({})
     try:
         yield
     finally:
-        _held.reset(token)
+        _of_run.reset(token)
 
 
 class ResultCache:
@@ -60,12 +60,12 @@ class ResultCache:
 
     def _hold(self, name: str, find: Callable[[], T]) -> T:
         """Returns what the run has of this name, or else what `find` returns, which it has from now on."""
-        held = _held.get()
-        if held is None:
+        kept = _of_run.get()
+        if kept is None:
             return find()
-        if (self, name) not in held:
-            held[self, name] = find()
-        result: T = held[self, name]
+        if (self, name) not in kept:
+            kept[self, name] = find()
+        result: T = kept[self, name]
         return result
 
     def layers(self, source: Source) -> Sequence[Layer]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from attnviz.analysis.ray_engine import ClusterError
 from attnviz.language import value_error
-from attnviz.result_cache import held_results
+from attnviz.result_cache import run_results
 from attnviz.server import scheduling
 from attnviz.server.streamlit_internals import has_gone
 
@@ -95,7 +95,7 @@ class Job(Generic[T]):
             with (
                 self._line.slot(self._session, self._check, self._wait_at) if self._line else nullcontext(),
                 scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way,
-                held_results(),
+                run_results(),
             ):
 
                 def on_result(share: float, result: T) -> None:

@@ -20,7 +20,7 @@ class PageEnd(StopException):
     waits for."""
 
 
-def report(problem: Exception) -> str:
+def page_failure(problem: Exception) -> str:
     """Logs an error that nobody expected, and lets the run of the page count as failed; returns the sentence that the
     page says in place of what it cannot show."""
     error = type(problem).__name__

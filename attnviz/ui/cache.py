@@ -14,7 +14,7 @@ from attnviz.language import _, current_language
 from attnviz.layer import Layer
 from attnviz.result_cache import ResultCache, set_result_cache
 from attnviz.server import jobs
-from attnviz.server.page_runs import report
+from attnviz.server.page_runs import page_failure
 from attnviz.server.scheduling import computation, session
 from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Source, Upload
@@ -99,7 +99,7 @@ def or_last_good(
         result = make()
     except Exception as problem:  # noqa: BLE001 - the figure stays, whatever it is
         is_expected = isinstance(problem, ValueError | NotImplementedError)
-        said = problem if is_expected else RuntimeError(report(problem))
+        said = problem if is_expected else RuntimeError(page_failure(problem))
         good, description = last(name, subject), _("the last one that could be made")
         if good is None:
             good, description = first(), _("the example")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from attnviz.language import _, option_with_name
-from attnviz.server.page_runs import report
+from attnviz.server.page_runs import page_failure
 from attnviz.settings import MB, upload_bytes
 from attnviz.sources.upload import File
 from attnviz.state.fields import (
@@ -132,7 +132,7 @@ def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]]
                 except ValueError as problem:
                     show_error(str(problem))
                 except Exception as problem:  # noqa: BLE001 - the rest of the page stays, whatever it is
-                    show_error(report(problem))
+                    show_error(page_failure(problem))
 
 
 def field_value(field: Field[T], state: Any = None) -> Any:

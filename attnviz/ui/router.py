@@ -5,10 +5,10 @@ from functools import partial
 import streamlit as st
 
 from attnviz.app_files import ASSETS
-from attnviz.result_cache import held_results
+from attnviz.result_cache import run_results
 from attnviz.server import jobs
 from attnviz.server.addresses import FIRST_PAGE
-from attnviz.server.page_runs import observation, report
+from attnviz.server.page_runs import observation, page_failure
 from attnviz.server.scheduling import page_run
 from attnviz.ui import lesson_strip, link_state, page_menu, presentation, python_code, visitor_language
 from attnviz.ui.classroom.teacher import lesson_run, start_button
@@ -25,12 +25,12 @@ requested = link_state.requested_values()
 name = page.url_path or FIRST_PAGE
 presentation.switch(pages, page, partial(start_button, page.url_path))
 page_menu.mark_group(name)
-with observation(name), page_run(), jobs.page_run(), held_results(), lesson_run(name, page.title):
+with observation(name), page_run(), jobs.page_run(), run_results(), lesson_run(name, page.title):
     with lesson_strip.strip(name):
         try:
             page.run()
         except Exception as problem:  # noqa: BLE001 - what is drawn stays, and the lesson and the menus around it
-            said = report(problem)
+            said = page_failure(problem)
             show_error(str(problem) if isinstance(problem, ValueError) else said)
     with st.container(key="page-foot", horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         python_code.show(name)

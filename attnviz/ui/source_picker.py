@@ -78,6 +78,11 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         raise PageEnd from None
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
+    if isinstance(source, Toy):
+        text = _(
+            "These vectors are drawn at random, not learned: what a token looks at here says nothing about language."
+        )
+        places.notes.caption(text)
     if isinstance(chosen, Toy) and not minilm.is_installed():
         places.notes.info(
             plain(_("{not_installed} Until then, these are toy vectors.", not_installed=minilm.WHEEL.not_installed))

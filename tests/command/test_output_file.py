@@ -20,7 +20,7 @@ def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         check_folder(tmp_path / "file" / "trace")
 
 
-def test_a_folder_in_which_nothing_can_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match="Nothing can be written in the folder"):
         check_file(tmp_path / "figure.svg")

@@ -301,3 +301,10 @@ def test_a_text_of_one_page_is_not_captured_again_on_another() -> None:
     finally:
         hook.remove()
     assert len(passes) == 1
+
+
+@pytest.mark.parametrize("page", ["explore", "scores", "masks"])
+def test_toy_vectors_are_said_to_be_random(page: str) -> None:
+    said = "drawn at random, not learned"
+    assert said in contents(open_page(page, source="Toy", text="a b c"))
+    assert said not in contents(open_page(page, text="a b c"))
