@@ -41,16 +41,16 @@ class Shares:
 class Compensation(MeasuredResult):
     """The shares of a metric in the run of a model, and in the one in which a head is ablated.
 
-    `held` has what is written in the second at the scales that norms have in the first. So the effect of the head is
-    the sum of three changes: of what it writes itself, of what others write, and of the scales of norms, by which all
-    shares change. `direct` is its effect where all heads and MLPs after it write what they write in the first run,
-    measured as `ablations` (a direct path: Wang et al. 2022); NaN where MLPs are not known.
+    `fixed_norms` has what is written in the second at the scales that norms have in the first. So the effect of the
+    head is the sum of three changes: of what it writes itself, of what others write, and of the scales of norms, by
+    which all shares change. `direct` is its effect where all heads and MLPs after it write what they write in the first
+    run, measured as `ablations` (a direct path: Wang et al. 2022); NaN where MLPs are not known.
     """
 
     head: Head
     before: Shares
     after: Shares
-    held: Shares
+    fixed_norms: Shares
     direct: float
 
     @property
@@ -61,17 +61,17 @@ class Compensation(MeasuredResult):
     @property
     def of_head(self) -> float:
         """What changes by what the head itself no longer writes."""
-        return float(self.held.heads[self.head] - self.before.heads[self.head])
+        return float(self.fixed_norms.heads[self.head] - self.before.heads[self.head])
 
     @property
     def of_others(self) -> float:
         """What changes by what other heads and MLPs write."""
-        return self.held.total - self.before.total - self.of_head
+        return self.fixed_norms.total - self.before.total - self.of_head
 
     @property
     def of_norms(self) -> float:
         """What changes by the scales of norms."""
-        return self.after.total - self.held.total
+        return self.after.total - self.fixed_norms.total
 
     def columns(self) -> dict[str, Any]:
         """Returns the shares of heads, by their layers, and of MLPs, which have no head."""

@@ -217,7 +217,7 @@ def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple
     first that change most in the direction of the sum of all changes, without those that change little."""
     run, layer = compared.state.run, made.head[0]
     heads = [
-        (compared.number(place), float(made.before.heads[place]), float(made.held.heads[place]))
+        (compared.number(place), float(made.before.heads[place]), float(made.fixed_norms.heads[place]))
         for place in compared.places
         if place[0] > layer
     ]
@@ -225,9 +225,9 @@ def _shares_of_others(compared: ComparedHeads, made: Compensation) -> list[tuple
         (
             f"MLP {option_name(run.layer_numbers[own])}" if run.target is None else mlp_name(run.ids[own]),
             float(before),
-            float(held),
+            float(without),
         )
-        for own, before, held in zip(run.mlp_layers, made.before.mlps, made.held.mlps, strict=True)
+        for own, before, without in zip(run.mlp_layers, made.before.mlps, made.fixed_norms.mlps, strict=True)
         if own >= layer
     ]
     changes = sorted(heads + mlps, key=lambda other: (other[1] - other[2]) * np.sign(made.of_others))

@@ -46,9 +46,9 @@ def test_what_is_written_without_a_head_is_apart_from_the_scales_of_norms(name: 
     batch = TINY[name].batch()
     [made] = compensations(tiny(name), batch, METRIC, [(0, 1)], how="zero")
     earlier = torch.tensor([True, False, True, True])  # the other heads of its layer write what they did
-    torch.testing.assert_close(made.held.heads[0, earlier], made.before.heads[0, earlier])
-    assert (made.held.heads[1] - made.before.heads[1]).abs().max() > 1e-4
-    assert (made.after.heads[0, earlier] - made.held.heads[0, earlier]).abs().max() > 1e-6
+    torch.testing.assert_close(made.fixed_norms.heads[0, earlier], made.before.heads[0, earlier])
+    assert (made.fixed_norms.heads[1] - made.before.heads[1]).abs().max() > 1e-4
+    assert (made.after.heads[0, earlier] - made.fixed_norms.heads[0, earlier]).abs().max() > 1e-6
 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Pythia"])

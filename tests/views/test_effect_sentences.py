@@ -22,8 +22,8 @@ def made(own: float, others: float, norms: float = 0.0, direct: float = np.nan) 
     def shares(head: float, other: float, total: float) -> Shares:
         return Shares(total, torch.tensor([[head, other]], dtype=torch.float64), torch.zeros(0, dtype=torch.float64))
 
-    before, held = shares(-own, 2.0, 6.0), shares(0.0, 2.0 + others, 6.0 + own + others)
-    return Compensation(HEAD, before, shares(0.0, 2.0 + others, held.total + norms), held, direct)
+    before, same_norms = shares(-own, 2.0, 6.0), shares(0.0, 2.0 + others, 6.0 + own + others)
+    return Compensation(HEAD, before, shares(0.0, 2.0 + others, same_norms.total + norms), same_norms, direct)
 
 
 OTHERS = [("1.0", 2.0, 1.5)]
