@@ -75,7 +75,7 @@ class Compensation(MeasuredResult):
 
     def columns(self) -> dict[str, Any]:
         """Returns the shares of heads, by their layers, and of MLPs, which have no head."""
-        runs = {"before": self.before, "held": self.held, "after": self.after}
+        runs = {"before": self.before, "fixed_norms": self.fixed_norms, "after": self.after}
         heads = grid_columns(("layer", "head"), **{name: shares.heads for name, shares in runs.items()})
         mlps = grid_columns(("layer",), **{name: shares.mlps for name, shares in runs.items()})
         mlps["head"] = [None] * len(mlps["layer"])
