@@ -112,7 +112,7 @@ def test_all_results_are_read_as_they_were(model, batch, tmp_path) -> None:
     patching = results[2].to_frame()
     assert patching["value"].tolist() == pytest.approx(results[2].values.flatten().tolist(), nan_ok=True)
     first, table = results[3][0], results[3][0].to_frame()
-    for name in ("before", "held", "after"):
+    for name in ("before", "fixed_norms", "after"):
         shares = getattr(first, name)
         assert table[name].sum() == pytest.approx(float(shares.heads.sum() + shares.mlps.sum()))
 
