@@ -70,7 +70,7 @@ class GgufFile:
     tensors: tuple[GgufTensor, ...] = field(repr=False)
 
 
-def read_rows(path: Path, tensor: GgufTensor, start: int, stop: int) -> NDArray[np.float32]:
+def tensor_rows(path: Path, tensor: GgufTensor, start: int, stop: int) -> NDArray[np.float32]:
     """Returns rows of a tensor in float32, dequantized; they may be infinite. All dimensions but the last count as one.
     Raises ValueError if the file has become shorter."""
     width = tensor.size // tensor.rows

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from attnviz.formatting import quoted, short_repr
 from attnviz.language import value_error
-from attnviz.models.gguf_file import GgufFile, read_rows
+from attnviz.models.gguf_file import GgufFile, tensor_rows
 
 # Keys of an architecture, without its name, and their names in the config of transformers.
 SIZES = {
@@ -334,15 +334,15 @@ def config_json(gguf: GgufFile) -> dict[str, Any]:
             ARCHITECTURES=", ".join(ARCHITECTURES),
         )
     architecture = ARCHITECTURES[kind]
-    said = {key: _one_value(value) for key, value in gguf.metadata.items() if key.startswith(f"{kind}.")}
-    own = {key.removeprefix(f"{kind}."): value for key, value in said.items()}
+    values = {key: _one_value(value) for key, value in gguf.metadata.items() if key.startswith(f"{kind}.")}
+    own = {key.removeprefix(f"{kind}."): value for key, value in values.items()}
     if isinstance(kinds := own.get(PATTERN), list) and False in kinds:  # of each layer: whether its attention slides
         period = kinds.index(False) + 1
         if kinds == [bool(layer % period) for layer in range(1, len(kinds) + 1)]:
-            said[f"{kind}.{PATTERN}"] = period
+            values[f"{kind}.{PATTERN}"] = period
     sizes = _sizes(own, architecture)
     for key in {MODEL: None, PRE: None, **gguf.metadata}:
-        _check_key(gguf, key, kind, said.get(key, gguf.metadata.get(key)), sizes)
+        _check_key(gguf, key, kind, values.get(key, gguf.metadata.get(key)), sizes)
     stored, types = {tensor.name for tensor in gguf.tensors}, Counter[str]()
     for tensor in gguf.tensors:
         types[tensor.kind.name] += tensor.count
@@ -497,7 +497,7 @@ def _rope_scaling(gguf: GgufFile, own: Mapping[str, Any], kind: str) -> dict[str
             name=quoted(gguf.path.name),
             tensor=quoted(factors.name),
         )
-    numbers = read_rows(gguf.path, factors, 0, 1).ravel().tolist()
+    numbers = tensor_rows(gguf.path, factors, 0, 1).ravel().tolist()
     return {
         "rope_scaling": {
             "rope_type": "longrope",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from attnviz.formatting import quoted
 from attnviz.language import N_, _, value_error
-from attnviz.models.gguf_file import GgufTensor, read_rows
+from attnviz.models.gguf_file import GgufTensor, tensor_rows
 from attnviz.models.gguf_keys import ROPE_FACTORS
 from attnviz.models.gguf_program import GgufHead
 
@@ -39,7 +39,7 @@ class Weight:
         step = self.rows if several else self.rows * max(1, MOST_AT_ONCE // (self.rows * self.shape[-1]))
         for start in range(0, stop, step):
             for tensor in self.tensors:
-                numbers = read_rows(self.head.path, tensor, start, min(start + step, stop))
+                numbers = tensor_rows(self.head.path, tensor, start, min(start + step, stop))
                 if not np.isfinite(numbers).all():
                     raise refused(self.head, tensor, N_("it has numbers that are not finite"))
                 yield np.ascontiguousarray(numbers if self.change is None else self.change(numbers))
@@ -48,22 +48,22 @@ class Weight:
 def placed_weights(head: GgufHead, model: Any) -> list[Weight]:
     """Returns the weights of a model in the order of the file's tensors. Raises ValueError for a tensor that has no
     place or another shape, and for a weight that has no tensor."""
-    kind, found = head.kind, dict[str, list[GgufTensor]]()
+    kind, placed = head.kind, dict[str, list[GgufTensor]]()
     names, shapes = weight_names(model, kind), {name: tuple(one.shape) for name, one in model.state_dict().items()}
     for tensor in head.tensors:
         if tensor.name in names:
-            found.setdefault(names[tensor.name], []).append(tensor)
+            placed.setdefault(names[tensor.name], []).append(tensor)
         elif tensor.name != ROPE_FACTORS or kind != "llama":  # which the config has
             raise refused(head, tensor, N_("transformers has no place for it"))
     for stored, name in names.items():
-        if not any(one.name == stored for one in found.get(name, ())) and not _is_tied(name, model):
+        if not any(one.name == stored for one in placed.get(name, ())) and not _is_tied(name, model):
             raise value_error(
                 "{name} lacks the tensor {tensor}, without which a part of the model would be random numbers. Download "
                 "it again, or choose the model that it was made from.",
                 name=quoted(head.path.name),
                 tensor=quoted(stored),
             )
-    return [_weight(head, name, shapes[name], tensors) for name, tensors in found.items()]
+    return [_weight(head, name, shapes[name], tensors) for name, tensors in placed.items()]
 
 
 def weight_names(model: Any, kind: str) -> dict[str, str]:

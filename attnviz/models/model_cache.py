@@ -140,7 +140,7 @@ def version(name: str, hub: Hub = HUB) -> str:
     """Returns a text that is another one when the files of a model are others; empty for a model that is not here, or,
     on a hosted instance, is not allowed, and for those whose weights are known."""
     if name in BUILT_IN_MODELS:
-        return smollm2.version(hub) if name == SMOLLM2 else ""
+        return smollm2.original_version(hub) if name == SMOLLM2 else ""
     try:
         return repr(_files(model_id(name), hub))
     except ValueError:

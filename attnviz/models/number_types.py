@@ -42,8 +42,8 @@ def quantized_bits(gguf_type: str) -> int:
         >>> quantized_bits("Q4_1"), quantized_bits("IQ2_XXS"), quantized_bits("BF16")
         (4, 2, 0)
     """
-    found = re.match(r"(?:I?Q|TQ|(?:MX|NV)FP)(\d)", gguf_type)
-    return int(found[1]) if found else 0
+    match = re.match(r"(?:I?Q|TQ|(?:MX|NV)FP)(\d)", gguf_type)
+    return int(match[1]) if match else 0
 
 
 def type_name(dtype: torch.dtype) -> str:

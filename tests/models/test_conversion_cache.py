@@ -94,7 +94,7 @@ def test_processes_that_start_together_convert_once(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["file", "pipe", "link", "dangling link", "link to a whole folder"])
-def test_what_is_in_the_place_of_a_folder_is_replaced_and_no_link_is_followed(kind, models, tmp_path):
+def test_what_stands_in_place_of_a_folder_is_replaced_links_too(kind, models, tmp_path):
     whole = converted_folder("other", write)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "file").touch()

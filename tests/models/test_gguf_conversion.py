@@ -19,7 +19,7 @@ from transformers.modeling_gguf_pytorch_utils import (
 from attnviz.models import config_trial, gguf_model, gguf_weights, load
 from attnviz.models.config import build
 from attnviz.models.gguf_conversion import planned_conversion
-from attnviz.models.gguf_file import read_gguf, read_rows
+from attnviz.models.gguf_file import read_gguf, tensor_rows
 from attnviz.models.gguf_keys import ARCHITECTURES
 from attnviz.models.gguf_model import inspect_gguf
 from attnviz.models.gguf_weights import placed_weights, weight_names
@@ -138,7 +138,7 @@ def test_positions_of_gemma_3_are_scaled_where_all_tokens_are_seen(tmp_path):
 def tensors_of(path):
     """The tensors of a file by their names."""
     return {
-        one.name: read_rows(path, one, 0, one.rows).reshape(one.shape)
+        one.name: tensor_rows(path, one, 0, one.rows).reshape(one.shape)
         for one in sorted(read_gguf(path).tensors, key=lambda one: one.name)
     }
 
@@ -197,7 +197,7 @@ def test_numbers_come_in_parts(llama, tmp_path, monkeypatch):
 def test_a_tensor_without_a_place_is_refused_before_its_numbers_are_read(tmp_path, monkeypatch):
     more = {"blk.7.attn_q.weight": np.zeros((64, 64), np.float32)}
     path = write(tmp_path / "a.gguf", "llama", config_of("llama"), more=more)
-    monkeypatch.setattr(gguf_weights, "read_rows", None)
+    monkeypatch.setattr(gguf_weights, "tensor_rows", None)
     with pytest.raises(ValueError, match=r"has the tensor “blk.7.attn_q.weight”, but transformers has no place"):
         planned_conversion(path)
 

@@ -67,7 +67,7 @@ def test_a_head_is_said_to_lower_the_logit_of_the_token_that_it_lowers() -> None
     assert last == LOWERS.format(word="Mary")
 
 
-def test_a_head_against_the_difference_may_raise_the_token_that_it_looks_at() -> None:
+def test_a_head_against_the_difference_may_raise_the_token_it_looks_at() -> None:
     shown = answered(("term", "21.5.13"))  # raises “Mary”, and “John” more
     assert shown.term.share < 0
     assert shown.reading.keys[shown.reading.strongest_key] == "Mary"
