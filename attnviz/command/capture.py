@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.command.engine_option import add_engine_option, named_engine
-from attnviz.command.output_file import check_folder
+from attnviz.command.output_file import check_output_folder
 from attnviz.command.text_capture import CaptureOptions, TextResult, TextTask, capture_text
 from attnviz.extras import check_installed
 from attnviz.formatting import quoted
@@ -50,7 +50,7 @@ def captures(options: Namespace) -> Iterator[TextResult]:
     for folder in outputs:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ValueError(f"{quoted(folder.name)} has files already. Give a new folder for the trace.")
-        check_folder(folder)
+        check_output_folder(folder)
     tasks = [TextTask(_read(file), str(folder)) for file, folder in zip(options.text, outputs, strict=True)]
     engine, gpus = _engine(options)
     shared = CaptureOptions(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnviz.command.engine_option import add_engine_option, named_engine
-from attnviz.command.output_file import check_file
+from attnviz.command.output_file import check_output_file
 from attnviz.formatting import enumeration, quoted
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     from attnviz.analysis.ray_engine import ClusterError
 
     try:
-        check_file(options.output)
+        check_output_file(options.output)
         layer = find_layer(Trace.load(options.trace), options.layer)
         heads = layer.inputs.heads
         if not 0 <= options.head < heads:

@@ -7,7 +7,7 @@ from pathlib import Path
 from attnviz.formatting import enumeration, quoted
 
 
-def check_file(path: Path, endings: Sequence[str] = ()) -> None:
+def check_output_file(path: Path, endings: Sequence[str] = ()) -> None:
     """Raises ValueError if a file cannot be written there, or has none of the endings, if there are some."""
     if not path.parent.is_dir():
         raise ValueError(f"There is no folder {path.parent} for the file.")
@@ -17,10 +17,10 @@ def check_file(path: Path, endings: Sequence[str] = ()) -> None:
         raise ValueError(
             f"{quoted(path.name)} has no ending that can be written; expected one of {enumeration(endings)}."
         )
-    check_folder(path.parent)
+    check_output_folder(path.parent)
 
 
-def check_folder(path: Path) -> None:
+def check_output_folder(path: Path) -> None:
     """Raises ValueError if nothing can be written in a folder, which may not be there yet."""
     existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if not existing.is_dir():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from attnviz.command.output_file import check_file
+from attnviz.command.output_file import check_output_file
 
 ENDINGS = (".svg", ".pdf", ".html", ".npz", ".csv")  # as PageView.save has them
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str]) -> None:
     """Writes what the link shows; ends the process with a sentence if that is not possible."""
     options = _parser().parse_args(arguments)
     try:
-        check_file(options.output, ENDINGS)
+        check_output_file(options.output, ENDINGS)
         if options.output.suffix == ".pdf" and find_spec("svglib") is None:
             raise ValueError("PDF files need svglib. Install it with: pip install svglib")
         with warnings.catch_warnings(record=True) as refused:

@@ -132,7 +132,7 @@ def other_texts(state: Any) -> str:
 def known_ablations(state: Any) -> dict[str, AblationKind]:
     """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
     is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
-    return {name: how for name, how in ABLATIONS.items() if is_known or how == "zero"}
+    return {name: kind for name, kind in ABLATIONS.items() if is_known or kind == "zero"}
 
 
 def first_read(state: Any) -> str:

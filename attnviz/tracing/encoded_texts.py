@@ -14,7 +14,7 @@ from attnviz.tracing.recording import Recording
 
 
 @dataclass(eq=False)
-class Encoding:
+class EncoderPass:
     """A forward pass of an encoder, with its recording until that is in a trace."""
 
     recording: Recording | None
@@ -25,7 +25,7 @@ class EncodedText:
     """A text that an encoder has read."""
 
     ids: tuple[int, ...]
-    encoding: Encoding
+    encoding: EncoderPass
     is_recorded: bool  # and not another one of the batch
 
 
@@ -34,11 +34,11 @@ class EncodedTexts:
 
     def __init__(self) -> None:
         self._texts: dict[tuple[int, ...], EncodedText] = {}
-        self._last = Encoding(None)
+        self._last = EncoderPass(None)
 
     def add(self, recording: Recording, arguments: ForwardArguments, states: Tensor) -> None:
         """Adds the texts of a forward pass of an encoder that made these states (examples, tokens, width)."""
-        self._last = Encoding(recording)
+        self._last = EncoderPass(recording)
         for example, prints in enumerate(_fingerprints(states)):
             ids = arguments.ids("input_ids", example)
             self._texts[prints] = EncodedText(ids, self._last, example == recording.example)

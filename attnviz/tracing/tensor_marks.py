@@ -82,9 +82,9 @@ class RecordedSoftmax:
             index = torch.zeros_like(index)
             for size, (_, place) in zip(sizes, parts, strict=True):
                 index = index * size + place
-        found = torch.zeros(math.prod(sizes), dtype=torch.bool)
-        found[index] = True
-        if len(index) != len(found) or not bool(found.all()) or sizes[0] != self.shape[0]:
+        is_covered = torch.zeros(math.prod(sizes), dtype=torch.bool)
+        is_covered[index] = True
+        if len(index) != len(is_covered) or not bool(is_covered.all()) or sizes[0] != self.shape[0]:
             return None
         whole = torch.empty_like(numbers)
         whole[index.to(numbers.device)] = numbers

@@ -99,12 +99,12 @@ def or_last_good(
         result = make()
     except Exception as problem:  # noqa: BLE001 - the figure stays, whatever it is
         is_expected = isinstance(problem, ValueError | NotImplementedError)
-        said = problem if is_expected else RuntimeError(page_failure(problem))
+        shown = problem if is_expected else RuntimeError(page_failure(problem))
         good, description = last(name, subject), _("the last one that could be made")
         if good is None:
             good, description = first(), _("the example")
         below = "" if good is None else _("The figure below is {description}.", description=description)
-        show_problem(said, notes, below)
+        show_problem(shown, notes, below)
         return good
     remember(name, subject, result if keeps else None)
     return result

@@ -30,8 +30,8 @@ with observation(name), page_run(), jobs.page_run(), run_results(), lesson_run(n
         try:
             page.run()
         except Exception as problem:  # noqa: BLE001 - what is drawn stays, and the lesson and the menus around it
-            said = page_failure(problem)
-            show_error(str(problem) if isinstance(problem, ValueError) else said)
+            message = page_failure(problem)
+            show_error(str(problem) if isinstance(problem, ValueError) else message)
     with st.container(key="page-foot", horizontal=True, horizontal_alignment="right", vertical_alignment="center"):
         python_code.show(name)
         visitor_language.show_others()

@@ -111,15 +111,15 @@ def estimates_sentence(
     )
 
 
-def both_effects(effect: str, value: float, other: float | None, how: AblationKind) -> str:
+def both_effects(effect: str, value: float, other: float | None, kind: AblationKind) -> str:
     """Returns an effect in words; with what it is where zeros are written, or means in their place, if that has another
     sign or differs by more than half."""
     if other is None or not np.isfinite(value) or not differ(value, other):
         return effect
     names = {"effect": effect, "other": signed(other)}
-    if how == "zero":
+    if kind == "zero":
         return _("{effect} if it writes zeros, but {other} if it writes its mean over other texts", **names)
-    if how == "mean":
+    if kind == "mean":
         return _("{effect} if it writes its mean over other texts, but {other} if it writes zeros", **names)
     return _("{effect} if it writes its output on other texts, but {other} if it writes zeros", **names)
 

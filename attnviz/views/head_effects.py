@@ -86,12 +86,12 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
 def other_effects(state: EffectsState, heads: Sequence[Head]) -> dict[Head, float]:
     """Returns the effects of heads where they write zeros instead, or their means where the page has zeros; none where
     means are not known."""
-    how: AblationKind = "mean" if state.ablation == "zero" else "zero"
-    if how not in known_ablations(state).values() or not heads:
+    kind: AblationKind = "mean" if state.ablation == "zero" else "zero"
+    if kind not in known_ablations(state).values() or not heads:
         return {}
-    model, texts = state.run.linearized.model, None if how == "zero" else state.other_runs
+    model, texts = state.run.linearized.model, None if kind == "zero" else state.other_runs
     effects = [
-        ablations(model, batch, metric, how=how, texts=texts, heads=heads) for batch, metric in state.measured_runs
+        ablations(model, batch, metric, how=kind, texts=texts, heads=heads) for batch, metric in state.measured_runs
     ]
     return {head: float(torch.stack(effects).mean(0)[head]) for head in heads}
 

@@ -53,7 +53,7 @@ def test_what_is_written_without_a_head_is_apart_from_the_scales_of_norms(name: 
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama", "Pythia"])
 @torch.no_grad()
-def test_the_direct_effect_is_that_of_what_the_head_wrote_before_the_last_norm(name: str) -> None:
+def test_the_direct_effect_is_of_what_the_head_wrote_before_the_last_norm(name: str) -> None:
     model, batch, (layer, head) = tiny(name), TINY[name].batch(), (0, 1)
     written = outputs(name, batch)[layer][0, -1, head]
     projection = projections(name)[layer]

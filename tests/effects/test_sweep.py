@@ -53,5 +53,5 @@ def test_it_is_never_more_than_a_run_for_each_head_and_one_without(
     assert forwards(model, tokens, heads) <= len(heads) + 1
 
 
-def test_layers_below_the_ablated_ones_are_computed_once_where_a_text_is_short(model: nn.Module) -> None:
+def test_layers_below_the_ablated_ones_are_computed_once_for_a_short_text(model: nn.Module) -> None:
     assert forwards(model, 14, EVERY) < 0.75 * len(EVERY)

@@ -545,7 +545,7 @@ def test_an_example_of_several_is_chosen():
     assert len(capture(layers, torch.randn(5, 2, 8), torch.randn(3, 2, 8), example=1)) == 2
 
 
-def test_the_first_of_several_examples_that_are_watched_is_said_to_be_shown():
+def test_the_first_of_several_watched_examples_is_said_to_be_shown():
     model = bert().eval()
     with capturing(model) as traces, torch.no_grad():
         model(**pair())
