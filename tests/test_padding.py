@@ -149,7 +149,7 @@ def hidden(example: Example) -> Tensor:
 
 def compensated(example: Example) -> Tensor:
     [found] = effects.compensations(example.model, example.batch, Logit(3), [(0, 1)], how="mean", texts=[example.other])
-    return torch.cat([torch.tensor([found.effect, found.of_others]), found.heads.flatten(), found.mlps])
+    return torch.cat([torch.tensor([found.effect, found.of_others]), found.after.heads.flatten(), found.after.mlps])
 
 
 def lens(example: Example) -> Tensor:
@@ -253,7 +253,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
 # Functions that take no text, or only weights: head_circuits takes a batch of one token.
 OF_NO_TEXT = {
     *("attribution_of", "circuit", "downsample", "head_circuits", "in_float32", "most_tokens", "show", "to_html"),
-    *("view", "viewer"),
+    *("load", "neutral_texts", "save", "view", "viewer"),
 }
 
 
@@ -303,8 +303,8 @@ def test_padding_of_any_architecture(architecture: Architecture) -> None:
             of_heads = [torch.from_numpy(values) for values in head_metrics(trace).values.values()]
             state = attribute(reader, batch | {"output_hidden_states": True}, Activation(1, -1, direction))
             hidden = effects.knockout(reader, batch, Cosine())
-            how = {} if architecture.fidelity is Fidelity.WEIGHTS_ONLY else {"how": "mean", "texts": [batch]}
-            ablated = effects.ablations(reader, batch, Cosine(), **how)  # type: ignore[arg-type]
+            how: effects.ablation.AblationKind = "zero" if architecture.fidelity is Fidelity.WEIGHTS_ONLY else "mean"
+            ablated = effects.ablations(reader, batch, Cosine(), how=how)
             return torch.cat([*of_heads, torch.tensor([state.total]), hidden[~hidden.isnan()], ablated.flatten()])
 
         torch.testing.assert_close(numbers(given), numbers(plain), atol=1e-4, rtol=1e-4, equal_nan=True)

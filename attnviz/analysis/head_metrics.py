@@ -332,9 +332,9 @@ def _layer_metrics(
     device = inputs.device
     one_sequence = one_sequence and inputs.queries == inputs.keys
     computed = [i for i, metric in enumerate(metrics) if one_sequence or not metric.one_sequence]
-    queries, keys = (each.to(device) for each in read)
-    included_queries = _is_included(queries, inputs.special_queries, excluded_queries)
-    included_keys = _is_included(keys, inputs.special_keys, excluded_keys)
+    queries, keys = read
+    included_queries = _is_included(queries, inputs.special_queries, excluded_queries).to(device)
+    included_keys = _is_included(keys, inputs.special_keys, excluded_keys).to(device)
     identities = inputs.key_ids or inputs.key_tokens
     numbers = {one: i for i, one in enumerate(dict.fromkeys(identities))}
     special = torch.zeros(inputs.keys, dtype=torch.bool)
