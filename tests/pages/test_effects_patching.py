@@ -100,7 +100,7 @@ def test_models_that_are_installed(model: str) -> None:
 def test_the_logit_lens_of_tiny_models(saved, name: str) -> None:
     app = ok(tiny(saved, name, inspect=LENS, lens_cell="1.2"))
     assert "is the likeliest token" in summary(app)
-    assert len(re.findall("Why\\?</a>", contents(app))) == 5
+    assert len(re.findall("Why this word\\?</a>", contents(app))) == 5
     assert summary(ok(tiny(saved, name, inspect=LENS, lens_color="entropy", measure="KL of all tokens")))
 
 
