@@ -104,9 +104,6 @@ class ChangedRun(Recording):
     def follow(self, *_: Any) -> None:
         """Follows nothing: nobody reads what is missing."""
 
-    def add_cached_keys(self, *_: Any) -> None:
-        """Records nothing: nobody reads the names of keys, which may be of several examples."""
-
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         """Returns the result of a call of the attention interface, or a changed one."""
         changed = self._changed(call.module, result[0], lambda sequence: call, SampledRows.from_call)
