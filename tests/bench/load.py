@@ -106,7 +106,7 @@ def load(counts: Sequence[tuple[int, int]] = VISITORS, minutes: float = MINUTES)
     servers."""
     columns = ("visitors", "servers", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB",
                "growth", "MB left", "s to back")  # fmt: skip
-    table(f"Visitors of Explore who think for 0 to {THINKING:.0f} seconds, for {minutes:g} minutes", columns)
+    table(f"Visitors of Explore who think for 0 to {THINKING:.0f} seconds, for {60 * minutes:g} seconds", columns)
     errors = Counter[str]()
     for count, servers in counts:
         with tempfile.TemporaryDirectory() as folder, replicas(Path(folder), servers) as visited:
@@ -133,7 +133,7 @@ def three(seconds: Sequence[float]) -> tuple[float, float, float]:
 def note_errors(errors: Counter[str]) -> None:
     """Prints the most frequent errors."""
     for error, times in errors.most_common(5):
-        note(f"{times} × {error}")
+        note(f"Errors: {times} × {error}")
 
 
 async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -117,9 +118,10 @@ class IntervalCounter:
         row_counts = np.repeat(
             self.row_counts[self.distinct_rows], self.until[self.distinct_rows] - self.distinct_rows + 1
         )
-        occupied, masked = (
-            each.cumsum(0, np.int32).cumsum(1, np.int32)[:-1, :-1] > 0 for each in (self.occupied, self.masked)
-        )
+        for changes in (self.occupied, self.masked):
+            for before, row in pairwise(changes):  # numpy's own sum across rows takes ten times as long
+                row += before
+        occupied, masked = (each.cumsum(1, np.int32)[:-1, :-1] > 0 for each in (self.occupied, self.masked))
         last = _spread(np.moveaxis(_spread(self.last), 0, 2)).T.reshape(-1)
         return Counts(row_counts, occupied, masked, last[: self.keys].astype(int))
 
