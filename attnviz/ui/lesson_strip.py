@@ -24,10 +24,13 @@ from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
+from attnviz.ui.session_values import SessionValue
 
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
+# The step that was opened last, and what its page had computed then.
+_opened = SessionValue[tuple[str, dict[str, float]]]("opened step", lambda: ("", {}))
 TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
 
 
@@ -155,8 +158,9 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
             key = f"number-{key}"
             answer = st.number_input(_("Your number"), value=None, step=0.01, format="%.2f", key=key, width=160)
         case Condition():  # nothing is wrong before the reader has changed the page
-            opened = st.session_state.setdefault(f"opened-{key}", dict(computed))
-            answer = True if computed != opened or step.check.is_right(True, computed) else None
+            if _opened.get()[0] != key:
+                _opened.set((key, dict(computed)))
+            answer = True if computed != _opened.get()[1] or step.check.is_right(True, computed) else None
     if answer is None:
         return WAITING
     return SOLVED if step.check.is_right(answer, computed) else WRONG  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def test_heads_are_measured_and_a_click_chooses_one(effects: Effects) -> None:
     expect(effects.answer).to_have_text("Now the logit of “est” above that of “rouge” is 7.36.")
     effects.measured()
     expect(effects.largest).to_have_count(10)
-    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−0.96")
+    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−1.19")
     expect(effects.head).to_contain_text("Decoder 1 cross, head 0 looks from “rouge” most at “is”")
     effects.stage.focus()
     for key in ("ArrowRight", "ArrowDown", "Enter"):
@@ -97,7 +97,7 @@ def test_what_cannot_be_measured_keeps_the_last_effects(effects: Effects) -> Non
     effects.page.keyboard.press("Enter")
     expect(effects.alert).to_contain_text("There is no token 99999999")
     effects.settled()
-    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−0.96")
+    expect(effects.largest.nth(1)).to_contain_text("decoder 1 cross, head 0−1.19")
 
 
 def test_a_phone_has_all_of_it(browser: Browser, address: str) -> None:

@@ -54,7 +54,7 @@ def test_a_term_of_the_table_is_opened(why: Why) -> None:
     expect(why.terms).to_have_count(10)
     why.terms.nth(5).get_by_role("link").click()
     why.expect_in_link("term", "24.4.13")
-    expect(why.page.get_by_text("So it looks at “Mary”, and does not help to say it.")).to_be_visible()
+    expect(why.page.get_by_text("It looks most at “Mary”, and directly lowers the logit of “Mary”.")).to_be_visible()
     expect(why.terms.nth(5)).to_have_class("attnviz-chosen")
 
 
