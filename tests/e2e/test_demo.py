@@ -78,7 +78,8 @@ def test_why_is_followed_for_two_steps_and_back(page: Page) -> None:
     expect(page.locator(".attnviz-why-about")).to_contain_text("Layer 24, head 4 at “to” adds −1.09.")
     page.get_by_role("button", name="its sum").first.click()
     expect(questions.nth(1)).to_contain_text("What did layer 24, head 4 find at “Mary” for “to”? −1.1")
-    page.get_by_role("button", name="Follow the largest").click()
+    page.get_by_role("button", name="layer 11, head 5").click()  # MLPs, whose shares are larger, are not followed
+    page.get_by_role("button", name="its sum").first.click()
     expect(questions).to_have_count(3)
     expect(page.locator(".attnviz-viewer-message")).to_be_hidden()
     questions.first.get_by_role("button").click()
@@ -103,7 +104,7 @@ def test_write_plays_what_was_written(page: Page) -> None:
     expect(tokens).to_have_attribute("data-tokens", "15")
     page.get_by_role("button", name="Pause").click()
     page.locator(".write-token").nth(5).click()
-    expect(page.locator(".write-sentence")).to_have_text(re.compile("looked most at “Paris” when it wrote “Rome” 0.65"))
+    expect(page.locator(".write-sentence")).to_have_text(re.compile("looked most at “Paris” before “Rome” 0.65"))
     page.get_by_label("Written tokens").fill("9")
     expect(text).to_have_text(whole)
 

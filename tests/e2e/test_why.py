@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from attnviz.models import MINILM, TRANSLATOR
 from tests.support.browser import AppPage, Browser, shared
 
-JOHN = "and makes “John” less likely"
+JOHN = "It looks most at “John”, and directly lowers the logit of “John”."
 
 
 class Why(AppPage):
