@@ -1,10 +1,13 @@
 """The Effects page in a real browser: heads and words are taken away, and links lead to Why and back."""
 
+from contextlib import ExitStack
+from urllib.parse import urlencode
+
 import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.models import MINILM, TRANSLATOR
-from tests.support.browser import AppPage, Browser, shared
+from tests.support.browser import AppPage, Browser, opened, shared
 
 SMALL = f"?why-model={TRANSLATOR}"
 MEASURED = "Each head and each MLP has been measured"
@@ -104,3 +107,17 @@ def test_a_phone_has_all_of_it(browser: Browser, address: str) -> None:
         expect(app.answer).to_contain_text("cosine")
         expect(app.head).to_contain_text("Without the head")
         assert app.fits()
+
+
+def test_visitors_with_texts_of_their_own_see_no_error(browser: Browser, address: str) -> None:
+    texts = ["The sky is", "The grass is", "The snow is"]  # one more than a model keeps, which only heavy work shows
+    with ExitStack() as room:
+        pages = [room.enter_context(opened(browser, address, kind=Effects)) for _ in texts]
+        for app, text in zip(pages, texts, strict=True):
+            app.go(f"effects?{urlencode({'text': text})}")
+        for app in [*pages, *pages]:  # the second time when all have asked
+            expect(app.answer).to_contain_text("Now the logit of")
+            expect(app.page.get_by_text("heads so far")).to_be_visible()
+            expect(app.page.get_by_test_id("stException")).to_have_count(0)
+            expect(app.alert).to_have_count(0)
+            app.page.reload()
