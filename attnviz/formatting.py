@@ -3,6 +3,7 @@
 import math
 import reprlib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -34,6 +35,16 @@ def numbered_tokens(positions: Sequence[int], tokens: Sequence[str]) -> list[str
     ['9 · street', '10 · it']
     """
     return [f"{position} · {visible(token)[:30]}" for position, token in zip(positions, tokens, strict=True)]
+
+
+def distinct_tokens(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
+    """Returns the tokens at some positions, with the positions of those that are in the text several times.
+
+    >>> distinct_tokens([0, 2], ["a", "cat", "cat"])
+    ['a', '2 · cat']
+    """
+    counts = Counter(tokens)
+    return [f"{i} · {tokens[i]}" if counts[tokens[i]] > 1 else tokens[i] for i in positions]
 
 
 def fixed(value: float | int, decimals: int = 2) -> str:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label, label_lines
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import visible
+from attnviz.formatting import distinct_tokens, visible
 from attnviz.language import _
 
 MOST_KEYS = 32  # keys that fit side by side with their names
@@ -38,7 +38,7 @@ def bars(
     series = {name: (weights[positions], color) for name, weights, color in (
         (names[0], before, BEFORE), (names[1], after, AFTER)
     )}  # fmt: skip
-    figure = _grouped(series, [key_tokens[i] for i in positions], "attention")
+    figure = _grouped(series, words_at(positions, key_tokens), "attention")
     spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
     first, second = names
     about = About(
@@ -47,6 +47,11 @@ def bars(
         hint=_("Point at a bar to read it.") if sentences else "",
     )
     return Chart(figure, spec, about)
+
+
+def words_at(positions: Int[np.ndarray, " positions"], tokens: Sequence[str]) -> list[str]:
+    """Returns the words of bars; where not all have one, a word that is there several times has its position."""
+    return distinct_tokens(positions.tolist(), tokens) if len(positions) < len(tokens) else list(tokens)
 
 
 def share_bars(

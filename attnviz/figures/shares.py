@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
-from attnviz.figures.bars import AFTER, BEFORE, MOST_KEYS, NEGATIVE
+from attnviz.figures.bars import AFTER, BEFORE, MOST_KEYS, NEGATIVE, words_at
 from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
@@ -68,11 +68,12 @@ def word_rows(
     known = {name: np.nan_to_num(values) for name, values in rows.items()}
     size = np.max([np.abs(values) / (np.abs(values).max() or 1) for values in known.values()], axis=0)
     positions = np.sort(np.argsort(-size, kind="stable")[:MOST_KEYS])
-    names = [visible(words[i]) for i in positions]
+    chosen = words_at(positions, words)
+    names = [*map(visible, chosen)]
     layout: dict[str, Any] = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.3, "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "xaxis": {
-            "tickvals": list(range(len(positions))), "ticktext": [label(words[i]) for i in positions],
+            "tickvals": list(range(len(positions))), "ticktext": [*map(label, chosen)],
             "tickfont": {"size": LETTERS}, "autotickangles": [0, 60, 90], "automargin": True,
         },
     }  # fmt: skip

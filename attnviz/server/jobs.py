@@ -198,6 +198,10 @@ class Jobs:
         shown.add(job)
         return is_shown
 
+    def shows_progress(self) -> bool:
+        """Returns whether this page run shows the progress of a job that goes on."""
+        return any(not job.is_over for job in self._shown.get(scheduling.session(), ()))
+
     def drop_finished_jobs(self) -> None:
         """Drops the results of all jobs that are over."""
         with self._lock:
@@ -219,4 +223,4 @@ class Jobs:
 
 _shared = Jobs()
 request, finished, page_run, mark_shown = _shared.request, _shared.finished, _shared.page_run, _shared.mark_shown
-drop_finished_jobs = _shared.drop_finished_jobs
+shows_progress, drop_finished_jobs = _shared.shows_progress, _shared.drop_finished_jobs

@@ -81,7 +81,11 @@ class Upload(Source):
         """Returns the layers in the file. Raises ValueError if there are none, MissingInput without a file."""
         if self.file is None:
             raise MissingInput(
-                _("Upload vectors to see their attention, as {ENDINGS}; or try one of the samples.", ENDINGS=ENDINGS)
+                _(
+                    "Upload vectors to see their attention, as {ENDINGS}; or try one of the samples. A link has no "
+                    "files: after a reload, upload yours again.",
+                    ENDINGS=ENDINGS,
+                )
             )
         contents = read_file(self.file.name, self.file.data)
         has_names = contents.is_named or len(contents.arrays) > 1

@@ -11,8 +11,8 @@ from attnviz.state.fields import Field, LinkReader, ParsedField, opening_text
 T = TypeVar("T")
 
 LONGEST_LINK = 2_000  # characters of a text in the link: longer addresses are cut off in chats and mails
-TEXT_NOT_LINKED = N_("A text of more than {most} characters is not in the link. It stays in this session.")
-FILE_NOT_LINKED = N_("The uploaded file stays in this session: it is not in the link.")
+TEXT_NOT_LINKED = N_("A text of more than {most} characters is not in the link, and is gone after a reload.")
+FILE_NOT_LINKED = N_("The uploaded file is not in the link, and is gone after a reload.")
 
 
 class LongField(ParsedField[T]):

@@ -26,7 +26,7 @@ def show(
     marks = draw_hidden_value(LongMapState.bookmarks)
 
     def add() -> None:
-        name = bookmark_name(read_widget(NAME)) or f"{queries[0]}–{queries[1]}"
+        name = bookmark_name(read_widget(NAME, "")) or f"{queries[0]}–{queries[1]}"
         others = (mark for mark in marks if mark.name != name)
         set_field_value(LongMapState.bookmarks, (*others, Bookmark(name, queries, keys, _pinned())))
         write_widget(NAME, "")

@@ -8,6 +8,7 @@ from dataclasses import field as dataclass_field
 from typing import Any, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _, option_with_name
 from attnviz.server.page_runs import page_failure
@@ -42,7 +43,7 @@ from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongField, 
 from attnviz.ui.link_state import link_parameters, refuse, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
-from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
 
 T = TypeVar("T")
 BIND: Any = "query-params"  # the link has the value of the widget
@@ -88,14 +89,23 @@ def draw_text(field: ParsedField[Any], widget: Any = None, *, opening: Any = Non
     """Draws the widget of a field that is written as a text, and returns the text, which the field may not take."""
     value = field.text(field.opening(None) if opening is None else opening)
     _follow(field.parameter, value)
-    options = _common(field) | options | (_session_options(field) if isinstance(field, LongField) else {})
-    return str((widget or st.text_input)(value=value, **options))
+    note = text_note(read_widget(field.parameter) or "") if isinstance(field, LongField) else ""
+    options = _common(field) | options | (_session_options(field, note) if isinstance(field, LongField) else {})
+    text = str((widget or st.text_input)(value=value, **options))
+    if note:
+        st.caption(note)
+    return text
+
+
+def hidden_container(name: str) -> DeltaGenerator:
+    """Returns a container that nobody sees, whose widgets keep what they have in the link."""
+    return st.container(key=f"in-link-{name}")
 
 
 def draw_hidden(field: ParsedField[Any]) -> str:
     """Draws the widget of a field that nobody sees, so that the link keeps its text, and returns that; call it once a
     run."""
-    with st.container(key=f"in-link-{field.parameter}"):
+    with hidden_container(field.parameter):
         return draw_text(field, label_visibility="collapsed")
 
 
@@ -119,6 +129,12 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
         write_widget(key, name_of(option_with_name(chosen, names, field.option_name) or names[0]))
     opening = name_of(field.name_of(state, field.opening(state)))
     return dict(zip(names, st.tabs(labels, default=opening, key=key, bind=BIND), strict=True))
+
+
+def open_tab(field: ChoiceField[T], state: Any = None) -> T:
+    """Returns the option of the tab that is going to be open; call it before the tabs are drawn."""
+    name, names = read_widget(field.parameter) or st.query_params.get(field.parameter, ""), [*field.options(state)]
+    return field.options(state)[option_with_name(name, names, field.option_name) or names[0]]
 
 
 def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
@@ -158,9 +174,9 @@ def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     write_widget(field.parameter, shown)
 
 
-def copy_value(field: Field[Any], key: str) -> None:
-    """Gives the widget of a field the value of another widget, as a callback of that one."""
-    set_field_value(field, read_widget(key))
+def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
+    """Returns a callback that gives the widget of a field the value of another widget."""
+    return widget_callback(key, lambda value: set_field_value(field, value))
 
 
 def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
@@ -225,10 +241,10 @@ def _common(field: Field[Any]) -> dict[str, Any]:
     return {"label": _(field.label), "key": field.parameter, "bind": BIND, "help": about}
 
 
-def _session_options(field: LongField[Any]) -> dict[str, Any]:
-    """Returns the options of the widget of a text that the session keeps, and the link unless it is long."""
+def _session_options(field: LongField[Any], note: str) -> dict[str, Any]:
+    """Returns the options of the widget of a text that the session keeps, and the link unless a note says why not."""
     key = field.parameter
-    was_long, note = SessionValue(f"{key} was long", bool), text_note(read_widget(key) or "")
+    was_long = SessionValue(f"{key} was long", bool)
     if was_long.get() and not note:
         write_widget(key, read_widget(key))  # writes the link again, which the browser has not done
     was_long.set(bool(note))
@@ -275,6 +291,7 @@ def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dic
 def _upload(**options: Any) -> File | None:
     if uploaded := st.file_uploader(**options):
         unlinked.set(_(FILE_NOT_LINKED))
+        st.caption(_(FILE_NOT_LINKED))
     return File(uploaded.name, uploaded.getvalue()) if uploaded else None
 
 
@@ -330,8 +347,7 @@ def choose_class(field: PartField[T], start: T) -> type[T] | None:
     requested_values().names(key, menu)  # which refuses others
     opening = AS_IN_MODEL if unnamed else title(type(start))
 
-    def enter_group() -> None:
-        name = read_widget(key)
+    def enter_group(name: str) -> None:
         if name.startswith(GROUP):
             write_widget(key, title(menu[name]))
 
@@ -339,7 +355,7 @@ def choose_class(field: PartField[T], start: T) -> type[T] | None:
     about = help_text(menu.get(chosen_option(key, menu), menu[opening]))
     name = st.selectbox(
         options=list(menu), index=list(menu).index(opening), format_func=names_of(key, menu, menu_name),
-        on_change=enter_group, **_common(field) | {"help": about},
+        on_change=widget_callback(key, enter_group), **_common(field) | {"help": about},
     )  # fmt: skip
     return None if name == AS_IN_MODEL else menu[name]
 

@@ -31,6 +31,19 @@ def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T
     return result
 
 
+def begin(compute: Callable[..., Any], *key: object) -> None:
+    """Begins a job as `result_so_far` does, for what will be opened next, and draws nothing; not while this page run
+    shows the progress of a job."""
+    if not jobs.shows_progress():
+        job = jobs.request(lambda progress: compute(progress=progress), *key)
+        if not job.is_over:
+            st.fragment(_keep, run_every=EVERY)(job)
+
+
+def _keep(job: jobs.Job[Any]) -> None:
+    job.look(scheduling.session())
+
+
 def map_so_far(compute: Callable[..., Downsampled], *key: object) -> Downsampled:
     """Returns what there is of the map that `compute` computes with its arguments `sample` and `progress`, as a job
     with these keys; draws the progress."""

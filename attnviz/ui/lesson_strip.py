@@ -20,6 +20,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
+from attnviz.ui.effects.measured_heads import begin_measuring
 from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
 from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters
@@ -101,6 +102,9 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
             answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
+            after = lesson.steps[number] if number < len(lesson.steps) else None
+            if after and after.state is not None and after.page == page == "effects":
+                begin_measuring(after.state)
 
 
 def _show_step(

@@ -1,6 +1,7 @@
 """The menu of models, which all pages share: those that are here, those that a visitor has named, and downloads."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -16,7 +17,8 @@ from attnviz.state.fields import ModelField
 from attnviz.ui import cache, conversion, model_download
 from attnviz.ui.field_widgets import draw_text, field_text
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
+from attnviz.ui.session_values import SessionValue, has_widget, widget_callback, write_widget
+from attnviz.views.word_pieces import word_pieces_note
 
 ANOTHER = N_(
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself "
@@ -61,9 +63,10 @@ def choose_model(field: ModelField, *, in_row: bool = False) -> str:
             "" if in_row else label, icon=":material/add:", width="content" if in_row else "stretch",
             help=label if in_row else None, key=f"another model{number}",
         ):  # fmt: skip
+            box = f"another{number}"
             st.text_input(
-                _("Its id on the hub, or the path of a folder or a GGUF file"), key=f"another{number}",
-                on_change=_submit, placeholder="openai-community/gpt2", args=(field, f"another{number}"),
+                _("Its id on the hub, or the path of a folder or a GGUF file"), key=box,
+                on_change=widget_callback(box, partial(_submit, field)), placeholder="openai-community/gpt2",
             )  # fmt: skip
             st.caption(_(ANOTHER))
     return typed_model(field.parse(name))
@@ -83,15 +86,16 @@ def typed_model(name: str | None) -> str:
         return name or MINILM
 
 
-def _submit(field: ModelField, box: str) -> None:
-    if name := read_widget(box).strip():
+def _submit(field: ModelField, typed: str) -> None:
+    if name := typed.strip():
         write_widget(field.parameter, name)
         _names_submitted.set(_names_submitted.get() + 1)
         _refused.set(None)
 
 
-def load_or_end(name: str, notes: DeltaGenerator) -> None:
-    """Loads a model. If it cannot be loaded, the reason is shown in `notes` with a remedy, and the page ends."""
+def load_or_end(name: str, notes: DeltaGenerator, text: str = "") -> None:
+    """Loads a model for a text. If it cannot be loaded, the reason is shown in `notes` with a remedy, and the page
+    ends; else what is to be known of its weights, and of the words of the text."""
     with notes, st.spinner(_("Loading the model …"), show_time=True):
         refused = _load(name)
     if refused is not None:
@@ -101,6 +105,13 @@ def load_or_end(name: str, notes: DeltaGenerator) -> None:
         raise PageEnd
     if (model := load_model(name)).precision:
         notes.caption(plain(model.title))
+    show_word_pieces(name, text, notes)
+
+
+def show_word_pieces(name: str, text: str, notes: DeltaGenerator) -> None:
+    """Shows in `notes` that a model reads the words of a text in many pieces, if it does."""
+    if note := word_pieces_note(name, text):
+        notes.caption(plain(note))
 
 
 def keep_model(name: str) -> None:

@@ -53,12 +53,17 @@ def write_widget(key: str, value: object) -> None:
     st.session_state[key] = value
 
 
-def event_callback(key: str, event: str, act: Callable[[Any], None]) -> Callable[[], None]:
-    """Returns a callback that calls `act` with the value of a component's event. It calls nothing if a link in place
-    has left the page at the same time: the session then has no value of the component."""
+def widget_callback(key: str, act: Callable[[Any], object]) -> Callable[[], None]:
+    """Returns a callback that calls `act` with the value of a widget. It calls nothing if a link in place has left the
+    page at the same time: the session then has no value of the widget."""
 
     def call() -> None:
-        if values := read_widget(key):
-            act(values[event])
+        if (value := read_widget(key)) is not None:
+            act(value)
 
     return call
+
+
+def event_callback(key: str, event: str, act: Callable[[Any], object]) -> Callable[[], None]:
+    """Returns a callback that calls `act` with the value of a component's event, as `widget_callback` does."""
+    return widget_callback(key, lambda values: act(values[event]))

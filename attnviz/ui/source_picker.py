@@ -78,6 +78,8 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         raise PageEnd from None
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
+    if isinstance(source, Model):
+        model_menu.show_word_pieces(source.name, source.text, places.notes)
     if isinstance(source, Toy):
         text = _(
             "These vectors are drawn at random, not learned: what a token looks at here says nothing about language."

@@ -11,9 +11,9 @@ from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import pinned_query
-from attnviz.ui.field_widgets import draw
+from attnviz.ui.field_widgets import draw, field_text
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue, read_widget
+from attnviz.ui.session_values import SessionValue
 
 KEY = LongMapState.find.parameter
 LONGEST_PHRASE = 100  # characters of a phrase
@@ -25,7 +25,7 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
     query and of its key, None where the match is not among them; a query is pinned."""
 
     def go_on() -> None:
-        queries, keys = _matches(inputs, read_widget(KEY))
+        queries, keys = _matches(inputs, field_text(LongMapState.find))
         if positions := queries or keys:
             last = _LAST.get()
             position = next((one for one in positions if one > last), positions[0])

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from attnviz.attribution.attribution import WriterShare
 from attnviz.figures.shares import signed
-from attnviz.formatting import number
+from attnviz.formatting import distinct_tokens, number
 from attnviz.views.why_answer import HeadReading, WhyAnswer
 
 TERMS = 10
@@ -39,9 +39,15 @@ def term_rows(shown: WhyAnswer) -> list[TermRow]:
     sums = accumulate((term.share for term in terms), initial=attribution.constant + attribution.bias)
     next(sums)
     return [
-        TermRow(term, shown.writer(term), shown.word(term), signed(term.share), signed(sum_so_far))
+        TermRow(term, shown.writer(term), _word(shown, term), signed(term.share), signed(sum_so_far))
         for term, sum_so_far in zip(terms, sums, strict=True)
     ]
+
+
+def _word(shown: WhyAnswer, term: WriterShare) -> str:
+    """Returns the token at which a term is, with its position if others are the same."""
+    (word,) = distinct_tokens([term.position], shown.columns[shown.column(term) - term.position :])
+    return word
 
 
 def source_rows(reading: HeadReading) -> list[SourceRow]:
@@ -49,4 +55,7 @@ def source_rows(reading: HeadReading) -> list[SourceRow]:
     order = sorted(range(len(reading.keys)), key=lambda i: -abs(reading.sources[i]))[:SOURCES]
     if reading.strongest_key not in order:
         order.append(reading.strongest_key)
-    return [SourceRow(i, reading.keys[i], number(reading.weights[i]), signed(reading.sources[i])) for i in order]
+    return [
+        SourceRow(i, word, number(reading.weights[i]), signed(reading.sources[i]))
+        for i, word in zip(order, distinct_tokens(order, reading.keys), strict=True)
+    ]

@@ -88,6 +88,21 @@ def test_a_word_is_hidden_from_all_heads_or_from_a_layer(effects: Effects) -> No
     expect(effects.chart("effects-words")).to_have_attribute("data-ready", "true")
 
 
+def test_what_a_tab_does_not_use_is_not_there_and_kept(effects: Effects) -> None:
+    effects.go(f"effects{SMALL}&measure=logit&inspect=Kinds+of+heads")
+    question, text = effects.page.get_by_role("combobox", name="Effect on"), effects.page.get_by_label("Text").first
+    expect(effects.page.get_by_text("A text of random tokens")).to_be_visible()
+    expect(question).to_be_hidden()
+    expect(text).to_be_hidden()
+    effects.page.get_by_role("tab", name="Circuits of a head").click()
+    expect(text).to_be_visible()
+    expect(question).to_be_hidden()
+    effects.page.get_by_role("tab", name="Without a head").click()
+    expect(question).to_be_visible()
+    expect(question).to_have_value("logit")
+    effects.expect_in_link("measure", "logit")
+
+
 def test_what_cannot_be_measured_keeps_the_last_effects(effects: Effects) -> None:
     effects.open(SMALL)
     effects.measured()

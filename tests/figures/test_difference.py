@@ -7,6 +7,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from attnviz.figures.bars import MOST_KEYS, bars, row_bars
 from attnviz.figures.difference import difference_heatmap, outline
+from attnviz.figures.shares import word_shares
 
 TOKENS = ("a", "b", "c")
 
@@ -75,6 +76,16 @@ def test_bars_show_the_keys_that_changed_most_in_their_order() -> None:
     ]
     assert np.isnan(chart.figure.data[1].y[shown.index("token 50")])
     assert chart.figure.data[0].name == "A"
+
+
+def test_words_of_a_long_text_that_are_the_same_have_their_positions() -> None:
+    words = ["the"] * 40 + ["cat"]
+    change = np.arange(41.0)
+    shown = bars(np.zeros(41), change, words).figure.layout.xaxis.ticktext
+    assert shown == (*(f"{i} · the" for i in range(41 - MOST_KEYS, 40)), "cat")
+    sentences = word_shares(change, words).spec.sentences
+    assert (sentences[0].partition(":")[0], sentences[-1].partition(":")[0]) == (f"{41 - MOST_KEYS} · the", "cat")
+    assert bars(np.zeros(2), np.ones(2), ["the", "the"]).figure.layout.xaxis.ticktext == ("the", "the")
 
 
 @given(st.text(max_size=5))

@@ -7,7 +7,12 @@ import torch
 from streamlit.testing.v1 import AppTest
 from transformers import BertConfig, BertForSequenceClassification, BertModel
 
+from attnviz.lessons.lesson_files import Lesson, LessonStep
+from attnviz.lessons.lesson_text import lesson_text, name_in_link
 from attnviz.models import MINILM, TRANSLATOR
+from attnviz.server.jobs import finished
+from attnviz.state.effects import EffectsState
+from attnviz.views.head_effects import effects_key
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.tiny_models import SMALL, TEXT
 from tests.support.waiting import until
@@ -177,3 +182,16 @@ def bert(saved, folder, kind, weight: float | None = None, **config: object):
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (folder / file).write_bytes((saved / "bert" / file).read_bytes())
     return folder
+
+
+def test_what_the_next_step_measures_is_begun_in_the_step_before(saved) -> None:
+    first, second = (
+        (("why-model", str(saved / "gpt2")), ("text", TEXT), ("measure", measure)) for measure in ("logit", "loss")
+    )
+    steps = (LessonStep("One?", "Yes.", "effects", first), LessonStep("Two?", "Yes.", "effects", second))
+    name = name_in_link(lesson_text(Lesson("", "A lesson", "Of two steps.", steps)))
+    key = effects_key(EffectsState.read(second))
+    app = measured(open_page("effects", lesson=name, lesson_step="1", **dict(first)))
+    assert "Step 1 of 2" in app.expander[0].label
+    until(lambda: finished(*key) is not None)
+    assert finished(*key).is_complete

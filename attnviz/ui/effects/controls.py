@@ -7,13 +7,14 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.server.page_runs import PageEnd
-from attnviz.state.effects import EffectsState
+from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, EffectsState
 from attnviz.state.fields import Field
 from attnviz.ui import cache, presentation
-from attnviz.ui.field_widgets import draw
+from attnviz.ui.field_widgets import draw, hidden_container, open_tab
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.question_menu import draw_sentence
 
+UNMEASURED = CIRCUITS, DETECTORS_TAB  # tabs without effects
 QUESTION = EffectsState.measure, EffectsState.position, EffectsState.token, EffectsState.other
 
 
@@ -23,9 +24,10 @@ def choose_effects(notes: DeltaGenerator) -> EffectsState:
     values: dict[str, Any] = {}
     with st.sidebar:
         values["model"] = choose_model(EffectsState.model)
-    with presentation.control("text"):
+    has_text = open_tab(EffectsState.inspect) != DETECTORS_TAB  # which has random tokens
+    with presentation.control("text") if has_text else hidden_container("text"):
         values["text"] = draw(EffectsState.text, EffectsState.partial(**values))
-    load_or_end(values["model"], notes)
+    load_or_end(values["model"], notes, values["text"])
     state = cache.or_last_good(
         "effects", values["model"], lambda: _choose_state(values, notes), lambda: _example(values["model"]), notes
     )
@@ -45,7 +47,8 @@ def _choose_state(values: dict[str, Any], notes: DeltaGenerator) -> EffectsState
         (_("Effect on"), EffectsState.measure), (_("of"), EffectsState.token), (_("rather than"), EffectsState.other),
         (_("after"), EffectsState.position),
     ]  # fmt: skip
-    with presentation.control("question"):
+    is_measured = open_tab(EffectsState.inspect) not in UNMEASURED
+    with presentation.control("question") if is_measured else hidden_container("question"):
         draw_sentence(EffectsState, words, QUESTION, values, "effects-question")
     state = EffectsState(**values)
     state.check_metric()

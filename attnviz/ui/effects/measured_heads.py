@@ -1,15 +1,19 @@
 """What the tabs of effects of heads share: what a head writes instead, and the effects so far."""
 
+import logging
 from functools import partial
 
 import streamlit as st
 
 from attnviz.language import _
-from attnviz.state.effects import EffectsState
+from attnviz.link import Link
+from attnviz.state.effects import COMPARED, HEADS, EffectsState
 from attnviz.ui.effects.head_choice import draw_fields
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.job_progress import begin, result_so_far
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
+
+_LOGGER = logging.getLogger(__name__)
 
 
 def choose_ablation(state: EffectsState) -> EffectsState:
@@ -19,6 +23,16 @@ def choose_ablation(state: EffectsState) -> EffectsState:
     state = state.updated(other_texts=draw(EffectsState.other_texts, state))
     with columns[2]:
         return state.updated(head=draw(EffectsState.head, state))
+
+
+def begin_measuring(link: Link) -> None:
+    """Begins to measure what a link to Effects will show, unless it cannot be measured."""
+    try:
+        state = EffectsState.read(link)
+        if state.inspect in (HEADS, COMPARED):
+            begin(partial(head_effects, state), *effects_key(state))
+    except ValueError as problem:  # which is shown where the link is opened
+        _LOGGER.info("What the next step measures was not begun: %s", problem)
 
 
 def measured_effects(state: EffectsState) -> HeadEffects:

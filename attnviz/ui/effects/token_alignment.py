@@ -8,7 +8,7 @@ from attnviz.state.corrected_alignment import add_correction
 from attnviz.state.effects import EffectsState
 from attnviz.ui import html
 from attnviz.ui.field_widgets import set_field_value
-from attnviz.ui.session_values import read_widget
+from attnviz.ui.session_values import widget_callback
 from attnviz.views.token_columns import TokenColumn, token_columns
 
 NO_TOKEN = -1
@@ -41,13 +41,13 @@ def _show_menus(state: EffectsState) -> None:
     source = {other: own for own, other in state.alignment}.get(target, NO_TOKEN)
     key = f"effects-source-{target}-{source}"  # another menu where the pair is another
 
-    def correct() -> None:
-        chosen = read_widget(key)
+    def correct(chosen: int) -> None:
         added = add_correction(state.corrections, target, None if chosen == NO_TOKEN else chosen)
         set_field_value(EffectsState.corrections, added)
 
     st.selectbox(
-        _("belongs to"), range(NO_TOKEN, len(sources)), index=source - NO_TOKEN, key=key, on_change=correct,
+        _("belongs to"), range(NO_TOKEN, len(sources)), index=source - NO_TOKEN, key=key,
+        on_change=widget_callback(key, correct),
         format_func=lambda position: _("no token") if position == NO_TOKEN else sources[position],
     )  # fmt: skip
     if count := len(state.corrections):

@@ -16,7 +16,7 @@ from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.ui.session_values import widget_callback, write_widget
 
 FORMULAS = {
     ScaledDot: "q · k / √2",
@@ -59,22 +59,19 @@ def move_query(x: float, y: float) -> None:
 
 
 def _choose_query(dictionary: Dictionary) -> Point:
+    def ask_for(number: int) -> None:
+        move_query(dictionary.entries[number].x, dictionary.entries[number].y)
+
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         x, y = (draw(field, width=112) for field in QUERY)
         equal = [i for i, entry in enumerate(dictionary.entries) if (entry.x, entry.y) == (x, y)]
         write_widget(KEY_BUTTONS, equal[-1] if equal else None)
         with presentation.control("key", width="content"):
             st.pills(
-                _("Ask for a key"), range(len(dictionary.entries)), key=KEY_BUTTONS, on_change=_ask_for_key,
-                args=(dictionary,), format_func=partial(_button_label, dictionary.words),
+                _("Ask for a key"), range(len(dictionary.entries)), key=KEY_BUTTONS,
+                on_change=widget_callback(KEY_BUTTONS, ask_for), format_func=partial(_button_label, dictionary.words),
             )  # fmt: skip
     return x, y
-
-
-def _ask_for_key(dictionary: Dictionary) -> None:
-    number = read_widget(KEY_BUTTONS)
-    if number is not None:
-        move_query(dictionary.entries[number].x, dictionary.entries[number].y)
 
 
 def _button_label(words: Sequence[str], number: int) -> str:

@@ -7,6 +7,7 @@ The text of the mask is the state, and in the link; the menu, parameters, painti
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -21,7 +22,7 @@ from attnviz.ui import mechanism_controls
 from attnviz.ui.field_widgets import draw, draw_text, field_text, set_field_value
 from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue, read_widget, write_widget
+from attnviz.ui.session_values import SessionValue, read_widget, widget_callback, write_widget
 
 MASKS = {"A": MasksState.mask_a, "B": MasksState.mask_b}
 BIASES = {"A": MasksState.biases_a, "B": MasksState.biases_b}
@@ -52,7 +53,8 @@ def choose_side(side: str, shared: Mechanism) -> Mechanism:
         written = st.container()  # filled once the parameters are known, which write the text
         st.menu_button(
             _(name) if name else _("Custom rule"), list(MASK_MENU), key=f"{key}-menu",
-            help=_("Masks of the catalogue"), format_func=_menu_line, on_click=_choose_from_menu, args=(side,),
+            help=_("Masks of the catalogue"), format_func=_menu_line,
+            on_click=widget_callback(f"{key}-menu", partial(_choose_from_menu, side)),
         )  # fmt: skip
         undo = st.container(width="content")
         with st.popover(
@@ -129,8 +131,8 @@ def _menu_line(name: str) -> str:
     return f"**{_(name.strip(GROUP))}**" if name.startswith(GROUP) else _(name)
 
 
-def _choose_from_menu(side: str) -> None:
-    set_mask(side, str(MASK_MENU[read_widget(f"{_key(side)}-menu")]()))
+def _choose_from_menu(side: str, name: str) -> None:
+    set_mask(side, str(MASK_MENU[name]()))
 
 
 def _history(side: str) -> list[str]:
@@ -155,18 +157,21 @@ def _choose_grid(side: str) -> None:
     """Draws the widgets for a pasted or uploaded grid of 0 and 1."""
     pasted, uploaded = f"pasted-{side}", f"grid-{side}"
 
-    def paste() -> None:
-        if text := read_widget(pasted).strip():
+    def paste(typed: str) -> None:
+        if text := typed.strip():
             _set_grid(side, lambda: Grid.read(None, text))
 
-    def upload() -> None:
-        if (file := read_widget(uploaded)) is not None:
-            _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
+    def upload(file: Any) -> None:
+        _set_grid(side, lambda: Grid.read(file.name, file.getvalue()))
 
     st.text_area(
-        _("A grid of 0 and 1, a query per line"), key=pasted, on_change=paste, placeholder="1 0 0\n1 1 0\n1 1 1"
-    )
-    st.file_uploader(_("Or a file: .csv or .npy"), key=uploaded, on_change=upload, max_upload_size=GRID_MEGABYTES)
+        _("A grid of 0 and 1, a query per line"), key=pasted, on_change=widget_callback(pasted, paste),
+        placeholder="1 0 0\n1 1 0\n1 1 1",
+    )  # fmt: skip
+    st.file_uploader(
+        _("Or a file: .csv or .npy"), key=uploaded, on_change=widget_callback(uploaded, upload),
+        max_upload_size=GRID_MEGABYTES,
+    )  # fmt: skip
     if refusal := REFUSALS[side].pop():
         st.error(plain(refusal))
 

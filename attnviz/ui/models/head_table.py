@@ -12,7 +12,7 @@ from attnviz.language import _, option_name
 from attnviz.layer import Layer
 from attnviz.server.streamlit_internals import ColumnConfig
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.ui.session_values import widget_callback, write_widget
 
 
 def show(
@@ -29,14 +29,14 @@ def show(
     names = [option_name(layers[index].name) for index, _head in heads]
     frame = pd.DataFrame({"Layer": names, "Head": [head for _index, head in heads], **values})
 
-    def select() -> None:
-        if clicked := read_widget(key)["selection"]["rows"]:
+    def select(value: dict[str, Any]) -> None:
+        if clicked := value["selection"]["rows"]:
             open_head(layers, *heads[clicked[0]])
 
     rows = [row for row, head in enumerate(heads) if head == selected]
     write_widget(key, {"selection": {"rows": rows, "columns": [], "cells": []}})
     st.dataframe(
-        frame, hide_index=True, key=key, on_select=select, selection_mode="single-row",
+        frame, hide_index=True, key=key, on_select=widget_callback(key, select), selection_mode="single-row",
         column_config={
             "Layer": st.column_config.TextColumn(_("Layer"), pinned=True),
             "Head": st.column_config.NumberColumn(_("Head"), pinned=True),

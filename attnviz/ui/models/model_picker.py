@@ -15,7 +15,6 @@ from attnviz.sources import Model
 from attnviz.sources.model import load_model
 from attnviz.sources.upload import File
 from attnviz.state.models import ModelsState
-from attnviz.state.session_fields import text_note
 from attnviz.trace import Trace
 from attnviz.ui import cache, model_menu, presentation
 from attnviz.ui.field_widgets import draw
@@ -48,8 +47,7 @@ def choose_example(notes: DeltaGenerator) -> tuple[Model, Trace]:
     source, layers = readable
     model_menu.keep_model(name)
     facts.caption(plain(_model_facts(source, layers)))
-    if note := text_note(text, pair):
-        notes.caption(note)
+    model_menu.show_word_pieces(source.name, source.text, notes)
     for note in model_notes(source.model(), layers):
         notes.info(plain(note))
     return source, layers

@@ -15,7 +15,6 @@ from attnviz.sources import Model
 from attnviz.sources.model import load_model
 from attnviz.sources.upload import File
 from attnviz.state.models import SAME, SIDE_BY_SIDE, ModelSelection, ModelsState, right_example
-from attnviz.state.session_fields import text_note
 from attnviz.state.viewport import is_long
 from attnviz.ui import html, viewport_sliders
 from attnviz.ui.chart import chart
@@ -120,8 +119,6 @@ def _choose_right(selection: ModelSelection, notes: DeltaGenerator) -> ModelSele
     opening = ModelsState.partial(right_model=name)
     with text_place:
         text, picture = _choose_input(opening)
-    if note := text_note(text):
-        notes.caption(note)
     example = Model(text, name, left.second, picture or left.picture)
     readable = read_or_last("on the right", example, replace(example.own_example, text=right_example(opening)), notes)
     if readable is None:

@@ -10,7 +10,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.path import MOST_DRAWS, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import copy_value, draw, field_value, set_field_value
+from attnviz.ui.field_widgets import copy_callback, draw, field_value, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 
@@ -37,7 +37,7 @@ def draw_again() -> None:
 
 def _choose_text(model: str, notes: DeltaGenerator) -> PathState:
     text = draw(PathState.text, PathState.partial(model=model), width=400)
-    load_or_end(model, notes)
+    load_or_end(model, notes, text)
     with notes, st.spinner(_("Computing …"), show_time=True):
         state = cache.or_last_good(
             "path text", model, lambda: PathState(model=model, text=text), lambda: _example(model), notes
@@ -58,7 +58,7 @@ def _example(model: str) -> PathState | None:
 
 def _choose_translation(notes: DeltaGenerator) -> PathState:
     english = draw(PathState.english, width=290)
-    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(PathState.english, "examples"))
+    st.menu_button(_("Examples"), EXAMPLES, key="examples", on_click=copy_callback(PathState.english, "examples"))
     place = st.container(width=150)
     chosen = _choose_word(PathState.partial(model=TRANSLATOR))
     refused: list[str] = []

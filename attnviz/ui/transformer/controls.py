@@ -20,7 +20,7 @@ from attnviz.translator.lexicon import (
     VERBS,
 )
 from attnviz.ui import cache, html, presentation
-from attnviz.ui.field_widgets import copy_value, draw, set_field_value
+from attnviz.ui.field_widgets import copy_callback, draw, set_field_value
 
 KINDS = {
     "person": N_("People"),
@@ -57,7 +57,7 @@ def _choose_sentence() -> str:
         with presentation.control("english", width=460):
             text = draw(TransformerState.english)
         st.menu_button(
-            _("Examples"), EXAMPLES, key="examples", on_click=copy_value, args=(TransformerState.english, "examples")
+            _("Examples"), EXAMPLES, key="examples", on_click=copy_callback(TransformerState.english, "examples")
         )
         st.button(
             _("Random sentence"), icon=":material/casino:", key="random", on_click=_draw_sentence,

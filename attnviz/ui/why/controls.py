@@ -27,7 +27,7 @@ def choose_answer(notes: DeltaGenerator) -> StateAnswer:
         values["model"] = choose_model(WhyState.model)
     with presentation.control("text"):
         values["text"] = draw(WhyState.text, WhyState.partial(**values))
-    load_or_end(values["model"], notes)
+    load_or_end(values["model"], notes, values["text"])
     state = cache.or_last_good(
         "why", values["model"], lambda: _choose_state(values, notes), lambda: _example(values["model"]), notes
     )

@@ -39,7 +39,7 @@ _sent = SessionValue[tuple[str, int]]("written tokens in the browser", lambda: (
 
 def show(state: WriteState, notes: DeltaGenerator) -> None:
     """Draws the text of a partial state as it is written, with the head that is chosen in the sidebar."""
-    load_or_end(state.model, notes)
+    load_or_end(state.model, notes, state.prompt)
     begun = writing_job.request(state.source, notes)
     if begun is None:
         raise PageEnd
