@@ -170,16 +170,17 @@ def compute_map(
         return HeadMap(inputs, title, selection.queries, selection.keys, weights, compute, sentences, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
+    name = "downsampled map", CELLS
     make = partial(
         downsample_rows or partial(downsample_map, compute, inputs),
         cells=(CELLS, CELLS), queries=rows, keys=keys, special=special,
     )  # fmt: skip
     work = work * len(range(inputs.queries)[rows]) // inputs.queries
-    whole = result_cache().finished("downsampled map", WHOLE, *key) if downsample_rows and part != WHOLE else None
+    whole = result_cache().finished(*name, WHOLE, *key) if downsample_rows and part != WHOLE else None
     if whole:  # the log-sum-exp of its rows is known, so the part needs no other keys
         make = partial(make, lse=whole.lse)
         work = work * len(range(inputs.keys)[keys]) // inputs.keys
-    downsampled = result_cache().refined(make, "downsampled map", part, *key, work=work)
+    downsampled = result_cache().refined(make, *name, part, *key, work=work)
     return downsampled_head_map(inputs, title, downsampled, compute, part, selection.cell_colors, sentences, key)
 
 
