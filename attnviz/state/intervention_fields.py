@@ -11,7 +11,10 @@ from attnviz.state.fields import PartField
 from attnviz.state.parts import MASK_MENU, by_title
 
 PARTS = ("mask", "score", "normalizer")  # the fields of an Intervention that replace those of its layers
-ABLATION_HELP = N_("An ablated head sees nothing, and adds nothing to the output of its layer.")
+ABLATION_HELP = N_(
+    "An ablated head sees nothing, and adds nothing to the output of its layer, which may mislead: *Effects* compares "
+    "that with its mean over other texts."
+)
 
 
 def part_fields(
