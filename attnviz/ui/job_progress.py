@@ -31,7 +31,7 @@ def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T
     return result
 
 
-def begin(compute: Callable[..., Any], *key: object) -> None:
+def begin_job(compute: Callable[..., Any], *key: object) -> None:
     """Begins a job as `result_so_far` does, for what will be opened next, and draws nothing; not while this page run
     shows the progress of a job."""
     if not jobs.shows_progress():

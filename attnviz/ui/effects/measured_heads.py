@@ -10,7 +10,7 @@ from attnviz.link import Link
 from attnviz.state.effects import COMPARED, HEADS, EffectsState
 from attnviz.ui.effects.head_choice import draw_fields
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.job_progress import begin, result_so_far
+from attnviz.ui.job_progress import begin_job, result_so_far
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 
 _LOGGER = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def begin_measuring(link: Link) -> None:
     try:
         state = EffectsState.read(link)
         if state.inspect in (HEADS, COMPARED):
-            begin(partial(head_effects, state), *effects_key(state))
+            begin_job(partial(head_effects, state), *effects_key(state))
     except ValueError as problem:  # which is shown where the link is opened
         _LOGGER.info("What the next step measures was not begun: %s", problem)
 
