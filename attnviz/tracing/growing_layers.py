@@ -30,6 +30,7 @@ from attnviz.tracing.recording import Recording, current_recording
 from attnviz.tracing.verification import number_type_of, output_agreement
 
 VECTORS = ("query", "key", "value")
+FREE_PLACES = 64  # tokens, at first; tensors grow twice as large where they are used up
 
 
 class GrownInputs(Inputs):
@@ -84,7 +85,9 @@ class LayerStack:
 
     @classmethod
     def from_layers(cls, layers: dict[int, Layer], number_type: torch.dtype, new_tokens: int) -> "LayerStack":
-        """Stacks layers, with free places for further tokens, and removes them from `layers` one by one."""
+        """Stacks layers, with free places for the next of `new_tokens` further tokens, and removes them from `layers`
+        one by one."""
+        new_tokens = min(new_tokens, FREE_PLACES)
         members = [*layers]
         first = layers[members[0]]
         inputs, is_cross = first.inputs.vectors, first.kind is Kind.CROSS

@@ -20,7 +20,7 @@ from attnviz.layer import Fidelity, Kind
 from attnviz.models.generation import REFUSED
 from attnviz.models.loading import inspect_folder
 from attnviz.models.sampling import drawn_index, random_number
-from attnviz.tracing import capture, capturing
+from attnviz.tracing import capture, capturing, growing_layers
 from attnviz.tracing.memory_budget import MemoryBudget
 from tests.support.architectures import BOTH, GROUPED, SLIDING, WORDS, ZOO, left
 from tests.support.tiny_models import TEXT
@@ -132,6 +132,23 @@ def test_a_decoder_writes_the_tokens_of_generate_with_its_own_weights(architectu
             torch.testing.assert_close(found[:, padded:], expected[:, padded:], atol=1e-5, rtol=0)
     if not padded:
         assert {layer.fidelity for layer in layers} == {architecture.fidelity} or architecture.name in CHOOSING
+
+
+def test_the_memory_of_a_text_grows_with_what_is_written(monkeypatch):
+    """It had free places for all tokens that may be written: 60 MB for a sentence by SmolLM2."""
+    monkeypatch.setattr(growing_layers, "FREE_PLACES", 2)
+    model, given = llama(attn_implementation="eager"), batch()
+    with closing(attnviz.writing(model, None, given, 400)) as steps:
+        written = [next(steps) for _ in range(NEW)]
+    for step, read in zip(written, count(8)):
+        for layer in step.trace.layers:
+            for vectors in layer.inputs.tensors.values():
+                assert vectors.shape[1] == read
+                token = 4 * len(step.trace) * vectors[:, 0].numel()  # bytes, of all layers
+                assert vectors.untyped_storage().nbytes() <= 2 * (read + 2) * token
+    _, maps = own_maps(model, given, "attentions")
+    for layer, expected in zip(written[-1].trace.layers, maps, strict=True):
+        torch.testing.assert_close(layer.maps().nan_to_num(0), expected, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("padded", [0, 3])
