@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnviz.attribution import linearized_pass
 from attnviz.attribution.attribution import Attribution, attribution_of
 from attnviz.attribution.linearized_pass import OTHER_INPUTS, LinearizedPass, in_float32, key_count, query_weights
 from attnviz.attribution.metric_values import logits_at, logits_of
@@ -203,7 +204,13 @@ class NamedPass:
         return {"": self.source, DECODER: self.target or ()}.get(sequence, ())
 
 
-def named_pass(model: nn.Module, batch: Any, tokens: TokenTexts = (), decoder_tokens: TokenTexts = ()) -> NamedPass:
+def named_pass(
+    model: nn.Module,
+    batch: Any,
+    tokens: TokenTexts = (),
+    decoder_tokens: TokenTexts = (),
+    most_bytes: int = linearized_pass.MOST_BYTES,
+) -> NamedPass:
     """Returns the pass of a model over a batch, as `attribute` takes it. `tokens` and `decoder_tokens` are texts, or
     what makes texts of a list of token ids: a function or the model's tokenizer. Raises ValueError as `attribute`
     does."""
@@ -212,7 +219,8 @@ def named_pass(model: nn.Module, batch: Any, tokens: TokenTexts = (), decoder_to
     has_two = is_encoder_decoder(exact)
     tokens = tokens or texts_of_batch(batch, 0)
     names = LayerNames.from_arguments(named_modules(exact), has_two, arguments, 0, tokens, decoder_tokens)
-    run = NamedPass(LinearizedPass(exact, arguments), names.source.tokens, names.target.tokens if has_two else None)
+    linearized = LinearizedPass(exact, arguments, most_bytes=most_bytes)
+    run = NamedPass(linearized, names.source.tokens, names.target.tokens if has_two else None)
     if callable(tokens) or hasattr(tokens, "convert_ids_to_tokens"):
         run.names = lambda ids: token_names(tokens, ids)
     with torch.no_grad():

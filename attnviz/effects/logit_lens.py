@@ -22,7 +22,9 @@ MOST_BYTES = 2 << 30  # of the logits of all layers
 POSITIONS = 64  # whose logits are computed at once, as the product with the head is slow for a few
 
 
-def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 positions vocabulary"]:
+def logit_lens(
+    model: nn.Module, batch: Any, *, most_bytes: int = MOST_BYTES
+) -> Float[Tensor, "layers+1 positions vocabulary"]:
     """Returns the logits that the residual stream gives before the first layer, and after each.
 
     What comes after the last layer runs as the model has it: its final norm, which takes its scale from the stream that
@@ -34,11 +36,11 @@ def logit_lens(model: nn.Module, batch: Any) -> Float[Tensor, "layers+1 position
     padding, which the attention mask hides, are NaN.
 
     `batch` is one example, as the model's tokenizer makes it. Raises ValueError if the model gives no logits of
-    positions, or has no list of layers, or if the logits of all layers take more than 2 GB: take
+    positions, or has no list of layers, or if the logits of all layers take more than `most_bytes` of memory: take
     `layer_predictions`, which keeps the likeliest tokens.
     """
     lens = _Lens.of_model(model, batch)
-    if (size := lens.own.nbytes * len(lens.stream.states)) > MOST_BYTES:
+    if (size := lens.own.nbytes * len(lens.stream.states)) > most_bytes:
         raise value_error(
             "The logits of {layers} layers take {size} MB. Give a shorter text, or take layer_predictions.",
             layers=grouped(len(lens.stream.states) - 1),

@@ -36,6 +36,7 @@ def why(
     *,
     tokens: TokenTexts = (),
     decoder_tokens: TokenTexts = (),
+    most_bytes: int = MOST_BYTES,
 ) -> "WhyViewer":
     """Returns a viewer of a number that a model computes as a sum over what wrote to its residual stream: the shares of
     heads, MLPs and embeddings, what a head has read, and what it found there, or why it looks there, as sums again.
@@ -45,8 +46,8 @@ def why(
     its name, reads a text, too. `of` is the number: `Logit`, `LogitDifference`, `Score` or `Activation` of
     `attnviz.attribution`; by default the logit of the likeliest next token, or label, above that of the second.
 
-    With anywidget installed, clicks are answered by Python, and `trail` and `term` are shared with it. Raises
-    ValueError as `attnviz.attribute` does.
+    `most_bytes` is that of `attribute`. With anywidget installed, clicks are answered by Python, and `trail` and `term`
+    are shared with it. Raises ValueError as `attribute` does.
 
     Example:
         >>> why("attnviz/translator-en-fr", "the cat sleeps .").attribution.error < 1e-4
@@ -59,11 +60,11 @@ def why(
     if isinstance(model, nn.Module):
         if isinstance(batch, str) and callable(tokens) and hasattr(tokens, "convert_ids_to_tokens"):
             batch = tokens(batch, return_tensors="pt")
-        run = named_pass(model, batch, tokens, decoder_tokens)
+        run = named_pass(model, batch, tokens, decoder_tokens, most_bytes)
     elif isinstance(batch, str):
         from attnviz.models.text_attribution import read_text
 
-        run = read_text(model, batch, most_bytes=MOST_BYTES)
+        run = read_text(model, batch, most_bytes=most_bytes)
     else:
         raise ValueError(f"A loaded model reads a text, and this is a {type(batch).__name__}. Give a text.")
     return sum_viewer(run, likeliest_metric(run) if of is None else of)

@@ -11,6 +11,7 @@ from attnviz.analysis.downsampling import Downsampled
 from attnviz.formatting import grouped
 from attnviz.language import _
 from attnviz.server import jobs, scheduling
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 from attnviz.views.long_maps import refine, unreached_engine
 
@@ -37,7 +38,7 @@ def begin_job(compute: Callable[..., Any], *key: object) -> None:
     if not jobs.shows_progress():
         job = jobs.request(lambda progress: compute(progress=progress), *key)
         if not job.is_over:
-            st.fragment(_keep, run_every=EVERY)(job)
+            draw_repeatedly(_keep, EVERY, job)
 
 
 def _keep(job: jobs.Job[Any]) -> None:
@@ -64,7 +65,7 @@ def _show_progress(job: jobs.Job[Any], description: str) -> None:
     if jobs.mark_shown(job):
         return
     if not job.is_over:
-        st.fragment(_follow, run_every=EVERY)(job, description, job.latest, time.monotonic())
+        draw_repeatedly(_follow, EVERY, job, description, job.latest, time.monotonic())
     elif job.error:
         st.error(plain(str(job.error)), icon=":material/error:")
 

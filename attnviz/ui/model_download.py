@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.formatting import byte_size, grouped
 from attnviz.language import _
 from attnviz.models.hub import Hub, RemoteModel
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 
 
@@ -67,7 +68,7 @@ def offer(away: RemoteModel, hub: Hub) -> None:
         st.error(plain(download.problem), icon=":material/error:")
         st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_forget, args=(away.name,))
     else:
-        _progress(download)
+        draw_repeatedly(_progress, 0.5, download)
 
 
 def _start(away: RemoteModel, hub: Hub) -> None:
@@ -80,7 +81,6 @@ def _forget(name: str) -> None:
     _under_way.pop(name, None)
 
 
-@st.fragment(run_every=0.5)
 def _progress(download: Download) -> None:
     name = download.away.name
     st.progress(

@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.language import _
 from attnviz.state.fields import ChoiceField
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.session_values import SessionValue
 
 T = TypeVar("T")
@@ -52,7 +53,6 @@ def _go_on(field: ChoiceField[T], state: Any) -> None:
     """Advances the slider after EVERY seconds."""
     drawn = False
 
-    @st.fragment(run_every=EVERY)
     def advance() -> None:
         nonlocal drawn
         if not drawn:  # with the page, and not by the clock
@@ -67,4 +67,4 @@ def _go_on(field: ChoiceField[T], state: Any) -> None:
             PLAYING.set("")
         st.rerun()
 
-    advance()
+    draw_repeatedly(advance, EVERY)

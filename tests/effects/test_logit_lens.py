@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from math import log2
 from typing import Any
 
@@ -301,10 +300,9 @@ def test_a_token_that_is_not_one_is_refused() -> None:
         layer_predictions(llama(), {"input_ids": IDS}, token=WORDS)
 
 
-def test_logits_that_take_too_much_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("attnviz.effects.logit_lens"), "MOST_BYTES", 1000)
+def test_logits_that_take_too_much_memory_are_refused() -> None:
     with pytest.raises(ValueError, match="Give a shorter text, or take layer_predictions"):
-        logit_lens(llama(), {"input_ids": IDS})
+        logit_lens(llama(), {"input_ids": IDS}, most_bytes=1000)
     assert layer_predictions(llama(), {"input_ids": IDS}).tokens.shape == (3, IDS.shape[1], 5)
 
 

@@ -244,3 +244,8 @@ def test_without_anywidget_there_is_html(model: Any, monkeypatch: pytest.MonkeyP
 def test_what_cannot_be_asked_is_refused_with_a_sentence(make: Any, batch: Any, of: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         attnviz.why(make(), batch, of)
+
+
+def test_a_pass_of_more_memory_than_is_allowed_is_refused(model: Any) -> None:
+    with pytest.raises(ValueError, match="takes too much memory"):
+        attnviz.why(model, IDS, most_bytes=1)

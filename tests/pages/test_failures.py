@@ -55,3 +55,19 @@ def test_a_page_that_fails_leaves_its_lesson(monkeypatch: pytest.MonkeyPatch, pr
     assert said in errors(app)
     assert "Attention asks how similar the query is to every key" in contents(app)
     assert failed_runs("lookup") == before + 1
+
+
+def test_a_part_that_is_drawn_again_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, before = [], failed_runs("write")
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        calls.append(1)
+        raise KeyError(SECRET)
+
+    monkeypatch.setattr("attnviz.ui.write.page._follow", fail)
+    app = open_page("write")
+    assert calls == [1]
+    assert SAID.format("KeyError") in errors(app)
+    assert SECRET not in contents(app)
+    assert len(app.get("bidi_component"))  # the map so far, which is drawn after it
+    assert failed_runs("write") == before + 1

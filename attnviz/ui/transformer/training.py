@@ -8,6 +8,7 @@ from attnviz.state.transformer import TransformerState
 from attnviz.translator.live_training import STEPS, LiveTraining, TrainingHistory, TrainingQueue
 from attnviz.translator.train import BATCH
 from attnviz.ui.field_widgets import draw
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 
@@ -51,7 +52,7 @@ def history() -> TrainingHistory | None:
 def keep_alive() -> None:
     """Reports periodically that the page is open, while its training runs or waits."""
     if is_busy():
-        st.fragment(_report, run_every=2.0)()
+        draw_repeatedly(_report, 2.0)
 
 
 def _report() -> None:

@@ -19,6 +19,7 @@ from attnviz.ui import html, play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import teacher
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.transformer import one_use, training
 from attnviz.ui.transformer.word_by_word import pieces
 from attnviz.views.transformer import best_head, teacher_forced
@@ -54,7 +55,7 @@ class _TrainedState(TransformerState):
 def show(state: TransformerState) -> None:
     """Draws the tab; with a live training, again every second."""
     busy = training.is_busy()
-    st.fragment(_show, run_every=1.0 if busy else None)(state.translation, busy)
+    draw_repeatedly(_show, 1.0 if busy else None, state.translation, busy)
 
 
 @teacher.lesson_fragment()

@@ -22,6 +22,7 @@ from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
@@ -65,7 +66,7 @@ def show(state: WriteState, notes: DeltaGenerator) -> None:
         _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
         _draw_growing_map(selection, text, source.tokens - len(text.steps))
         with place:
-            st.fragment(_follow, run_every=EVERY)(source, selection, job, state.branches)
+            draw_repeatedly(_follow, EVERY, source, selection, job, state.branches)
 
 
 @dataclass(frozen=True)
