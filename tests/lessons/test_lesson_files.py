@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 import torch
+from transformers import Swinv2Config
+from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
 
 from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
@@ -303,6 +305,8 @@ def other_scores() -> list[str]:
         == int((Mechanism()(Model().layers()[3].inputs, heads=[1]).raw[0, IT] > 0).sum())
     )
     cosine = weights(score=Cosine())[IT]
+    swin = Swinv2SelfAttention(Swinv2Config(), dim=4, num_heads=1, window_size=2)
+    assert float(swin.logit_scale.detach().exp()) == pytest.approx(10)  # by which it multiplies before training
     return [
         *(str(nonzero[kind]) for kind in (Softmax, Hard, Entmax, TopK, ReLU)),
         number(row_summary(rows[ReLU]).total),
@@ -345,6 +349,9 @@ def soft() -> list[str]:
     weights = dict(zip(EXAMPLE_TABLE.words, answer.weights, strict=True))
     assert sorted(weights, key=weights.get)[-2:] == ["hen", "cat"]
     assert weights["cat"] + weights["hen"] > 0.8
+    parts = dict(zip(EXAMPLE_TABLE.words, np.array(answer.weights) * EXAMPLE_TABLE.values.numpy(), strict=True))
+    assert parts["cat"] + parts["hen"] > answer.result / 2
+    assert max(part for word, part in parts.items() if word not in {"cat", "hen"}) < min(parts["cat"], parts["hen"])
     assert lookup("exact match", *at)[0].result is None
     hard, uniform = (lookup(notch, *at)[0] for notch in ("hard", "uniform"))
     assert hard.weights[EXAMPLE_TABLE.words.index("cat")] == 1

@@ -116,10 +116,14 @@ def stream(text: str, layer: int) -> Tensor:
     return ForwardPass(text).streams[layer]
 
 
-def shares(ablated: Sequence[Head] = ()) -> dict[Head, float]:
+def run_without(*heads: Head) -> ForwardPass:
+    """A pass in which heads write their mean over the neutral texts."""
+    with changed([change for head in heads for change in averaged(head)(smollm2().model)]):
+        return ForwardPass(MARY)
+
+
+def shares(run: ForwardPass) -> dict[Head, float]:
     """The shares of some heads in the difference, over all tokens: those before the last add nothing to its logits."""
-    with changed([change for head in ablated for change in averaged(head)(smollm2().model)]):
-        run = ForwardPass(MARY)
     return {head: run.logit(run.head(*head), *NAMES) for head in (GIVER, AGAINST, BEFORE, THROUGH, IDLE)}
 
 
@@ -130,7 +134,8 @@ def divergence(before: Tensor, after: Tensor) -> float:
 
 @torch.no_grad()
 def where_it_looks() -> list[str]:
-    own, before, run = logits(MARY), shares(), ForwardPass(MARY)
+    own, run = logits(MARY), ForwardPass(MARY)
+    before, unmade = shares(run), run_without(BEFORE)
     heads = GIVER, AGAINST, BEFORE, THROUGH, IDLE, CONSTANT, FIRST
     without = {head: logits(MARY, averaged(head)) for head in heads}
     effects = {head: difference(after) - difference(own) for head, after in without.items()}
@@ -139,13 +144,15 @@ def where_it_looks() -> list[str]:
     assert effects[GIVER] < effects[IDLE] < 0 < effects[AGAINST]
     assert bits[FIRST] == max(bits.values())
     assert abs(by_zero / effects[CONSTANT] - 10) < 0.5
-    repaired, weaker = shares([BEFORE])[AGAINST], shares([THROUGH])[BEFORE]
+    assert abs(effects[BEFORE]) < abs(direct(BEFORE)) / 2
+    assert unmade.weights[*AGAINST, TO, 1] < run.weights[*AGAINST, TO, 1] - 0.1
+    repaired, weaker = shares(unmade)[AGAINST], shares(run_without(THROUGH))[BEFORE]
     return [
         *(str(part) for head in heads for part in head),
         number(difference(own)),
         *(f"{abs(effects[head]):.2f}" for head in (GIVER, AGAINST, IDLE, BEFORE, THROUGH, CONSTANT)),
         f"{abs(by_zero):.2f}",
-        f"{direct(THROUGH):.2f}",
+        *(f"{abs(direct(head)):.2f}" for head in (THROUGH, BEFORE)),
         *(f"{float(run.weights[*head, TO, key]):.2f}" for head, key in ((IDLE, GAVE), (BEFORE, 1))),
         *(f"{abs(before[head]):.2f}" for head in (BEFORE, AGAINST, THROUGH)),
         *(f"{abs(share):.2f}" for share in (repaired, repaired - before[AGAINST], weaker)),
@@ -158,7 +165,9 @@ def who_gave() -> list[str]:
     own, other = difference(logits(MARY)), difference(logits(OTHER))
     output, weights, value = heads_of(MARY, GIVER)
     _, other_weights, other_value = heads_of(OTHER, GIVER)
-    assert weights[TO].argmax() == JOHN
+    assert weights[TO].argmax() == other_weights[TO].argmax() == JOHN  # where the other text has “Mary”
+    elsewhere = ForwardPass(OTHER)
+    assert elsewhere.logit(elsewhere.head(*GIVER), "Mary") < -1
     effect = difference(logits(MARY, averaged(GIVER))) - own
     shown = weights.clone()
     shown[:, JOHN] = 0

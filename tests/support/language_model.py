@@ -14,12 +14,18 @@ from attnviz.models.smollm2 import smollm2
 from attnviz.text import EXAMPLE
 
 CAPITAL = "The capital of France is"
+GERMANY = "The capital of Germany is"
 WORDS = "apple river stone cloud garden apple river stone cloud"
 NAME = "Nobody knew Doctor Zelmorin well. Everybody feared Doctor Zelmorin"
 ALL = slice(None)  # positions
 HEADS, WIDTH = 9, 64  # heads of a layer, and numbers of a head
 Head = tuple[int, int]  # a layer, and a head of it
 INDUCTION: tuple[Head, ...] = ((18, 6), (17, 3), (17, 4), (23, 2))
+OTHERS: tuple[tuple[Head, ...], ...] = (  # as many heads of the same layers
+    ((18, 5), (17, 2), (17, 5), (23, 3)),
+    ((18, 0), (17, 0), (17, 1), (23, 0)),
+    ((18, 7), (17, 6), (17, 7), (23, 4)),
+)
 
 
 @contextmanager
@@ -57,9 +63,11 @@ def ids(text: str) -> Tensor:
     return torch.tensor([smollm2().tokenizer(text)["input_ids"]])
 
 
-def attention(tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+def attention(
+    tokens: Tensor, mask: Tensor | None = None, ablated: Sequence[Head] = (), at: int | slice = ALL
+) -> Tensor:
     """The weights of all heads, (layers, heads, queries, keys)."""
-    with eager() as model:
+    with eager() as model, without(model, ablated, at):
         return torch.cat(model.model(tokens, attention_mask=mask, output_attentions=True).attentions)
 
 
@@ -86,7 +94,10 @@ def one_word_at_a_time() -> list[str]:
     assert torch.equal(attention(ids(f"{CAPITAL} Paris"))[:, :, :5, :5], attention(ids(CAPITAL)))
     with eager() as model:
         assert model.tokenizer.decode(model.model(ids(CAPITAL)).logits[0, -1].argmax()) == " Paris"
-    trained, free = probabilities(EXAMPLE), probabilities(EXAMPLE, torch.ones(13, 13, dtype=torch.bool))
+        assert model.tokenizer.decode(model.model(ids(GERMANY)).logits[0, -1].argmax()) == " Berlin"
+    every = torch.ones(13, 13, dtype=torch.bool)
+    trained, free = probabilities(EXAMPLE), probabilities(EXAMPLE, every)
+    without_next = probabilities(EXAMPLE, every & ~torch.ones(12).diag(1).bool())
     assert trained[0] < 0.001
     next_word = attention(ids(EXAMPLE), torch.zeros(1, 1, 13, 13))[18, 7].diagonal(1)
     return [
@@ -96,6 +107,7 @@ def one_word_at_a_time() -> list[str]:
         number(float(next_word.mean())),
         "0.001",  # less than which “animal” has with the mask
         number(float(free.mean())),
+        number(float(without_next.mean())),
         number(float(trained.mean())),
     ]
 
@@ -119,7 +131,15 @@ def sink() -> list[str]:
         model.model(ids(EXAMPLE))
         for hook in hooks:
             hook.remove()
-    lengths = torch.stack(values).unflatten(-1, (-1, WIDTH)).norm(dim=-1)  # (layers, tokens, kv heads)
+        read = torch.stack(values).unflatten(-1, (-1, WIDTH))  # (layers, tokens, kv heads, numbers)
+        written = torch.stack(
+            [
+                torch.einsum("thw,nhw->thn", each, layer.self_attn.o_proj.weight.unflatten(1, (HEADS, WIDTH)))
+                for each, layer in zip(read.repeat_interleave(3, 2), model.model.model.layers, strict=True)
+            ]
+        ).norm(dim=-1)  # what a head adds that looks at one token alone: (layers, tokens, heads)
+    assert (written[:, 0] < written[:, 1:].mean(1) / 2).float().mean() > 0.75
+    lengths = read.norm(dim=-1)
     return [
         number(float(weights[18, :, 8, 0].mean())),
         str(int((weights[:, :, 1:, 0].mean(-1) > 0.5).sum())),
@@ -145,12 +165,16 @@ def repeated() -> list[str]:
     strongest = {name: divmod(int(each.argmax()), HEADS) for name, each in sums.items()}
     assert [*strongest.values()] == [(18, 6), (16, 0)]
     assert {divmod(int(i), HEADS) for i in sums["induction"].flatten().topk(2).indices} == {*INDUCTION[:2]}
+    unmarked = float(attention(ids(WORDS), ablated=((16, 0),), at=4)[18, 6, 8, 4])  # “garden” is token 4
     garden = [float(probabilities(f"{WORDS} garden", ablated=heads)[-1]) for heads in ((), INDUCTION[:2])]
+    assert abs(garden[1] / garden[0] - 1 / 3) < 0.02
     first, second = probabilities(NAME)[[3, 11]].tolist()
     assert first < 0.001
-    ablated = float(probabilities(NAME, ablated=INDUCTION)[11])
+    ablated, *controls = (float(probabilities(NAME, ablated=heads)[11]) for heads in (INDUCTION, *OTHERS))
+    assert min(controls) > 0.7
     return [
         *(number(share) for _token, share in (previous, induction, name)),
+        f"{unmarked:.2f}",
         *(str(part) for head in strongest.values() for part in head),
         *(number(float(sums[name][head])) for name, head in strongest.items()),
         str(30 * HEADS),

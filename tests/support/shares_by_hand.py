@@ -110,7 +110,8 @@ def why_mary() -> list[str]:
     )
     changed = log(without[0] / without[1])
     assert total - changed > shares[largest]
-    assert ForwardPass(MARY, [largest]).weights[*other, to, mary] < run.weights[*other, to, mary] - 0.1
+    for ablated in (largest, above):  # the head above finds less without what they write
+        assert ForwardPass(MARY, [ablated]).weights[*other, to, mary] < run.weights[*other, to, mary] - 0.1
     return [
         *(str(part) for head in (largest, other, above) for part in head),
         *(number(each) for each in (total, carried, of_mlps[0], score, wrote, changed, total - changed)),

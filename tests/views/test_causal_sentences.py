@@ -1,30 +1,14 @@
 """Each sentence of the app that names a cause is in a list, with the measurement that supports it, and its test."""
 
 import ast
-import re
-import tomllib
-from itertools import chain
-from pathlib import Path
 
 from docs.tools.translations import ROOT, script_messages, syntax_tree
+from tests.support.causal_sentences import SentenceList, causal
 from tests.views.test_measured_sentences import CHECKS
 
-LIST = tomllib.loads(Path(__file__).with_name("causal_sentences.toml").read_text(encoding="utf-8"))
+LIST = SentenceList(__file__)
 FOLDERS = ("attnviz/views", "attnviz/ui", "attnviz/lessons", "attnviz/state", "attnviz/notebook", "pages")
 ELSEWHERE = ("attnviz/ui/classroom", "attnviz/ui/lesson_editor")  # which say nothing of a model
-CAUSAL = re.compile(
-    r"\b(because|why|so (?:it|they|this|that)|therefore|thus|due to|makes?|helps?|raises?|lowers?|undoes"
-    r"|carr(?:y|ies|ied)|works? through|builds? on|makes? up for|steps? in|explains?|causes?|decides?|depends?|matters?"
-    r"|recover(?:s|ed)?|repairs?|suppress\w*|copies|copying|without|adds?(?! up)|(?:more|less|times as) likely"
-    r"|directly)\b",
-    re.IGNORECASE,
-)
-BEGINS = "…"  # the end of the beginning of a long text in the list
-
-
-def causal(message: str) -> bool:
-    """Whether a message may name a cause: a question does not."""
-    return bool(CAUSAL.search(message)) and not message.endswith("?")
 
 
 def messages() -> dict[str, str]:
@@ -43,42 +27,22 @@ def messages() -> dict[str, str]:
     return {message: place for message, place in found.items() if not place.startswith(ELSEWHERE)}
 
 
-def listed() -> list[str]:
-    """The sentences of the list, or their beginnings."""
-    return [
-        *(text for claim in LIST["claim"] for text in claim["sentences"]),
-        *chain.from_iterable(LIST["no_claim"].values()),
-    ]
-
-
-def is_in(message: str, texts: list[str]) -> bool:
-    return any(message.startswith(text[:-1]) if text.endswith(BEGINS) else message == text for text in texts)
-
-
 def test_each_sentence_that_names_a_cause_is_in_the_list() -> None:
-    texts = listed()
-    new = [
-        f"{place}: {message}" for message, place in messages().items() if causal(message) and not is_in(message, texts)
-    ]
-    assert new == [], "Say in causal_sentences.toml which measurement supports it, and which test shows that."
+    said = "Say in causal_sentences.toml which measurement supports it, and which test shows that."
+    assert LIST.missing(messages()) == [], said
 
 
 def test_the_list_has_only_sentences_of_the_app() -> None:
-    known = messages()
-    assert [text for text in listed() if not any(is_in(message, [text]) for message in known)] == []
+    assert LIST.unknown(messages()) == []
 
 
 def test_each_claim_has_a_measurement_and_a_test_that_is_there() -> None:
-    for claim in LIST["claim"]:
-        assert {*claim} == {"sentences", "claims", "measured", "test"}
-        file, _colons, name = claim["test"].partition("::")
-        functions = {node.name for node in ast.walk(syntax_tree(ROOT / file)) if isinstance(node, ast.FunctionDef)}
-        assert name in functions, claim["test"]
+    LIST.check_claims()
 
 
 def test_the_sentences_about_100_texts_are_in_the_list() -> None:
     compared = "tests/views/test_measured_sentences.py::test_no_sentence_is_contradicted_by_what_is_measured"
-    texts = {text for claim in LIST["claim"] if claim["test"] == compared for text in claim["sentences"]}
+    texts = {text for claim in LIST.claims if claim["test"] == compared for text in claim["sentences"]}
     assert texts == {*CHECKS}
 
 
