@@ -132,7 +132,7 @@ def test_visitors_with_texts_of_their_own_see_no_error(browser: Browser, address
             app.go(f"effects?{urlencode({'text': text})}")
         for app in [*pages, *pages]:  # the second time when all have asked
             expect(app.answer).to_contain_text("Now the logit of")
-            expect(app.page.get_by_text("heads so far").or_(app.page.get_by_text(MEASURED))).to_be_visible()
+            expect(app.page.get_by_text("heads and MLPs so far").or_(app.page.get_by_text(MEASURED))).to_be_visible()
             expect(app.page.get_by_test_id("stException")).to_have_count(0)
             expect(app.alert).to_have_count(0)
             app.page.reload()

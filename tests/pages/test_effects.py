@@ -23,7 +23,7 @@ MOST_LINES = "Between 1 and 20 other texts are read"
 
 def measured(app: AppTest) -> AppTest:
     """The page, where every head and every MLP has been measured."""
-    until(lambda: " so far" not in progress(ok(app.run())))
+    until(lambda: " so far" not in progress(ok(app.run())), pause=1)
     return app
 
 

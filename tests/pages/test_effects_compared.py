@@ -20,7 +20,7 @@ REASON = (
 
 def finished(app: AppTest) -> AppTest:
     """The page, when its jobs are over."""
-    until(lambda: not ok(app.run()).get("progress"))
+    until(lambda: not ok(app.run()).get("progress"), pause=1)
     return app
 
 

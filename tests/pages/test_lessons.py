@@ -84,7 +84,7 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         published.clear()
         app = page(step.page, parse_qsl(address.query))
         if step.page in ("write", "effects"):  # while a text is written or measured, it has no numbers
-            until(partial(_has_numbers, app, published))
+            until(partial(_has_numbers, app, published), pause=1)
         assert not app.error
         assert not app.warning
         assert not app.toast  # nothing in the link was refused

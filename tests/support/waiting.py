@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Coroutine
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    """Waits until a condition holds, and fails if it does not in time."""
+def until(condition: Callable[[], object], seconds: float = 600, pause: float = 0.001) -> None:
+    """Waits until a condition holds, and fails if it does not in time, which a busy machine may need. It looks again
+    after a pause in seconds, longer where a look takes time that what is waited for needs."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{seconds} seconds have passed."
-        time.sleep(0.001)
+        time.sleep(pause)
 
 
 def run_until(endless: Coroutine[object, object, object], condition: Callable[[], object]) -> None:
@@ -18,7 +19,7 @@ def run_until(endless: Coroutine[object, object, object], condition: Callable[[]
 
     async def run() -> None:
         task = asyncio.create_task(endless)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(600):
             while not condition() and not task.done():
                 await asyncio.sleep(0.001)
         task.cancel()
