@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     from attnviz.models.generation import Alternative, Step, writing
     from attnviz.models.interventions import Intervention
     from attnviz.notebook import show, to_html
-    from attnviz.notebook.link_viewers import viewer
-    from attnviz.notebook.why_viewer import why
+    from attnviz.notebook.link_viewers import view, viewer
+    from attnviz.notebook.sums import why
     from attnviz.results import load, save
     from attnviz.trace import Trace
     from attnviz.tracing import capture, capturing
-    from attnviz.views.pages import view
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,8 +40,8 @@ _PLACES = {
     "head_maps": "attnviz.analysis.head_maps", "load": "attnviz.results", "save": "attnviz.results",
     "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
     "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",
-    "view": "attnviz.views.pages", "viewer": "attnviz.notebook.link_viewers",
-    "why": "attnviz.notebook.why_viewer", "writing": "attnviz.models.generation",
+    "view": "attnviz.notebook.link_viewers", "viewer": "attnviz.notebook.link_viewers",
+    "why": "attnviz.notebook.sums", "writing": "attnviz.models.generation",
 }  # fmt: skip
 
 

@@ -17,12 +17,12 @@ TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 def number(weight: float | int) -> str:
     """Formats a weight with two decimals, or with two significant digits if it is small.
 
-    >>> number(0.125), number(0.0123), number(-0.5)
-    ('0.13', '0.012', '−0.50')
+    >>> number(0.125), number(0.0123), number(-0.5), number(-0.0)
+    ('0.13', '0.012', '−0.50', '0.00')
     """
     if weight < 0:
         return f"−{number(-weight)}"
-    exact = Decimal(weight)  # rounded half up, as the browser does
+    exact = Decimal(weight + 0.0)  # without the sign of zero; rounded half up, as the browser does
     if weight >= 0.095 or weight == 0:
         return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
     return f"{TWO_DIGITS.create_decimal(exact):f}" if weight >= 1e-4 else f"{weight:.0e}"

@@ -1,6 +1,7 @@
 """Padding is no data: whatever the library computes of a padded batch is what it computes of the same batch without."""
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -217,8 +218,10 @@ def written(example: Example) -> Tensor:
 
 def asked(example: Example) -> Tensor:
     viewer = attnviz.why(example.model, example.batch)
-    assert viewer.run.predicting[viewer.metric.position] == str(example.predicting[-1])
-    return torch.tensor([viewer.attribution.total, viewer.metric.token, viewer.metric.other])
+    match = re.search(r"“#(\d+)” rather than “#(\d+)” (?:after|at) “(\d+)”", repr(viewer))
+    assert match is not None
+    assert match[3] == str(example.predicting[-1])
+    return torch.tensor([viewer.quantities["total"], int(match[1]), int(match[2])])
 
 
 def normed(example: Example) -> Tensor:

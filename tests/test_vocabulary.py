@@ -37,7 +37,7 @@ REPLACED |= dict.fromkeys(
 NO_NOUNS = {"among", "at", "how", "of", "what", "where", "which", "who"}  # as whole names
 PUBLIC_ARGUMENTS = {
     ("attnviz/attribution/attribution.py", "of"),
-    ("attnviz/notebook/why_viewer.py", "of"),
+    ("attnviz/notebook/sums.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
     ("attnviz/effects/compensation.py", "how"),
     ("attnviz/effects/head_groups.py", "how"),

@@ -15,7 +15,7 @@ from attnviz.formatting import dimensions
 from attnviz.language import value_error
 
 ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
-Row = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
+WeightRow = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]
 
 # The possible changes of a cell; `outcomes` returns indices of this tuple.
 OUTCOMES = ("neither", "kept", "re-weighted", "removed", "added")
@@ -112,7 +112,7 @@ class MassShift:
         return None if self.deviation is None else self.deviation <= FACTOR_TOLERANCE
 
 
-def mass_shift(a_row: Row, b_row: Row) -> MassShift:
+def mass_shift(a_row: WeightRow, b_row: WeightRow) -> MassShift:
     """Returns how one query's attention is redistributed from row a to row b; NaN is a masked key.
 
     With softmax, removing keys multiplies every other weight by 1 / (1 − removed mass). This factor is computed as

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from attnviz.attribution import linearized_pass
 from attnviz.attribution.attribution import Attribution, attribution_of
 from attnviz.attribution.linearized_pass import OTHER_INPUTS, LinearizedPass, in_float32, key_count, query_weights
-from attnviz.attribution.metric_values import logits_at, logits_of
+from attnviz.attribution.metric_values import known_logits, logits_at, logits_of
 from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.cached_property import cached_property
@@ -141,7 +141,7 @@ class NamedPass:
     def labels(self) -> list[str]:
         """The names of the labels of a classifier, of texts or of tokens; none of a model that predicts tokens."""
         config: Any = getattr(self.linearized.model, "config", None)
-        names, count = getattr(config, "id2label", None) or {}, self.logits(0).shape[-1]
+        names, count = getattr(config, "id2label", None) or {}, known_logits(self.linearized.ran[0]).shape[-1]
         return [shorten_token(str(names.get(i, i))) for i in range(count)] if len(names) == count else []
 
     @property

@@ -85,7 +85,7 @@ def write(downsampled: "Downsampled", path: Path) -> None:
     """Writes the arrays, under their names, to an .npz file, which is there whole or not at all."""
     import numpy as np
 
-    from attnviz.views.map_files import write_whole
+    from attnviz.page.map_files import write_whole
 
     arrays = {name: np.asarray(value) for name, value in vars(downsampled).items()}
     file = io.BytesIO()

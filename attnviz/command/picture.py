@@ -33,7 +33,7 @@ def _write(link: str, path: Path) -> None:
     """Writes what a link shows: an .html file is the viewer of the link, if it has one."""
     from attnviz import view, viewer
     from attnviz.notebook.link_viewers import NoViewerError
-    from attnviz.views.map_files import write_whole
+    from attnviz.page.map_files import write_whole
 
     if path.suffix == ".html":
         with suppress(NoViewerError):

@@ -21,30 +21,30 @@ from attnviz.lessons.lesson_files import (
 )
 from attnviz.link import Link
 
-Table = dict[str, object]
+LessonTable = dict[str, object]
 Place = tuple[str, Link]  # a page and its state
 LONGEST_ADDRESS = 6000  # characters
 OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # parameters that no state has
 PAGE = "explore"  # of a lesson that names none
-NEW_STEP: Table = {"ask": "", "answer": ""}
-NEW_LESSON: Table = {
+NEW_STEP: LessonTable = {"ask": "", "answer": ""}
+NEW_LESSON: LessonTable = {
     "title": "", "about": "", "page": PAGE,
     "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"}, "steps": [NEW_STEP],
 }  # fmt: skip
 
 
-def state_table(state: Link) -> Table:
+def state_table(state: Link) -> LessonTable:
     """Returns link parameters by name; one that has several values is a list."""
     by_name = groupby(sorted(state, key=lambda one: [name for name, _ in state].index(one[0])), lambda one: one[0])
     values = {name: [value for _, value in pairs] for name, pairs in by_name}
     return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
 
 
-def can_be_edited(table: Table) -> bool:
+def can_be_edited(table: LessonTable) -> bool:
     """Returns whether every field has the type that its name says, and there are no more steps than a lesson may have;
     fields may be missing or unknown."""
 
-    def fits(fields: Table, types: Mapping[str, type]) -> bool:
+    def fits(fields: LessonTable, types: Mapping[str, type]) -> bool:
         return all(
             isinstance(value, types[name]) and not isinstance(value, bool)
             for name, value in fields.items()
@@ -62,12 +62,12 @@ def can_be_edited(table: Table) -> bool:
     return all(is_parameter(value) for state in states for value in state.values())  # type: ignore[attr-defined]
 
 
-def lesson_steps(table: Table) -> list[Table]:
+def lesson_steps(table: LessonTable) -> list[LessonTable]:
     """Returns the tables of all steps."""
     return [one for field in STEPS for one in table.get(field, [])]  # type: ignore[attr-defined]
 
 
-def step_places(table: Table) -> list[Place | None]:
+def step_places(table: LessonTable) -> list[Place | None]:
     """Returns the page and the state that each step opens; None where the page stays as the step before leaves it."""
     page = str(table.get("page", PAGE))
     places: list[Place | None] = []
@@ -79,14 +79,14 @@ def step_places(table: Table) -> list[Place | None]:
     return places
 
 
-def placed(table: Table, place: Place) -> Table:
+def placed(table: LessonTable, place: Place) -> LessonTable:
     """Returns the table with the page and the state of the lesson, in their usual order."""
     page, state = place
     kept = {name: value for name, value in table.items() if name != "state" or state}
     return kept | {"page": page} | ({"state": state_table(state)} if state else {})
 
 
-def with_steps(table: Table, steps: Sequence[Table], places: Sequence[Place | None]) -> Table:
+def with_steps(table: LessonTable, steps: Sequence[LessonTable], places: Sequence[Place | None]) -> LessonTable:
     """Returns the lesson with these steps at these places, that of the first as the lesson's own."""
     kept = {name: value for name, value in table.items() if name not in STEPS}
     if places and (first := places[0]):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from attnviz.language import value_error
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import ENGLISH, MOST_FILE_BYTES, Lesson, LessonStep
-from attnviz.lessons.lesson_tables import Table, placed, with_steps
+from attnviz.lessons.lesson_tables import LessonTable, placed, with_steps
 
 IN_LINK = "text."  # how the name of a lesson begins whose text is in the link
 LONGEST_NAME = 8000  # characters of a link that all browsers and servers take
@@ -38,7 +38,7 @@ def lesson_text(lesson: Lesson) -> str:
     return table_text(lesson_table(lesson))
 
 
-def lesson_table(lesson: Lesson) -> Table:
+def lesson_table(lesson: Lesson) -> LessonTable:
     """Returns a lesson as the table of its file: the first step has the page and the state of the lesson."""
     first, questions = lesson.steps[0], [step for step in lesson.steps if step.ask]
     language = {} if lesson.language == ENGLISH else {"language": lesson.language}
@@ -82,13 +82,13 @@ def text_in_link(name: str) -> str:
         ) from problem
 
 
-def _step_table(step: LessonStep) -> Table:
+def _step_table(step: LessonStep) -> LessonTable:
     """Returns a step as a table, without its page and state."""
     holds = {"holds": [_condition_text(one) for one in step.holds]} if step.holds else {}
     return {"ask": step.ask, "answer": step.answer, **_check_table(step.check), **holds}
 
 
-def _check_table(check: Check | None) -> Table:
+def _check_table(check: Check | None) -> LessonTable:
     match check:
         case Choice(options=options, right=right):
             return {"choose": [*options], "right": right}

@@ -3,27 +3,47 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from attnviz.attribution.sum_term import format_term
-from attnviz.attribution.trail import format_trail
 from attnviz.formatting import enumeration, quoted
 from attnviz.layer import Layer
 from attnviz.lessons.lesson_tables import parse_address
+from attnviz.link import Link
 from attnviz.masks import GROUPS, Mask
 from attnviz.notebook.mask_pictures import MaskPictures
+from attnviz.notebook.page_viewer import PageViewer, page_viewer
 from attnviz.notebook.pictures import Pictures
 from attnviz.notebook.recorded_text import RecordedText
 from attnviz.notebook.viewer import HtmlOutput, Viewer, head_viewer, unique_key
-from attnviz.notebook.why_viewer import WhyViewer, sum_viewer
+from attnviz.page.page_view import PageView
 from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
 from attnviz.state.selection import Selection
-from attnviz.state.why import WhyState
 from attnviz.state.write import WriteState
-from attnviz.views.pages import read_state
+from attnviz.views.pages import BLOCKS, page_blocks, read_state, view_of
 
 OF_IMAGES = "Vision"  # a group of masks
+
+
+def view(link: str) -> PageView | PageViewer:
+    """Returns what a page of the app shows when a link opens it, one of PAGES with its parameters; the address
+    before the page does not matter. A notebook shows its panels, and a page of blocks whole.
+
+    Raises ValueError for another page, or if nothing can be shown; warns about values that are not taken.
+
+    Example:
+        >>> masks = view("/masks?source=Toy&text=a+b+c&mask-a=causal&mask-b=full")
+        >>> [panel.title for panel in masks.panels], masks.quantities["cells added"]
+        (['A: causal', 'B: full', 'B − A'], 3.0)
+    """
+    page, parameters = parse_address(link)
+    if page in BLOCKS:
+        return _page(page, parameters)
+    state = read_state(page, parameters)
+    for sentence in state.refused:
+        warnings.warn(sentence, stacklevel=2)
+    return view_of(page, state)
 
 
 class NoViewerError(ValueError):
@@ -44,9 +64,11 @@ def viewer(link: str) -> HtmlOutput:
         True
     """
     page, parameters = parse_address(link)
+    if page in BLOCKS:
+        return _page(page, parameters)
     if page not in VIEWERS:
         raise NoViewerError(
-            f"{quoted(page)} has no viewer; expected a link to one of {enumeration([*VIEWERS])}. "
+            f"{quoted(page)} has no viewer; expected a link to one of {enumeration([*VIEWERS, *BLOCKS])}. "
             "Take attnviz.view for other pages."
         )
     state: Any = read_state(page, parameters)
@@ -74,10 +96,8 @@ def _masks(state: MasksState) -> Viewer:
     return head_viewer(MaskPictures(selection.layer, before, mechanisms, unique_key()), 0, head, query)
 
 
-def _sum(state: WhyState) -> WhyViewer:
-    shown = sum_viewer(state.run, state.metric)
-    shown.trail, shown.term = format_trail(state.trail), format_term(state.term)
-    return shown
+def _page(page: str, link: Link) -> PageViewer:
+    return page_viewer(partial(page_blocks, page), link)
 
 
 def _text(state: WriteState) -> RecordedText:
@@ -103,4 +123,4 @@ def _fits(mask: Mask, layer: Layer) -> bool:
     return True
 
 
-VIEWERS: dict[str, Callable[[Any], HtmlOutput]] = {"explore": _heads, "masks": _masks, "why": _sum, "write": _text}
+VIEWERS: dict[str, Callable[[Any], HtmlOutput]] = {"explore": _heads, "masks": _masks, "write": _text}

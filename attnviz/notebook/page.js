@@ -2,13 +2,13 @@
 
 import { fromBase64, unpack } from "../chart/payload.js";
 import { gunzip, loadPlotly } from "./library.js";
+import { PageBlocks } from "./page_blocks.js";
 import { RecordedText } from "./recorded_text.js";
 import { Viewer } from "./viewer.js";
-import { WhyViewer } from "./why_viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
-/** @typedef {Data & { contents: Record<string, string> }} WhyData by the trail */
+/** @typedef {Data & { states: Record<string, string>, charts: Record<string, string> }} PageData by links, and charts by their names */
 /** @typedef {HeadData & { written: import("./recorded_text.js").Recorded, text: string }} WrittenData with the HTML of the text */
 
 /** @type {(text: string) => Promise<any>} */
@@ -16,28 +16,41 @@ const read = async (text) => unpack(await gunzip(fromBase64(text)));
 
 /**
  * @param {HTMLElement} root
- * @param {HeadData | WhyData | WrittenData} data
+ * @param {HeadData | PageData | WrittenData} data
  * @param {string} script plotly.js
  */
 export function start(root, data, script) {
   const plotly = () => loadPlotly(async () => fromBase64(script));
   const state = pageState({ ...data.chosen });
-  if ("contents" in data) return new WhyViewer(root, data.template, { ...sums(data), plotly }, state);
+  if ("states" in data) return new PageBlocks(root, data.template, { ...states(data), plotly }, state);
   const source = { ...heads(data), plotly };
   if ("written" in data) return new RecordedText(root, data.layers, data.template, source, state, data.written, data.text);
   return new Viewer(root, data.layers, data.template, source, state);
 }
 
-/** @param {WhyData} data */
-function sums({ contents }) {
+/** @param {PageData} data */
+function states({ states, charts }) {
   return {
-    content: async (/** @type {string} */ trail, /** @type {string} */ term) => {
-      const { sum, terms } = trail in contents ? await read(contents[trail]) : { sum: null, terms: {} };
-      if (!(term in terms)) throw new Error("This file does not hold what is behind this term. Open it from Python.");
-      return { ...sum, ...terms[term], charts: { ...sum.charts, ...terms[term].charts } };
+    content: async (/** @type {string} */ link) => {
+      if (!(link in states)) throw new Error("This file does not hold what is behind this link. Open it from Python.");
+      const { nodes } = await read(states[link]);
+      const drawn = await Promise.all(chartNames(nodes).map(async (name) => [name, await read(charts[name])]));
+      return { nodes, charts: Object.fromEntries(drawn) };
     },
-    holds: (/** @type {Record<string, string>} */ { trail }) => trail in contents,
+    holds: (/** @type {string} */ link) => link in states,
   };
+}
+
+/**
+ * @param {import("./page_blocks.js").Node[]} nodes
+ * @returns {string[]}
+ */
+function chartNames(nodes) {
+  return nodes.flatMap(({ chart, nodes: inner = [], columns = [] }) => [
+    ...(chart ? [chart] : []),
+    ...chartNames(inner),
+    ...columns.flatMap((column) => chartNames(column.nodes)),
+  ]);
 }
 
 /** @param {HeadData} data */

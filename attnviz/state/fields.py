@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Self, TypeVar, get_args, overload
+from typing import Any, Generic, Literal, Self, TypeVar, get_args, overload
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import N_, OptionName, _, option_name, option_with_name, value_error
@@ -15,6 +15,7 @@ from attnviz.state.parts import by_title, field_key, fits_widgets, settings, tit
 
 T = TypeVar("T")
 Options = Mapping[str, T] | Sequence[T]
+WidgetPlace = Literal["side", "more", "block", "hidden"]
 MOST_OPTIONS = 5  # that a refusal names
 
 
@@ -57,7 +58,8 @@ class LinkReader:
 
 class Field(Generic[T]):
     """A value of a state. `opening` returns the value that a page opens with, given the fields before it; where `when`
-    is false of them, the field has no other value."""
+    is false of them, the field has no other value. `place` is where its widget stands: in the sidebar, folded
+    there, where a block or a sentence has it, or hidden."""
 
     name = ""  # of the attribute
 
@@ -69,8 +71,9 @@ class Field(Generic[T]):
         parameter: str = "",
         about: str = "",
         when: Callable[[Any], bool] | None = None,
+        place: WidgetPlace = "side",
     ) -> None:
-        self.label, self.parameter, self.about = label, parameter, about
+        self.label, self.parameter, self.about, self.place = label, parameter, about, place
         self.opening, self._when = opening, when
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -86,6 +89,10 @@ class Field(Generic[T]):
     def __get__(self, state: Any, kind: type) -> Any:
         return self if state is None else state.values[self.name]
 
+    def context(self, state: Any) -> Hashable:
+        """Returns what a value is chosen for; where it changes, the value is no longer chosen."""
+        return None
+
     def is_offered(self, state: Any) -> bool:
         """Returns whether the field has several values in this state."""
         return self._when is None or self._when(state)
@@ -100,13 +107,18 @@ class Field(Generic[T]):
 
 
 class ParsedField(Field[T]):
-    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return."""
+    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return. It belongs
+    to a `context`: where that changes, it is the opening value again."""
 
     def __init__(
-        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str, **options: Any
-    ) -> None:
+        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str,
+        context: Callable[[Any], Hashable] | None = None, **options: Any,
+    ) -> None:  # fmt: skip
         super().__init__(label, lambda _state: opening, **options)
-        self.parse, self.text = parse, text
+        self.parse, self.text, self._context = parse, text, context
+
+    def context(self, state: Any) -> Hashable:
+        return self._context(state) if self._context else None
 
     def read(self, state: Any, link: LinkReader) -> T:
         text = link.text(self.parameter)
@@ -244,7 +256,7 @@ class ChoiceField(Field[T]):
         return options if isinstance(options, Mapping) else {str(each): each for each in options}
 
     def context(self, state: Any) -> Hashable:
-        """Returns what a choice is remembered for: where this comes back, it is chosen again."""
+        """Returns what a choice is remembered for, too: where this comes back, it is chosen again."""
         return tuple(self.options(state))
 
     def read(self, state: Any, link: LinkReader) -> T:

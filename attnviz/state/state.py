@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
+from attnviz.cached_property import cached_property
 from attnviz.link import Link
 from attnviz.state.fields import Field, LinkReader
 
@@ -42,6 +43,14 @@ class State:
         return state
 
     @classmethod
+    def resolved(cls, choose: Callable[[Field[Any], Self], Any]) -> Self:
+        """Returns the state with the values that a function returns for each field and the state of those before it.
+        Where it raises ValueError, `problem` says why."""
+        state = cls.__new__(cls)
+        state._resolve(lambda field: choose(field, state))
+        return state
+
+    @classmethod
     def partial(cls, **values: Any) -> Self:
         """Returns a state that is still being chosen: it has these fields alone, on which the next one depends."""
         state = cls.__new__(cls)
@@ -55,12 +64,27 @@ class State:
     def link(self) -> Link:
         """Returns the parameters of the link that opens this state. Raises ValueError if a value cannot be written,
         such as a file."""
-        return tuple(
-            parameter
+        return self.link_with()
+
+    def link_with(self, **values: Any) -> Link:
+        """Returns the link of this state with other values of some fields; those after them may be read differently.
+        Raises ValueError as `link`."""
+        written = self._written
+        for field in self.fields:
+            if field.name in values:
+                value = values[field.name]
+                is_opening = value == field.opening(self)
+                written = written | {field.name: () if is_opening else tuple(field.write(self, value))}
+        return tuple(parameter for name in self.values for parameter in written.get(name, ()))
+
+    @cached_property
+    def _written(self) -> dict[str, Link]:
+        """The parameters of the link, by the names of their fields."""
+        return {
+            field.name: tuple(field.write(self, value))
             for field in self.fields
             if field.name in self.values and (value := self.values[field.name]) != field.opening(self)
-            for parameter in field.write(self, value)
-        )
+        }
 
     def _resolve(self, choose: Callable[[Field[Any]], Any]) -> None:
         values: dict[str, Any] = {}

@@ -1,13 +1,15 @@
 """What a link to Why says."""
 
-from typing import Any, Literal
+from collections.abc import Hashable
+from typing import Any, ClassVar, Literal
 
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric, Score
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
-from attnviz.language import N_, value_error
+from attnviz.language import N_, _, value_error
 from attnviz.models import SMOLLM2
-from attnviz.state.fields import ChoiceField, FlagField, ParsedField
+from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField
+from attnviz.state.state import State
 from attnviz.state.text_question import (
     AVERAGE,
     MARY,
@@ -36,10 +38,39 @@ def questions(state: Any) -> list[str]:
     return [LOGIT_QUESTION, SCORE_QUESTION] if state.source.model().outputs in SAYING else [SCORE_QUESTION]
 
 
+def question_of(state: Any) -> Hashable:
+    """Returns the question of a state."""
+    return tuple(value for name, value in state.values.items() if name not in SumState.names)
+
+
+def sum_of(state: Any) -> Hashable:
+    """Returns the sum that a state opens."""
+    return question_of(state), state.trail
+
+
+class SumState(State):
+    """The terms of a sum that have been opened, and the term that is shown."""
+
+    names: ClassVar = ("trail", "tree", "term")
+    trail = ParsedField[tuple[TrailStep, ...]](
+        N_("Opened terms"),
+        parse_trail,
+        (),
+        text=format_trail,
+        context=question_of,
+        place="hidden",
+    )
+    tree = FlagField(
+        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
+        place="block",
+    )  # fmt: skip
+    term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, context=sum_of, place="hidden")
+
+
 class WhyState(TextQuestion):
     """A number that a model computes, the terms that have been opened, and the term that is shown."""
 
-    question = ChoiceField(N_("Question"), questions)
+    question = ChoiceField(N_("Question"), questions, place="more")
     position = position_field(is_logit_question)
     token, other = token_field(is_logit_question), other_field(is_logit_question)
     layer = ChoiceField(
@@ -65,14 +96,10 @@ class WhyState(TextQuestion):
         parameter="why-over", when=is_score_question, option_name=token_name,
     )  # fmt: skip
     side = ChoiceField(
-        N_("By what wrote"), SIDES, parameter="why-side", when=is_score_question,
+        N_("By what wrote"), SIDES, parameter="why-side", place="more", when=is_score_question,
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
     )  # fmt: skip
-    trail = ParsedField[tuple[TrailStep, ...]](N_("Opened terms"), parse_trail, (), text=format_trail)
-    tree = FlagField(
-        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
-    )  # fmt: skip
-    term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term)
+    trail, tree, term = SumState.trail, SumState.tree, SumState.term
 
     @property
     def opening_head(self) -> tuple[int, int]:
@@ -106,3 +133,15 @@ class WhyState(TextQuestion):
         if token == other:
             raise value_error("{name} is compared with itself. Choose another one.", name=self.run.token_text(token))
         return LogitDifference(token, other, self.position)
+
+
+def question_words(state: WhyState) -> list[tuple[str, Field[Any]]]:
+    """Returns the question of a state as a sentence: words, and the fields after them."""
+    if state.values.get("question", LOGIT_QUESTION) == LOGIT_QUESTION:
+        return [
+            (_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other), (_("after"), WhyState.position),
+        ]  # fmt: skip
+    return [
+        (_("Why does"), WhyState.layer), (_("head"), WhyState.head), (_("look from"), WhyState.query),
+        (_("at"), WhyState.key), (_("rather than at"), WhyState.over),
+    ]  # fmt: skip

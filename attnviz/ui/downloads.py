@@ -6,9 +6,9 @@ import streamlit as st
 from attnviz.app_files import ASSETS
 from attnviz.language import _
 from attnviz.link import page_address
+from attnviz.page.map_files import as_csv, as_npz, figures_page
 from attnviz.sources.formats import READERS
 from attnviz.ui.link_state import link_parameters, unlinked
-from attnviz.views.map_files import as_csv, as_npz, figures_page
 from attnviz.views.selected_maps import HeadMap
 
 SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)

@@ -174,6 +174,40 @@ def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     write_widget(field.parameter, shown)
 
 
+def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
+    """Returns the value that the widget of a field is going to have in this run: what somebody has chosen, and before
+    it is drawn first that of the link. Raises ValueError for a text that the field does not take."""
+    key, opening = field.parameter, field.opening(state)
+    if not has_widget(key):
+        return field.read(state, link)
+    if isinstance(field, ChoicesField):
+        choices = field.options(state)
+        chosen = _kept_choice(field, state, [*choices], [])
+        return tuple(choices[name] for name in choices if name in chosen)
+    if isinstance(field, ChoiceField):
+        choices = field.options(state)
+        return choices[_kept_choice(field, state, [*choices], field.name_of(state, opening))]
+    value, menu = read_widget(key), _menu(key)
+    if isinstance(field, ParsedField):
+        context = field.context(state)
+        is_of_another = context is not None and menu.context != hash(context)
+        return opening if is_of_another or value == menu.opening else field.parse(value)
+    if isinstance(field, NumberField):
+        return _kept_number(field, state, opening)
+    return value
+
+
+def set_drawn_value(field: Field[Any], state: Any) -> None:
+    """Lets the widget of a field have the value of a state when it is drawn next in this run."""
+    key, value = field.parameter, state.values[field.name]
+    if isinstance(field, ParsedField):
+        _menu(key).context = hash(field.context(state))
+    if not has_widget(key):
+        drop_stale([field], state)
+    elif field.is_offered(state) and read_widget(key) != (shown := _shown(field, value, state)):
+        write_widget(key, shown)
+
+
 def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
     """Returns a callback that gives the widget of a field the value of another widget."""
     return widget_callback(key, lambda value: set_field_value(field, value))
@@ -268,10 +302,8 @@ def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dic
     if isinstance(field, NumberField):
         options = {"min_value": field.least(state), "max_value": field.most, "value": opening} | options
         menu = _menu(field.parameter)
-        if (before := read_widget(field.parameter)) is not None:  # the limits may be others than before
-            number = opening if before == menu.opening else min(max(before, options["min_value"]), options["max_value"])
-            if number != before:
-                write_widget(field.parameter, number)
+        if (number := _kept_number(field, state, opening)) != read_widget(field.parameter):
+            write_widget(field.parameter, number)
         menu.opening = opening
         if widget or field.decimals == 0:
             return (widget or whole_number)(**options)
@@ -301,18 +333,8 @@ def _choose(
     """Draws a widget of options, and returns the name of the chosen one, or of several a list."""
     key, context = field.parameter, hash(field.context(state))
     menu, is_several = _menu(key), isinstance(field, ChoicesField)
-    if has_widget(key):
-        chosen = before = read_widget(key)
-        if menu.context != context and context in menu.choices:
-            chosen = menu.choices[context]
-        elif not is_several and chosen == menu.opening:
-            chosen = opening
-        if is_several:
-            chosen = [name for name in chosen if name in names]
-        elif chosen not in names:
-            chosen = opening
-        if chosen != before:
-            write_widget(key, chosen)  # which Streamlit would leave in the link otherwise
+    if has_widget(key) and (chosen := _kept_choice(field, state, names, opening)) != read_widget(key):
+        write_widget(key, chosen)  # which Streamlit would leave in the link otherwise
     opens: dict[str, Any] = {"default": opening, "required": True}  # of buttons
     if is_several:
         opens = {}
@@ -322,6 +344,26 @@ def _choose(
     chosen = opening if chosen is None else chosen  # of buttons, where the link has an empty value
     menu.context, menu.opening, menu.choices[context] = context, opening, chosen
     return chosen
+
+
+def _kept_choice(field: ChoiceField[Any], state: Any, names: Sequence[str], opening: Any) -> Any:
+    """Returns the option, or of several a list, that a widget keeps where its options may be others than before."""
+    chosen, menu, context = read_widget(field.parameter), _menu(field.parameter), hash(field.context(state))
+    if menu.context != context and context in menu.choices:
+        chosen = menu.choices[context]
+    elif not isinstance(field, ChoicesField) and chosen == menu.opening:
+        chosen = opening
+    if isinstance(field, ChoicesField):
+        return [name for name in chosen if name in names]
+    return chosen if chosen in names else opening
+
+
+def _kept_number(field: NumberField, state: Any, opening: Any) -> Any:
+    """Returns the number that a widget keeps where its limits may be others than before."""
+    before = read_widget(field.parameter)
+    if before is None or before == _menu(field.parameter).opening:
+        return opening if before is not None else before
+    return min(max(before, field.least(state)), field.most)
 
 
 def show_error(problem: str) -> None:

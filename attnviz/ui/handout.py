@@ -13,12 +13,12 @@ from attnviz.formatting import visible
 from attnviz.language import ENGLISH, LANGUAGES, _, language
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
+from attnviz.page.html import Markup, element
+from attnviz.page.page_view import PageView, Panel
 from attnviz.server.addresses import address
-from attnviz.ui.html import Markup, element
 from attnviz.ui.lesson_draft import app_address, file_stem
 from attnviz.ui.lesson_strip import find_lesson
 from attnviz.ui.markdown import plain
-from attnviz.views.page_view import PageView, Panel
 from attnviz.views.pages import step_view
 
 HANDOUT = "handout"  # link parameter

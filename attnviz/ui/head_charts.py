@@ -18,10 +18,11 @@ from attnviz.figures.sentences import EMPTY_ROW
 from attnviz.formatting import SPACE, number, numbered_tokens, visible
 from attnviz.language import N_, _
 from attnviz.mechanism import Mechanism
+from attnviz.page import html
 from attnviz.state.explore import ExploreState
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import head_grid, html, pinned_query, prediction_form, quantities, query_row, viewport_sliders
+from attnviz.ui import head_grid, pinned_query, prediction_form, quantities, query_row, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head

@@ -15,6 +15,7 @@ from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, T
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
 from attnviz.link import page_address
+from attnviz.page.html import Markup, element, join
 from attnviz.server.addresses import address
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.every_page import EveryPageState
@@ -22,7 +23,6 @@ from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.effects.measured_heads import begin_measuring
 from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
-from attnviz.ui.html import Markup, element, join
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
@@ -132,7 +132,11 @@ def _show_step(
     # One element, so that nothing of the step before stays beside it while the page runs.
     is_open = not revealed and verdict != SOLVED
     # The answers of these are in a sentence above the picture, too, which styles hide while the question is open.
-    hides = " attnviz-open-question" if is_open and isinstance(step.check, Tap | NumberCheck) else ""
+    hides = ""
+    if is_open and isinstance(step.check, Tap | NumberCheck):
+        hides = " attnviz-open-question"
+    elif is_open and isinstance(step.check, Choice):  # the sentences of a figure may be what it is about
+        hides = " attnviz-open-choice"
     ask = element("p", step.ask, class_=f"attnviz-ask{hides}", lang=lesson.language)
     answer = [] if is_open else [element("p", step.answer, class_="attnviz-answer", lang=lesson.language)]
     texts.html(join([*about, ask, *answer]))

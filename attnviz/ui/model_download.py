@@ -11,7 +11,7 @@ from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 
 
-class Download:
+class ModelDownload:
     """The download of one model in a thread, shared by all sessions."""
 
     def __init__(self, away: RemoteModel, hub: Hub) -> None:
@@ -34,7 +34,7 @@ class Download:
         self.done = done
 
 
-_under_way: dict[str, Download] = {}
+_under_way: dict[str, ModelDownload] = {}
 _starting = threading.Lock()
 
 
@@ -74,14 +74,14 @@ def offer(away: RemoteModel, hub: Hub) -> None:
 def _start(away: RemoteModel, hub: Hub) -> None:
     with _starting:  # two people may press at the same moment
         if away.name not in _under_way:
-            _under_way[away.name] = Download(away, hub)
+            _under_way[away.name] = ModelDownload(away, hub)
 
 
 def _forget(name: str) -> None:
     _under_way.pop(name, None)
 
 
-def _progress(download: Download) -> None:
+def _progress(download: ModelDownload) -> None:
     name = download.away.name
     st.progress(
         download.share,

@@ -41,9 +41,9 @@ _names_submitted = SessionValue("submitted names", int)
 _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 
 
-def choose_model(field: ModelField, *, in_row: bool = False) -> str:
-    """Draws the menu of models, and the widgets for others if this instance allows them; returns the model's name. In a
-    row there is little room for them."""
+def choose_model(field: ModelField, *, in_row: bool = False, more: DeltaGenerator | None = None) -> str:
+    """Draws the menu of models, and the widgets for others, by default below it, if this instance allows them; returns
+    the model's name. In a row there is little room for them."""
     hosted = allowed_models() is not None
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
@@ -59,7 +59,7 @@ def choose_model(field: ModelField, *, in_row: bool = False) -> str:
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
         label = _("Another model")
-        with st.popover(
+        with (more or st).popover(
             "" if in_row else label, icon=":material/add:", width="content" if in_row else "stretch",
             help=label if in_row else None, key=f"another model{number}",
         ):  # fmt: skip

@@ -12,7 +12,7 @@ from attnviz.figures.bars import bars
 from attnviz.formatting import enumeration, number, numbered_tokens, visible
 from attnviz.language import _
 from attnviz.lessons.prediction_distance import is_predictable, normalized, overlaps, shares
-from attnviz.ui import html
+from attnviz.page import html
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue

@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.link import page_address
+from attnviz.page.html import Markup
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
-from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_menu import Menu
 

@@ -12,9 +12,10 @@ from attnviz.analysis.token_context import token_context
 from attnviz.figures.query_curve import query_curve
 from attnviz.formatting import grouped, visible
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import html, viewport_sliders
+from attnviz.ui import viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.views.selected_maps import HeadMap
 

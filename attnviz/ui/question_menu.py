@@ -32,18 +32,18 @@ def draw_sentence(
                     places[field.name] = st.container(width="content")
             if field is fields[0] is words[0][1]:
                 with places[field.name]:
-                    values[field.name] = _menu(field, kind.partial(**values))
+                    values[field.name] = draw_menu(field, kind.partial(**values))
     for field in (each for each in fields if each.name not in values):
         state = kind.partial(**values)
         if field.name in places:
             with places[field.name]:
-                values[field.name] = _menu(field, state)
+                values[field.name] = draw_menu(field, state)
         else:
             with st.sidebar:
                 values[field.name] = draw(field, state)
 
 
-def _menu(field: Field[Any], state: Any) -> Any:
+def draw_menu(field: Field[Any], state: Any) -> Any:
     """Draws a field of a question and returns its value; for a token any word may be typed."""
     if not isinstance(field, TextField):
         longest = (

@@ -10,11 +10,12 @@ from attnviz.figures.chart_spec import CellLinks, HeatmapSpec
 from attnviz.formatting import visible
 from attnviz.language import N_, _
 from attnviz.link import Link
+from attnviz.page import html
 from attnviz.sources import Model
 from attnviz.state.effects_links import effects_link
 from attnviz.state.why import LOGIT_QUESTION, WhyState
 from attnviz.state.why_links import ScoreLinks, WhyText, text_of_model
-from attnviz.ui import html, presentation
+from attnviz.ui import presentation
 
 if TYPE_CHECKING:
     from attnviz.models.intervention_run import Candidate  # with huggingface_hub

@@ -7,6 +7,7 @@ import numpy as np
 
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
+from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import (
     CIRCUITS,
@@ -27,7 +28,6 @@ from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import DetectionView, detection_view
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import lens_view
-from attnviz.views.page_view import PageView, Panel
 from attnviz.views.patching import PatchingView, patching_key, patching_view
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from attnviz.lessons.checks import Quantities, row_quantities
+from attnviz.page.page_view import PageView
 from attnviz.state.explore import ExploreState
 from attnviz.state.selection import Selection
-from attnviz.views.page_view import PageView, map_panel
-from attnviz.views.selected_maps import HeadMap, row_weights, selected_map
+from attnviz.views.selected_maps import HeadMap, map_panel, row_weights, selected_map
 
 
 def explore(state: ExploreState) -> PageView:

@@ -4,8 +4,8 @@ import numpy as np
 
 from attnviz.language import _, option_name
 from attnviz.lessons.checks import row_quantities
+from attnviz.page.page_view import PageView, Panel
 from attnviz.state.lookup import LookupState
-from attnviz.views.page_view import PageView, Panel
 
 
 def lookup(state: LookupState) -> PageView:

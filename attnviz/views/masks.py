@@ -1,8 +1,9 @@
 """What Masks shows."""
 
+from attnviz.page.page_view import PageView, difference_panel
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.views.mask_pair import MaskPair
-from attnviz.views.page_view import PageView, difference_panel, map_panel
+from attnviz.views.selected_maps import map_panel
 
 
 def masks(state: MasksState) -> PageView:

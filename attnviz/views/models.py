@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
+from attnviz.page.page_view import PageView
 from attnviz.sources.haystack import Haystack
 from attnviz.state.models import AGGREGATION, NEEDLE, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.haystack_layers import find_needle, most_words
 from attnviz.views.head_aggregate import aggregate_map
 from attnviz.views.intervened_example import IntervenedExample
-from attnviz.views.page_view import PageView, map_panel
-from attnviz.views.selected_maps import HeadMap, selected_map
+from attnviz.views.selected_maps import HeadMap, map_panel, selected_map
 from attnviz.views.text_probabilities import text_probabilities
 
 Titled = list[tuple[str, HeadMap]]

@@ -7,8 +7,9 @@ from typing import Any
 
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
-from attnviz.lessons.lesson_tables import parse_address
 from attnviz.link import Link
+from attnviz.page.blocks import Block, page_view
+from attnviz.page.page_view import PageView
 from attnviz.result_cache import result_cache
 from attnviz.sources import Model
 from attnviz.sources.source import Source
@@ -32,12 +33,11 @@ from attnviz.views.explore import explore
 from attnviz.views.lookup import lookup
 from attnviz.views.masks import masks
 from attnviz.views.models import models
-from attnviz.views.page_view import PageView
 from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
-from attnviz.views.why import why_view
+from attnviz.views.why import why
 from attnviz.views.write import write_view
 
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
@@ -45,7 +45,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
-    "why": (WhyState, why_view),
+    "why": (WhyState, lambda state: page_view(why(state))),
     "effects": (EffectsState, effects_view),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
@@ -53,6 +53,9 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "write": (WriteState, write_view),
     "models": (ModelsState, models),
 }
+
+# The pages that are lists of blocks.
+BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"why": why}
 
 
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
@@ -64,6 +67,16 @@ def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
             pages=enumeration([*PAGES]),
         )
     return PAGES[page][0].read(link)
+
+
+def page_blocks(page: str, link: Link) -> Iterable[Block]:
+    """Returns the blocks that a page of BLOCKS shows in the state of a link. Raises ValueError if it shows nothing."""
+    state = read_state(page, link)
+    for sentence in state.refused:
+        warnings.warn(sentence, stacklevel=2)
+    if state.problem:
+        raise ValueError(state.problem)
+    return BLOCKS[page](state)
 
 
 def view_of(page: str, state: State) -> PageView:
@@ -90,21 +103,3 @@ def step_view(page: str, link: Link) -> PageView | None:
         return result_cache().once(compute, "view of a page", page, link)
     except ValueError:  # the page shows something else then, with an error
         return None
-
-
-def view(link: str) -> PageView:
-    """Returns what a page of the app shows when a link opens it, one of PAGES with its parameters; the address
-    before the page does not matter. A notebook shows its panels.
-
-    Raises ValueError for another page, or if nothing can be shown; warns about values that are not taken.
-
-    Example:
-        >>> masks = view("/masks?source=Toy&text=a+b+c&mask-a=causal&mask-b=full")
-        >>> [panel.title for panel in masks.panels], masks.quantities["cells added"]
-        (['A: causal', 'B: full', 'B − A'], 3.0)
-    """
-    page, parameters = parse_address(link)
-    state = read_state(page, parameters)
-    for sentence in state.refused:
-        warnings.warn(sentence, stacklevel=2)
-    return view_of(page, state)

@@ -6,10 +6,10 @@ import numpy as np
 
 from attnviz.formatting import quoted
 from attnviz.language import N_, _, in_sentence, value_error
+from attnviz.page.page_view import PageView, Panel
 from attnviz.path.activation import Activation, Sublayer, layer_name
 from attnviz.state.color_range import ColorRange
 from attnviz.state.path import PathState
-from attnviz.views.page_view import PageView, Panel
 from attnviz.views.path_names import layer_title, sublayer_title
 
 MEAN = N_("Mean of heads")

@@ -7,12 +7,12 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.normalizers import Normalizer
+from attnviz.page.page_view import PageView, Panel, quantities_by_panel
 from attnviz.scores import Score
 from attnviz.state.parts import title
 from attnviz.state.scores import NORMALIZERS_TAB, ScoresState
 from attnviz.state.selection import Selection
-from attnviz.views.page_view import PageView, Panel, map_panel, quantities_by_panel
-from attnviz.views.selected_maps import HeadMap, selected_map
+from attnviz.views.selected_maps import HeadMap, map_panel, selected_map
 
 
 def scores(state: ScoresState) -> PageView:

@@ -19,6 +19,7 @@ from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, c
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import MapAxes
 from attnviz.language import _
+from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport
@@ -249,3 +250,8 @@ def thumbnail_sample(selection: Selection) -> int | None:
 def zoom_key(inputs: MapAxes) -> str:
     """Returns a key of these tokens; charts with the same key keep their zoom."""
     return str(zlib.crc32("\0".join((*inputs.query_tokens, "", *inputs.key_tokens)).encode(errors="replace")))
+
+
+def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
+    """Returns a head map as a panel. A row of a map in fewer cells is not marked."""
+    return Panel(title, head_map.weights, *head_map.labels, None if head_map.downsampled else row)

@@ -4,8 +4,8 @@ import numpy as np
 
 from attnviz.language import _, value_error
 from attnviz.lessons.checks import row_quantities
+from attnviz.page.page_view import PageView, Panel
 from attnviz.state.steps import STEP_BY_STEP, StepsState
-from attnviz.views.page_view import PageView, Panel
 
 
 def steps(state: StepsState) -> PageView:

@@ -7,6 +7,7 @@ import numpy as np
 from attnviz.language import _, in_sentence
 from attnviz.lessons.checks import Quantities, map_quantities
 from attnviz.models.interventions import Intervention
+from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.color_range import ColorRange
 from attnviz.state.transformer import BEFORE, FORMS, HEAD_NAMES, SEVERAL, THREE_USES, WHAT_IF, TransformerState
@@ -15,7 +16,6 @@ from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES, Use
 from attnviz.translator.live_training import Checkpoint, TrainingHistory
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.translator.weights import evaluation_sentences
-from attnviz.views.page_view import PageView, Panel
 from attnviz.views.translator_maps import Maps, use_maps
 
 PLACES: dict[Use, str] = {  # in the names of quantities

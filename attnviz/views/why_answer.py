@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Float
@@ -20,12 +21,14 @@ from attnviz.figures.shares import signed, word_shares
 from attnviz.formatting import visible
 from attnviz.language import _, option_name
 from attnviz.layer import head_name
-from attnviz.state.why import WhyState
+from attnviz.state.why import SumState, WhyState
 from attnviz.views.share_grid import ShareGrid, mlp_name
 
 UNITS = 12  # of an MLP that are drawn
 LAST = 3  # terms of the last sum that are drawn behind a trail
 LEAST_READ = 2e-3  # of the absolute values of all terms
+
+_by_word: "WeakKeyDictionary[Attribution, Float[np.ndarray, ' columns']]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +152,8 @@ class WhyAnswer:
         return head_name(self.run.layers[term.layer], term.head)
 
     def short_name(self, term: WriterShare) -> str:
-        """Returns the name of what has written a term in drawings: 23.3 for a head, MLP 28; empty for an embedding."""
+        """Returns the name of what has written a term in tables and drawings: 23.3 for a head, MLP 28; empty for an
+        embedding."""
         if term.layer is None:
             return ""
         if term.head is None:
@@ -193,10 +197,12 @@ class WhyAnswer:
         """Returns the place among `columns` of a token that the heads of a layer read."""
         return source + (0 if self.run.ids[layer].cross else self.run.first_column(self.run.ids[layer].stack))
 
-    @cached_property
+    @property
     def by_word(self) -> Float[np.ndarray, " columns"]:
         """The sum by tokens: of heads by those that they read, of all else, and of heads with less than LEAST_READ of
         the sum, by those at which they wrote."""
+        if (known := _by_word.get(self.attribution)) is not None:
+            return known
         shares, terms = np.zeros(len(self.columns)), self.attribution.terms
         least = LEAST_READ * sum(abs(term.share) for term in terms)
         for term in terms:
@@ -206,6 +212,7 @@ class WhyAnswer:
             else:
                 first = self.source_column(reading.layer, 0)
                 shares[first : first + len(reading.sources)] += reading.sources
+        _by_word[self.attribution] = shares
         return shares
 
     def term_chart(self) -> Chart[PointsSpec] | None:
@@ -278,9 +285,9 @@ class WhyAnswer:
 
 @dataclass(frozen=True, eq=False)
 class StateAnswer(WhyAnswer):
-    """The answer to a state of the page."""
+    """The answer to a state."""
 
-    state: WhyState
+    state: WhyState | SumState
 
 
 def why_answer(state: WhyState) -> StateAnswer:

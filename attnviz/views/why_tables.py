@@ -39,7 +39,13 @@ def term_rows(shown: WhyAnswer) -> list[TermRow]:
     sums = accumulate((term.share for term in terms), initial=attribution.constant + attribution.bias)
     next(sums)
     return [
-        TermRow(term, shown.writer(term), _word(shown, term), signed(term.share), signed(sum_so_far))
+        TermRow(
+            term,
+            shown.short_name(term) or shown.writer(term),
+            _word(shown, term),
+            signed(term.share),
+            signed(sum_so_far),
+        )
         for term, sum_so_far in zip(terms, sums, strict=True)
     ]
 

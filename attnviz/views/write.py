@@ -16,11 +16,11 @@ from attnviz.figures.themes import WEIGHTS
 from attnviz.formatting import SPACE
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities
+from attnviz.page.page_view import PageView
 from attnviz.state.selection import Selection
 from attnviz.state.write import WriteState
 from attnviz.views.explore import pinned_quantities
-from attnviz.views.page_view import PageView, map_panel
-from attnviz.views.selected_maps import HeadMap, selected_map
+from attnviz.views.selected_maps import HeadMap, map_panel, selected_map
 
 if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.generation import Step

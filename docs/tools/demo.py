@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 import attnviz
 from attnviz.notebook import html_page
+from attnviz.notebook.page_viewer import PageViewer
 from attnviz.notebook.viewer import Viewer
-from attnviz.notebook.why_viewer import WhyViewer
 
 FOLDER = Path(__file__).parents[1] / "demo"
 MOST_BYTES = 6_000_000  # of a page
@@ -112,7 +112,7 @@ def write(page: DemoPage, folder: Path) -> Path:
     # The key tells viewers of a page apart; this way the same content is the same file.
     if isinstance(viewer, Viewer):
         viewer.pictures.key = page.name
-    elif isinstance(viewer, WhyViewer):
+    elif isinstance(viewer, PageViewer):
         viewer.key = page.name
     path = folder / f"{page.name}.html"
     fragments = [opening(page), viewer.file_html(), _FOOTER.format(page.link, page.name)]

@@ -69,21 +69,18 @@ def test_masks_change_with_a_click(page: Page) -> None:
     expect(sentence(page, 1)).to_have_text("it may not look at animal.")
 
 
-def test_why_is_followed_for_two_steps_and_back(page: Page) -> None:
+def test_why_is_followed_and_back(page: Page) -> None:
     opened(page, "why")
-    questions = page.locator(".attnviz-why-questions li")
-    expect(questions).to_have_count(1)
-    start = questions.first.inner_text()
-    page.get_by_role("button", name="layer 24, head 4").click()
-    expect(page.locator(".attnviz-why-about")).to_contain_text("Layer 24, head 4 at “to” adds −1.09.")
-    page.get_by_role("button", name="its sum").first.click()
+    questions, answer = page.locator(".attnviz-trail li"), page.locator(".attnviz-summary")
+    start = answer.inner_text()
+    page.get_by_role("link", name="24.4").click()
+    expect(page.locator(".attnviz-page")).to_contain_text("Layer 24, head 4 at “to” adds −1.09.")
+    page.get_by_role("link", name="its sum").first.click()
     expect(questions.nth(1)).to_contain_text("What did layer 24, head 4 find at “Mary” for “to”? −1.1")
-    page.get_by_role("button", name="layer 11, head 5").click()  # MLPs, whose shares are larger, are not followed
-    page.get_by_role("button", name="its sum").first.click()
-    expect(questions).to_have_count(3)
     expect(page.locator(".attnviz-viewer-message")).to_be_hidden()
-    questions.first.get_by_role("button").click()
-    expect(questions).to_have_text([start])
+    questions.first.get_by_role("link").click()
+    expect(questions).to_have_count(0)
+    expect(answer).to_have_text(start)
 
 
 def test_write_plays_what_was_written(page: Page) -> None:

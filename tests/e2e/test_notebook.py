@@ -17,11 +17,11 @@ from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Locator, Page, expect
 
 import attnviz
-from attnviz.attribution import Attribution, WriterShare
+from attnviz.attribution import Attribution, LogitDifference, WriterShare
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
-from attnviz.notebook.why_viewer import WhyViewer
+from attnviz.notebook.page_viewer import PageViewer
 from tests.support.browser import ROOT, Browser, place_of, running
 from tests.support.ports import free_port
 
@@ -124,12 +124,13 @@ def test_two_sources_are_compared_without_a_network(offline: Page, tmp_path: Pat
     )
 
 
-def asked() -> tuple[WhyViewer, Attribution]:
+def asked() -> tuple[PageViewer, Attribution]:
     """The viewer of the same sum, and the sum without a viewer."""
     names: dict[str, Any] = {}
     exec(MODEL, names)
     viewer = attnviz.why(names["model"], names["ids"], tokens=SAT)
-    return viewer, attnviz.attribute(names["model"], names["ids"], viewer.metric)
+    first, second = names["model"](names["ids"]).logits[0, -1].topk(2).indices.tolist()
+    return viewer, attnviz.attribute(names["model"], names["ids"], LogitDifference(first, second))
 
 
 def largest_head(found: Attribution) -> WriterShare:
@@ -149,29 +150,30 @@ def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
     viewer, found = asked()
     viewer.to_html(tmp_path / "why.html")
     offline.goto((tmp_path / "why.html").as_uri())
-    root = offline.locator(".attnviz-why")
-    expect(root.locator(".attnviz-why-questions li")).to_have_count(1)
-    expect(root.locator(".attnviz-why-questions")).to_contain_text("after “<b>down</b>”? " + signed(found.total))
+    root = offline.locator(".attnviz-page")
+    questions = root.locator(".attnviz-trail li")
+    expect(root.locator(".attnviz-in-words")).to_contain_text("after “<b>down</b>”?")
     expect(root.locator('.attnviz-chart[data-ready="true"]:visible')).to_have_count(4)
-    rows = root.locator(".attnviz-why-terms tbody tr")
+    rows = root.locator("table").first.locator("tbody tr")
     expect(rows).to_have_count(10)
     terms = sorted(found.largest(10), key=lambda term: term.share * found.total < 0)  # first for, then against
     for row, term in zip(rows.all(), terms, strict=True):
         expect(row.locator("td").nth(1)).to_have_text(signed(term.share))
     last = terms[-1]
-    rows.last.get_by_role("button").click()
-    expect(root.locator(".attnviz-why-about")).to_contain_text(f"adds {signed(last.share)}.")
+    rows.last.get_by_role("link").click()
+    expect(root).to_contain_text(f"adds {signed(last.share)}.")
     _step, number = opened(found)
-    root.get_by_role("button", name="Follow the largest").click()
-    expect(root.locator(".attnviz-why-questions li")).to_have_count(2)
-    expect(root.locator(".attnviz-why-questions li").last).to_contain_text(number)
-    root.locator(".attnviz-why-questions").get_by_role("button").first.click()
-    expect(root.locator(".attnviz-why-questions li")).to_have_count(1)
-    stage = root.locator('.attnviz-why-grid .attnviz-chart[data-ready="true"] .attnviz-stage')
+    root.get_by_role("link", name="Follow the largest").click()
+    expect(questions).to_have_count(2)
+    expect(questions.first).to_contain_text(signed(found.total))
+    expect(questions.last).to_contain_text(number)
+    questions.first.get_by_role("link").click()
+    expect(questions).to_have_count(0)
+    stage = root.locator('[data-name="why-grid"] .attnviz-chart[data-ready="true"] .attnviz-stage')
     stage.focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowRight", "Enter"):  # the first one goes to the first cell
         stage.press(key)
-    expect(root.locator(".attnviz-why-about")).to_contain_text("Layer 0, head 1")
+    expect(root).to_contain_text("Layer 0, head 1 at")
 
 
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
@@ -277,25 +279,25 @@ def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], b
 def test_a_sum_is_opened_by_python(jupyter: tuple[str, Path], browser: Browser) -> None:
     found = asked()[1]
     step, number = opened(found)
-    cells = [ASK, f"print('the term is', viewer.term)\nviewer.trail = {step!r}"]
+    cells = [ASK, f"print('opened is', viewer.link)\nviewer.link = 'trail={step}'"]
     with notebook(jupyter, browser, "notebooks", cells) as page:
-        viewer = page.locator(".attnviz-why")
-        questions = viewer.locator(".attnviz-why-questions li")
+        viewer = page.locator(".attnviz-page")
+        questions = viewer.locator(".attnviz-trail li")
         expect(questions).to_have_count(2)
         expect(questions.last).to_contain_text(number)
         expect(viewer).to_have_count(1)  # the HTML for when no kernel runs is gone
-        questions.first.get_by_role("button").click()
-        expect(questions).to_have_count(1)
-        viewer.locator(".attnviz-why-sources").get_by_role("button", name="its sum").first.click()
+        questions.first.get_by_role("link").click()
+        expect(questions).to_have_count(0)
+        viewer.get_by_role("link", name="its sum").first.click()
         expect(questions).to_have_count(2)
         expect(questions.last).to_contain_text(number)
-        questions.first.get_by_role("button").click()
-        expect(questions).to_have_count(1)
-        viewer.locator(".attnviz-why-terms").get_by_role("button", name="layer 0, head 1").first.click()
-        expect(viewer.locator(".attnviz-why-about")).to_contain_text("Layer 0, head 1")
+        questions.first.get_by_role("link").click()
+        expect(questions).to_have_count(0)
+        viewer.get_by_role("link", name="0.1", exact=True).first.click()
+        expect(viewer).to_contain_text("Layer 0, head 1 at")
         run_last_cell(page)
         term = next(term for term in found.largest(10) if (term.layer, term.head) == (0, 1))
-        expect(page.get_by_text(f"the term is {SumTerm.from_share(term)}", exact=True)).to_be_visible()
+        expect(page.get_by_text(f"opened is term={SumTerm.from_share(term)}", exact=True)).to_be_visible()
         expect(questions).to_have_count(2)
 
 

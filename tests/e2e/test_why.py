@@ -52,7 +52,7 @@ def test_a_term_of_the_table_is_opened(why: Why) -> None:
     expect(why.answer).to_contain_text("443 times as likely")
     expect(why.page.get_by_text(JOHN)).to_be_visible()
     expect(why.terms).to_have_count(10)
-    chosen = why.terms.filter(has_text="layer 24, head 4")
+    chosen = why.terms.filter(has_text="24.4")
     chosen.get_by_role("link").click()
     why.expect_in_link("term", "24.4.13")
     expect(why.page.get_by_text("It looks most at “Mary”, and directly lowers the logit of “Mary”.")).to_be_visible()
@@ -91,7 +91,7 @@ def test_where_a_head_looks_is_asked_from_its_term(why: Why) -> None:
     mary.get_by_role("link", name="by the query").click()
     why.expect_in_link("trail", "query.24.4.13.1")
     expect(why.answer).to_contain_text("The score of “Mary” is 6.06 above")
-    expect(why.terms.first).to_contain_text("layer 23, head 0")
+    expect(why.terms.first).to_contain_text("23.0")
 
 
 def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
@@ -102,6 +102,7 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     why.page.keyboard.press("Enter")
     why.expect_in_link("rather-than", "London")
     expect(why.answer).to_contain_text("above that of “London”")
+    why.page.get_by_text("More", exact=True).click()
     why.menu("Question").click()
     why.page.get_by_role("option", name="Where a head looks").click()
     why.expect_in_link("question", "Where+a+head+looks")
@@ -140,10 +141,10 @@ def test_three_questions_to_begin_with(why: Why) -> None:
     expect(why.answer).to_contain_text("The logit of “Baker”")
     step = why.page.locator(".attnviz-why-step")
     for number in (2, 3):
-        step.get_by_role("link", name=f"Step {number}").click()
-        expect(step.locator("[aria-current=step]")).to_have_text(str(number))
+        step.get_by_role("link", name="Next").click()
+        expect(step.locator("b")).to_have_text(f"{number}/3")
     expect(step).to_contain_text("an induction circuit")
-    expect(why.terms.first).to_contain_text("layer 16, head 0")
+    expect(why.terms.first).to_contain_text("16.0")
 
 
 def test_a_token_that_is_not_there_keeps_the_last_sum(why: Why) -> None:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import attnviz
-from attnviz.figures.shares import signed
 from attnviz.masks import GROUPS, Causal, Full, parse
 from attnviz.notebook.link_viewers import NoViewerError
+from attnviz.notebook.page_viewer import PageViewer
 from attnviz.notebook.recorded_text import RecordedText
 from attnviz.notebook.viewer import Viewer
-from attnviz.notebook.why_viewer import WhyViewer
 from tests.ui.test_chart import unpacked
 
 TOY = "source=Toy&text=a+b+c+d+e"
@@ -75,18 +74,15 @@ def test_masks_are_a_softmax_over_the_keys_that_they_allow() -> None:
 
 
 def test_a_link_to_why_opens_its_trail() -> None:
-    link = "/why?model=attnviz%2Ftranslator-en-fr&text=the+cat+sleeps+."
+    link = "/why?why-model=attnviz%2Ftranslator-en-fr&text=the+cat+sleeps+."
     start = attnviz.viewer(link)
-    assert isinstance(start, WhyViewer)
-    [trail, *_] = re.findall(r"value\.[\d.]+", json.dumps(start._content("", "")["next"]))
-    viewer = attnviz.viewer(f"{link}&trail={trail}")
-    assert isinstance(viewer, WhyViewer)
-    assert viewer.trail == trail
-    [text] = re.findall(r'data-attnviz-data="[^"]*">(.*?)</script>', viewer._html(1 << 20), re.S)
-    contents = json.loads(text)["contents"]
-    assert [*contents] == [trail, ""]
-    shown, _ = unpacked(gzip.decompress(b64decode(contents[trail])))
-    assert shown["sum"]["questions"][-1][1] == signed(viewer.attribution.total)
+    assert isinstance(start, PageViewer)
+    [trail, *_] = re.findall(r"trail=(value\.[\d.]+)", " ".join(start._nodes(start.link).links))
+    viewer = attnviz.view(f"{link}&trail={trail}")
+    assert isinstance(viewer, PageViewer)
+    assert trail in viewer.link
+    assert viewer.quantities["total"] != start.quantities["total"]
+    assert viewer.panels
 
 
 def test_a_link_to_write_has_the_text_and_the_rows_of_its_words() -> None:
@@ -111,7 +107,7 @@ def test_a_link_to_write_has_the_text_and_the_rows_of_its_words() -> None:
 @pytest.mark.parametrize(
     ("link", "error", "message"),
     [
-        (f"/steps?{TOY}", NoViewerError, "“steps” has no viewer; expected a link to one of explore, masks, why"),
+        (f"/steps?{TOY}", NoViewerError, "“steps” has no viewer; expected a link to one of explore, masks, write"),
         (f"/explore?{TOY}&head=Mean+of+heads", NoViewerError, "has the mean of several"),
         ("/lessons", ValueError, "not the address of a page"),
         ("/explore?source=Upload", ValueError, "Upload vectors"),

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz import view
 from attnviz.models import load
-from attnviz.views.pages import PAGES, view
+from attnviz.views.pages import PAGES
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.gguf_files import config_of, write
 

@@ -199,7 +199,9 @@ def test_the_page_hides_its_sentence_while_a_number_or_words_are_asked_for() -> 
     assert "attnviz-open-question" in html(app)
     app.pills(key="tap-02-soft-1").set_value(["hen", "cat"]).run()
     assert "attnviz-open-question" not in html(app)
-    assert "attnviz-open-question" not in html(opened("causal", 2)), "the page does not say which text is right"
+    choice = html(opened("causal", 2))
+    assert "attnviz-open-question" not in choice, "the page does not say which text is right"
+    assert "attnviz-open-choice" in choice
 
 
 def test_one_of_several_texts_is_chosen_and_the_answer_can_be_revealed() -> None:

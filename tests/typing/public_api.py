@@ -71,8 +71,8 @@ attnviz.save("effects.safetensors", torch.eye(2), metric=LogitDifference(1, 0))
 assert_type(attnviz.load("sum.safetensors").tokens, tuple[str, ...])
 assert_type(effects.ablations(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0)), Tensor)
 question = attnviz.why(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), tokens=["a", "b"])
-assert_type(question.attribution, Attribution)
-question.term = "0.0.1"
+assert_type(question.panels[0].weights, np.ndarray)
+question.link = "term=0.0.1"
 assert_type(Model("a b").layers(), Trace)
 [layer] = Toy("a b").layers()
 assert_type(layer, Layer)

@@ -16,11 +16,11 @@ from attnviz.models import model_cache
 from attnviz.models.intervention_run import run_with_interventions
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
+from attnviz.page.page_view import PageView
 from attnviz.sources.haystack import Haystack
 from attnviz.state.models import TWIN, ModelsState
 from attnviz.text import EXAMPLE
 from attnviz.views import text_probabilities
-from attnviz.views.page_view import PageView
 from tests.support.tiny_models import TEXT
 
 LAYERS = minilm().layers(EXAMPLE)

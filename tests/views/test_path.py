@@ -10,10 +10,10 @@ import attnviz
 from attnviz.masks import Full
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
+from attnviz.page.page_view import PageView
 from attnviz.text import EXAMPLE
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import USE_LAYERS
-from attnviz.views.page_view import PageView
 
 LATER = np.triu(np.ones((3, 3), dtype=bool), 1)
 

@@ -10,11 +10,11 @@ import attnviz
 from attnviz.masks import Band, Causal, Full
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
+from attnviz.page.page_view import PageView
 from attnviz.scores import Cosine
 from attnviz.state.transformer import MASKS, TransformerState
 from attnviz.translator import EXAMPLES, VARIANTS, TranslationStep, load, parse_sentence, training_log
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
-from attnviz.views.page_view import PageView
 from attnviz.views.transformer import head_ablations
 
 NEGATED = "the old king does not see the young birds ."

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
+from attnviz import view
 from attnviz.attribution import Logit, circuit
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
@@ -18,12 +19,12 @@ from attnviz.figures.shares import signed
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.text_attribution import read_text
+from attnviz.page.blocks import page_view
 from attnviz.result_cache import ResultCache
 from attnviz.state.text_question import AVERAGE_TOKEN, _texts
 from attnviz.state.why import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.state.why_examples import WHY_EXAMPLES
-from attnviz.views.pages import view
-from attnviz.views.why import shares_csv, why_quantities, why_view
+from attnviz.views.why import shares_csv, why, why_quantities
 from attnviz.views.why_answer import why_answer
 from attnviz.views.why_sentences import (
     answer_sentence,
@@ -224,7 +225,7 @@ def test_tiny_models_of_five_kinds_answer(saved, name) -> None:
     assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
     shown.term_chart()
     shown.tree_drawing()
-    assert why_view(shown.state).panels
+    assert page_view(why(shown.state)).panels
     looks = answered(
         ("why-model", model), ("text", text), ("question", SCORE_QUESTION), ("why-layer", shown.run.layers[0])
     )
@@ -353,13 +354,13 @@ def test_lessons_check_what_the_page_shows() -> None:
 
 
 def test_shares_have_a_scale_of_their_own_and_weights_are_the_file(tmp_path) -> None:
-    page = why_view(WhyState())
+    page = page_view(why(WhyState()))
     terms, _words, weights, shares = page.panels
     assert page.maps == (weights,)
     assert page.end(weights) == weights.weights.max() < 1 < page.end(shares) <= page.end(terms)
     page.save(tmp_path / "weights.csv")
     assert (tmp_path / "weights.csv").read_text(encoding="utf-8-sig").splitlines()[0].startswith(",When,Mary,and,John")
-    of_mlp = why_view(WhyState.read([("term", "mlp.28.13")]))
+    of_mlp = page_view(why(WhyState.read([("term", "mlp.28.13")])))
     assert of_mlp.maps == ()
     of_mlp.save(tmp_path / "terms.csv")
     assert "2.95" in (tmp_path / "terms.csv").read_text(encoding="utf-8-sig")

@@ -17,12 +17,12 @@ from attnviz.app_files import ASSETS
 from attnviz.classroom.page_link import check_link
 from attnviz.classroom.store import UnknownClass
 from attnviz.language import current_language
+from attnviz.page.html import translated
 from attnviz.server import scripts, styles
 from attnviz.server.addresses import address
 from attnviz.server.streamlit_internals import CLIENT_FILES
 from attnviz.ui.classroom import access, server_classes
 from attnviz.ui.classroom.class_json import class_address
-from attnviz.ui.html import translated
 
 _FOLDER = Path(__file__).parent
 _FONT = (

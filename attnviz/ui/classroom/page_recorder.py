@@ -5,8 +5,8 @@ import gzip
 import json
 import re
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
+from attnviz.page.nodes import Node
 from attnviz.server.streamlit_internals import Block, Element, ForwardMsg, messages_to
 
 MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
@@ -14,8 +14,6 @@ CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold control
 OMITTED = re.compile("in-link-|present|not-presenting|lesson-strip|class-strip|embedded")  # containers, by their keys
 KEPT = "lesson-texts"  # the container within them that is recorded
 MARKS = re.compile(r"\\(.)|\*+|`")  # of Markdown
-
-Node = dict[str, Any]
 
 
 class PageRecorder:

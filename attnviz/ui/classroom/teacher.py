@@ -16,6 +16,7 @@ from attnviz.classroom.page_link import LONGEST_LINK
 from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
 from attnviz.language import _, current_language
 from attnviz.link import page_address
+from attnviz.page.html import Markup, element
 from attnviz.server import hosting, scripts
 from attnviz.server.addresses import FIRST_PAGE, address
 from attnviz.server.page_runs import PageEnd
@@ -26,7 +27,6 @@ from attnviz.ui.classroom import class_questions
 from attnviz.ui.classroom.access import TEACHER, class_of_teacher
 from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
-from attnviz.ui.html import Markup, element
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue

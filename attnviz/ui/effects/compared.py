@@ -8,8 +8,9 @@ import streamlit as st
 
 from attnviz.effects.ablation import Head
 from attnviz.language import _, in_sentence
+from attnviz.page import html
 from attnviz.state.effects import WEIGHT, EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import draw_fields, head_link
 from attnviz.ui.effects.head_detail import show_chosen_head

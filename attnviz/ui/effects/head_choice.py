@@ -9,9 +9,9 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.effects.ablation import Head
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
 from attnviz.state.fields import Field
-from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.link_state import own_address

@@ -7,8 +7,9 @@ import streamlit as st
 
 from attnviz.effects.head_circuits import Composition
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.effects.head_choice import draw_fields, head_link, show_grid
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain

@@ -5,9 +5,9 @@ import streamlit as st
 
 from attnviz.effects.ablation import Head
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.effects import DIFFERENCE, EffectsState
 from attnviz.state.effects_links import term_link
-from attnviz.ui import html
 from attnviz.ui.chart import chart
 from attnviz.ui.markdown import plain
 from attnviz.ui.why_links import why_link

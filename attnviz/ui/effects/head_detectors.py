@@ -4,8 +4,9 @@ import streamlit as st
 
 from attnviz.formatting import number
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.effects.head_choice import draw_fields, head_link, show_grid
 from attnviz.views.effects import detection_quantities
 from attnviz.views.head_detection import LEAST, DetectionView, detection_view

@@ -4,8 +4,9 @@ import streamlit as st
 
 from attnviz.figures.layer_tokens import layer_at
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, draw_hidden_value, set_field_value
 from attnviz.ui.why_links import why_link

@@ -5,9 +5,10 @@ from functools import partial
 import streamlit as st
 
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.server import jobs
 from attnviz.state.effects import EffectsState
-from attnviz.ui import cache, html, presentation, quantities
+from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.token_alignment import show_alignment

@@ -4,9 +4,9 @@ import streamlit as st
 
 from attnviz.formatting import numbered_tokens
 from attnviz.language import _, plural
+from attnviz.page import html
 from attnviz.state.corrected_alignment import add_correction
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.session_values import widget_callback
 from attnviz.views.token_columns import TokenColumn, token_columns

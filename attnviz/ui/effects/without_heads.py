@@ -5,8 +5,9 @@ from functools import partial
 import streamlit as st
 
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
-from attnviz.ui import cache, html, quantities
+from attnviz.ui import cache, quantities
 from attnviz.ui.effects.head_choice import head_link, show_grid
 from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects

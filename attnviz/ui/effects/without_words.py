@@ -9,8 +9,9 @@ from attnviz.classroom.question import keys_question
 from attnviz.figures.shares import signed, word_rows
 from attnviz.language import _
 from attnviz.lessons.checks import named_quantities
+from attnviz.page import html
 from attnviz.state.effects import EffectsState
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.effects.head_choice import draw_fields

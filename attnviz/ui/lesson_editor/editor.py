@@ -12,11 +12,11 @@ from attnviz.language import ENGLISH, N_, _, current_language, plural, value_err
 from attnviz.lessons.lesson_files import MOST_FILE_BYTES, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
+from attnviz.page.html import Markup, element
 from attnviz.server.addresses import address
 from attnviz.ui import lesson_draft
 from attnviz.ui.handout import handout_address
 from attnviz.ui.heading import heading
-from attnviz.ui.html import Markup, element
 from attnviz.ui.lesson_draft import IN_SESSION, NEW, TEXT, Draft
 from attnviz.ui.lesson_editor.form import edit_lesson
 from attnviz.ui.lesson_strip import shipped_lessons

@@ -8,19 +8,19 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import N_, _
 from attnviz.lessons.lesson_files import ENGLISH, MOST_STEPS, parse_table
-from attnviz.lessons.lesson_tables import NEW_STEP, Place, Table, lesson_steps, step_places, with_steps
+from attnviz.lessons.lesson_tables import NEW_STEP, LessonTable, Place, lesson_steps, step_places, with_steps
 from attnviz.lessons.lesson_text import table_text
 from attnviz.ui.lesson_draft import TEXT, Draft, take_typed_text
 from attnviz.ui.lesson_editor.step_form import Fields, edit_step
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import write_widget
 
-StepEntry = tuple[Table, Place | None, int]  # a step, its place, and the number of its widgets
+StepEntry = tuple[LessonTable, Place | None, int]  # a step, its place, and the number of its widgets
 LONGEST_TITLE = 90  # characters of a question above its form
 LANGUAGES = N_("The code of the language that you write in, such as en, de, fr or pt-BR.")
 
 
-def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]]:
+def edit_lesson(draft: Draft, table: LessonTable) -> tuple[LessonTable, list[DeltaGenerator]]:
     """Draws the form of a lesson; returns the lesson as it stands in the form, and a place in the form of each step."""
     fields = Fields(f"lesson-{draft.edition}", table)
     title, language = st.columns([0.8, 0.2], gap="small")
@@ -42,8 +42,8 @@ def edit_lesson(draft: Draft, table: Table) -> tuple[Table, list[DeltaGenerator]
 
 
 def _show_step(
-    draft: Draft, step: Table, place: Place | None, key: int, number: int
-) -> tuple[Table, Place | None, DeltaGenerator]:
+    draft: Draft, step: LessonTable, place: Place | None, key: int, number: int
+) -> tuple[LessonTable, Place | None, DeltaGenerator]:
     """Draws the form of one step; returns the step, its place, and a container above it."""
     ask = " ".join(str(step.get("ask", "")).split())
     name = f"{ask[:LONGEST_TITLE]}{'…' * (len(ask) > LONGEST_TITLE)}" or _("A new question")

@@ -8,10 +8,10 @@ import streamlit as st
 from attnviz.language import N_, _, plural
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import CHECKS, MOST_FILE_BYTES, MOST_TAPS
-from attnviz.lessons.lesson_tables import Place, Table, parse_address
+from attnviz.lessons.lesson_tables import LessonTable, Place, parse_address
 from attnviz.link import page_address
+from attnviz.page.html import element
 from attnviz.server.addresses import address
-from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.views.pages import step_view
 
@@ -34,7 +34,7 @@ class Fields:
     have as many characters as a file, since Streamlit would cut a longer one."""
 
     prefix: str  # of the widgets' keys
-    table: Table
+    table: LessonTable
 
     def text(self, name: str, label: str, widget: Any = st.text_input, otherwise: str = "", **options: Any) -> None:
         """Draws a text; the field is left out if it is `otherwise`, unless that is nothing."""
@@ -59,7 +59,9 @@ class Fields:
             del self.table[name]
 
 
-def edit_step(prefix: str, step: Table, place: Place | None, opened: Place | None) -> tuple[Table, Place | None]:
+def edit_step(
+    prefix: str, step: LessonTable, place: Place | None, opened: Place | None
+) -> tuple[LessonTable, Place | None]:
     """Draws the form of a step; returns the step and its place as they stand in the form.
 
     `opened` is the place of the steps before, which a step without a place continues; None for the first step.
@@ -188,7 +190,7 @@ def _first(numbers: Quantities | None) -> str:
     return next(iter(numbers or {}), "largest weight")
 
 
-def mistakes(step: Table, numbers: Quantities | None, *, stays: bool) -> list[str]:
+def mistakes(step: LessonTable, numbers: Quantities | None, *, stays: bool) -> list[str]:
     """Returns what the page of a step does not bear out, as sentences; nothing where its numbers are not known.
 
     If the page `stays` as the reader has left it, only names are checked.

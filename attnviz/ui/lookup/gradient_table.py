@@ -4,8 +4,8 @@ import streamlit as st
 
 from attnviz.language import _, option_name
 from attnviz.lookup.dictionary import EXACT, lookup_gradient, lookup_mechanism
+from attnviz.page.html import table
 from attnviz.state.lookup import LookupState
-from attnviz.ui.html import table
 from attnviz.ui.lookup.labels import exact
 
 SOFT = "T = 1"  # compared where the chosen softness is not a softmax

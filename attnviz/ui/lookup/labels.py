@@ -6,7 +6,7 @@ from attnviz.figures.plane import COLORS
 from attnviz.formatting import fixed, number
 from attnviz.language import N_, _
 from attnviz.lookup.dictionary import Dictionary
-from attnviz.ui.html import Markup, element, join, token
+from attnviz.page.html import Markup, element, join, token
 
 NOTHING = N_("nothing")
 

@@ -7,9 +7,9 @@ from attnviz.formatting import number, significant, visible
 from attnviz.language import _, in_sentence, option_name
 from attnviz.lookup.dictionary import EXACT
 from attnviz.normalizers import Softmax
+from attnviz.page.html import Markup, element, summary, table
 from attnviz.state.lookup import LookupState
 from attnviz.state.parts import title
-from attnviz.ui.html import Markup, element, summary, table
 from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result, signed_bar
 from attnviz.ui.magnification import magnification_sentence
 

@@ -4,8 +4,8 @@ import streamlit as st
 
 from attnviz.language import _, option_name
 from attnviz.lookup.dictionary import EXACT, SOFTNESS, Dictionary, LookupResult, look_up, lookup_mechanism
+from attnviz.page.html import Markup, element, table
 from attnviz.state.lookup import LookupState
-from attnviz.ui.html import Markup, element, table
 from attnviz.ui.lookup.labels import entries, entry, result, weight
 
 

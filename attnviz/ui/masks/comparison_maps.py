@@ -8,10 +8,10 @@ import torch
 from attnviz.analysis.difference import outcome_counts
 from attnviz.formatting import grouped
 from attnviz.language import N_, _
+from attnviz.page.html import element
 from attnviz.state.masks import SIDE_BY_SIDE, SIDES, WIPE
 from attnviz.ui import pinned_query, viewport_sliders
 from attnviz.ui.chart import Stack, chart
-from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks import mask_editor
 from attnviz.views.head_difference import head_difference

@@ -6,10 +6,10 @@ import streamlit as st
 from attnviz.figures import mosaic
 from attnviz.language import _
 from attnviz.masks.conventions import Reading, disputed_cells, group_readings, readings
+from attnviz.page.html import Markup, element, table
 from attnviz.state.masks import MasksState
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import Markup, element, table
 from attnviz.ui.markdown import plain
 
 AGREED, DISPUTED = 0.35, 1.0  # how strongly a cell is colored

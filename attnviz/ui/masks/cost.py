@@ -8,10 +8,10 @@ from attnviz.formatting import byte_size, flop_count, grouped, percent
 from attnviz.language import N_, _, plural
 from attnviz.masks import Full
 from attnviz.masks.cost import LayerCost, RuleCost, attention_flops, layer_cost
+from attnviz.page.html import table
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui import cache
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import table
 from attnviz.ui.markdown import plain
 from attnviz.views.mask_pair import MaskPair
 

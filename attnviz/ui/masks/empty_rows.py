@@ -11,9 +11,9 @@ from attnviz.language import _
 from attnviz.masks import Full
 from attnviz.masks.empty_rows import masked_softmax
 from attnviz.normalizers import Identity
+from attnviz.page.html import Markup, table
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import Markup, table
 from attnviz.ui.markdown import plain
 from attnviz.views.mask_pair import MaskPair
 

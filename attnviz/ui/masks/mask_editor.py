@@ -16,11 +16,11 @@ from attnviz.formatting import enumeration
 from attnviz.language import N_, _
 from attnviz.masks import Grid, MaskError, parse
 from attnviz.mechanism import Mechanism
+from attnviz.page.html import element
 from attnviz.state.masks import SIDE_BY_SIDE, MasksState
 from attnviz.state.parts import GROUP, MASK_MENU, help_text, title
 from attnviz.ui import mechanism_controls
 from attnviz.ui.field_widgets import draw, draw_text, field_text, set_field_value
-from attnviz.ui.html import element
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue, read_widget, widget_callback, write_widget
 

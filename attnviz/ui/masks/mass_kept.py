@@ -17,10 +17,11 @@ from attnviz.layer import Layer, head_name
 from attnviz.link import page_address
 from attnviz.masks import Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
+from attnviz.page import html
 from attnviz.server.addresses import address
 from attnviz.state.masks import MasksState
 from attnviz.state.selection import Selection, similar_layers
-from attnviz.ui import cache, head_grid, html
+from attnviz.ui import cache, head_grid
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.masks.mask_editor import set_mask

@@ -7,8 +7,8 @@ from attnviz.analysis.head_maps import Aggregate
 from attnviz.figures.bars import bars
 from attnviz.formatting import number, significant, visible
 from attnviz.language import _
+from attnviz.page.html import Markup, element, join, paragraphs
 from attnviz.ui.chart import chart
-from attnviz.ui.html import Markup, element, join, paragraphs
 from attnviz.views.mask_pair import MaskPair
 
 MOST_KEYS = 5  # that a sentence names

@@ -15,12 +15,13 @@ from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.heatmap import mark_queries
 from attnviz.formatting import number, visible
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.state.aggregation_methods import METHODS, ROLLOUT, VALUE_WEIGHTED, head_choices, layer_head_names
 from attnviz.state.color_range import largest_weight
 from attnviz.state.models import ModelSelection, ModelsState, stack_work
 from attnviz.state.selection import similar_layers
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import head_grid, html, viewport_sliders
+from attnviz.ui import head_grid, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, set_field_value
 from attnviz.ui.head_charts import show_mosaic

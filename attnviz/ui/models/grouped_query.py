@@ -4,7 +4,7 @@ from typing import TypeGuard
 
 from attnviz.inputs import Inputs, MapAxes
 from attnviz.language import _
-from attnviz.ui import html
+from attnviz.page import html
 
 
 def is_grouped(inputs: MapAxes) -> TypeGuard[Inputs]:

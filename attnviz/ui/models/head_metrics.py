@@ -11,10 +11,11 @@ from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric
 from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.language import _, in_sentence
 from attnviz.layer import Layer
+from attnviz.page import html
 from attnviz.server.streamlit_internals import ColumnConfig
 from attnviz.state.models import ABOUT_RANDOM, ModelSelection, ModelsState
 from attnviz.state.parts import help_text
-from attnviz.ui import html, viewport_sliders
+from attnviz.ui import viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head

@@ -7,7 +7,7 @@ from attnviz.formatting import grouped
 from attnviz.language import N_, _, option_name
 from attnviz.layer import Fidelity, Layer, LayerId
 from attnviz.mechanism import Mechanism
-from attnviz.ui import html
+from attnviz.page import html
 from attnviz.ui.models.grouped_query import is_grouped
 
 HEADINGS = (N_("Layers"), N_("Heads"), N_("Tokens"), N_("Who sees whom"), N_("Weights"))

@@ -10,9 +10,10 @@ from attnviz.analysis.needle import PassageMass, passage_mass
 from attnviz.figures.bands import add_bands
 from attnviz.formatting import number
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.sources.haystack import Haystack
 from attnviz.state.models import START, ModelSelection, ModelsState
-from attnviz.ui import cache, html, viewport_sliders
+from attnviz.ui import cache, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain

@@ -15,12 +15,13 @@ from attnviz.formatting import grouped, number
 from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
+from attnviz.page import html
 from attnviz.scores import Dot, ScaledDot
 from attnviz.state.color_range import largest_weight
 from attnviz.state.head_state import NO_QUERY
 from attnviz.state.models import ModelSelection, ModelsState
 from attnviz.state.viewport import numbered_token
-from attnviz.ui import html, pinned_query
+from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, field_value, set_field_value
 from attnviz.ui.markdown import plain

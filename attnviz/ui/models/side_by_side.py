@@ -11,12 +11,13 @@ from attnviz.figures.sentences import ChangeSentences
 from attnviz.formatting import visible
 from attnviz.language import N_, _
 from attnviz.models.hub import allowed_models
+from attnviz.page import html
 from attnviz.sources import Model
 from attnviz.sources.model import load_model
 from attnviz.sources.upload import File
 from attnviz.state.models import SAME, SIDE_BY_SIDE, ModelSelection, ModelsState, right_example
 from attnviz.state.viewport import is_long
-from attnviz.ui import html, viewport_sliders
+from attnviz.ui import viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw, draw_text
 from attnviz.ui.markdown import plain

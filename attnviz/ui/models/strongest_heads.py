@@ -7,9 +7,9 @@ from attnviz.formatting import number, percent
 from attnviz.language import N_, _
 from attnviz.layer import Layer, head_name
 from attnviz.link import page_address
+from attnviz.page import html
 from attnviz.state.models import ModelsState, offered_metrics
 from attnviz.state.source_field import head_names
-from attnviz.ui import html
 from attnviz.ui.link_state import link_parameters, unlinked
 from attnviz.ui.models.metrics_table import MetricsTable
 

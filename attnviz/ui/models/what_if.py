@@ -16,6 +16,7 @@ from attnviz.masks import Band, Causal, Full, MaskError, SinksAndWindow, Sliding
 from attnviz.models.intervention_run import has_many_labels
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
+from attnviz.page import html
 from attnviz.state.models import (
     EVERYWHERE,
     IF_PARTS,
@@ -25,7 +26,7 @@ from attnviz.state.models import (
     layer_places,
     unlocked,
 )
-from attnviz.ui import head_grid, html, intervention_widgets, quantities, viewport_sliders
+from attnviz.ui import head_grid, intervention_widgets, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.intervention_widgets import SIDES

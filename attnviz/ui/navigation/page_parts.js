@@ -11,6 +11,7 @@ export const PARTS = {
   "lesson-strip": "st-key-lesson-strip",
   old: "attnviz-old",
   "open-question": "attnviz-open-question",
+  "open-choice": "attnviz-open-choice",
   presenting: "st-key-presenting",
   start: "st-key-start",
   "use-encoder": "st-key-use-encoder",

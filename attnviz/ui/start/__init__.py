@@ -10,13 +10,13 @@ from attnviz.figures.sentences import cell_sentence
 from attnviz.formatting import visible
 from attnviz.language import N_, _, current_language
 from attnviz.models.minilm import is_installed
+from attnviz.page.html import Markup, element, join
 from attnviz.server import scripts
 from attnviz.server.addresses import address
 from attnviz.sources import Model
 from attnviz.sources.source import Opening
 from attnviz.translator import EXAMPLES, load
 from attnviz.ui import cache, presentation
-from attnviz.ui.html import Markup, element, join
 from attnviz.ui.lesson_strip import shipped_lessons
 
 TRANSLATOR_OPENING = Opening(layer=1, head=3, query=5)  # “beautiful” looks at “car”

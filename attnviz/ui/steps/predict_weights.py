@@ -4,9 +4,9 @@ import streamlit as st
 
 from attnviz.formatting import fixed, visible
 from attnviz.language import _
+from attnviz.page.html import Markup, element, table
 from attnviz.state.steps import StepsState
 from attnviz.ui import prediction_form
-from attnviz.ui.html import Markup, element, table
 
 
 def show(state: StepsState) -> None:

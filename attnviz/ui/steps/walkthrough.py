@@ -6,13 +6,14 @@ import streamlit as st
 
 from attnviz.formatting import visible
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.state.steps import StepsState
 from attnviz.steps.edits import format_edits
 from attnviz.steps.matrix import Matrix
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import HEADS
-from attnviz.ui import cache, html, quantities
+from attnviz.ui import cache, quantities
 from attnviz.ui.field_widgets import choose_option, draw_hidden, set_field_value
 from attnviz.ui.head_links import several_heads_address
 from attnviz.ui.matrices import Stage, as_json, matrices

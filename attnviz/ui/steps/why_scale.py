@@ -10,12 +10,12 @@ from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
+from attnviz.page.html import Markup, element
 from attnviz.state.steps import StepsState
 from attnviz.steps.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import Markup, element
 
 HEIGHT_PRESENTED = 360  # fills a screen of 1080 pixels
 

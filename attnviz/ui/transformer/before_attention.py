@@ -5,12 +5,13 @@ import streamlit as st
 from attnviz.figures.accuracy import accuracy
 from attnviz.formatting import grouped, percent
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.state.transformer import TransformerState
 from attnviz.translator import Translation
 from attnviz.translator.encoder_decoder import D_MODEL
 from attnviz.translator.sentence_lengths import SENTENCES, matching_words, shipped_accuracies
 from attnviz.translator.train import BATCH, STEPS
-from attnviz.ui import html, presentation, quantities
+from attnviz.ui import presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.transformer.what_if import words
 from attnviz.views.transformer import SUFFIXES, both_translations, length_quantities

@@ -5,6 +5,7 @@ import secrets
 import streamlit as st
 
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.state.transformer import HEAD_FIELDS, TransformerState
 from attnviz.translator import EXAMPLES, generate_sentences, tokenize
 from attnviz.translator.lexicon import (
@@ -19,7 +20,7 @@ from attnviz.translator.lexicon import (
     QUESTION_WORDS,
     VERBS,
 )
-from attnviz.ui import cache, html, presentation
+from attnviz.ui import cache, presentation
 from attnviz.ui.field_widgets import copy_callback, draw, set_field_value
 
 KINDS = {

@@ -10,11 +10,11 @@ from attnviz.formatting import dimensions
 from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.masks import Full
+from attnviz.page import html
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.state.transformer import TransformerState
 from attnviz.translator import VARIANTS, Translation, Translator
 from attnviz.translator.encoder_decoder import HEADS, USES, MultiHeadAttention, Use
-from attnviz.ui import html
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_links import steps_address
 

@@ -7,12 +7,13 @@ import torch
 from attnviz.formatting import enumeration, number, percent, visible
 from attnviz.language import N_, _, current_language, in_sentence, option_name
 from attnviz.layer import head_option
+from attnviz.page import html
+from attnviz.page.html import Markup
 from attnviz.state.transformer import TransformerState
 from attnviz.translator import Translation
 from attnviz.translator.encoder_decoder import D_MODEL, HEADS, Use
-from attnviz.ui import html, quantities
+from attnviz.ui import quantities
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.html import Markup
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer.before_attention import wrong_words
 from attnviz.ui.transformer.word_by_word import written

@@ -9,13 +9,14 @@ import streamlit as st
 from attnviz.figures import curves
 from attnviz.formatting import grouped, percent, visible
 from attnviz.language import N_, _
+from attnviz.page import html
 from attnviz.state.transformer import FORMS, HERE, SHIPPED, TransformerState
 from attnviz.translator import Translation
 from attnviz.translator.encoder_decoder import USES, Use
 from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
 from attnviz.translator.train import LOG_EVERY
 from attnviz.translator.weights import TEST_SENTENCES
-from attnviz.ui import html, play_slider
+from attnviz.ui import play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import teacher
 from attnviz.ui.field_widgets import draw, field_value, set_field_value

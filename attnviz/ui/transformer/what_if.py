@@ -10,12 +10,13 @@ from attnviz.formatting import number, visible
 from attnviz.language import N_, _, in_sentence
 from attnviz.masks import Band, Full
 from attnviz.normalizers import Softmax
+from attnviz.page import html
 from attnviz.scores import Cosine
 from attnviz.state.color_range import largest_weight
 from attnviz.state.transformer import ABLATED_FIELDS, HEAD_NAMES, PART_FIELDS, TransformerState, agreement, first_head
 from attnviz.translator import Translation, Translator
 from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES, Use
-from attnviz.ui import html, intervention_widgets
+from attnviz.ui import intervention_widgets
 from attnviz.ui.field_widgets import choice_tabs, draw
 from attnviz.ui.intervention_widgets import SIDES
 from attnviz.ui.transformer import one_use, word_by_word

@@ -9,11 +9,12 @@ import streamlit as st
 from attnviz.figures import lines
 from attnviz.formatting import number, visible
 from attnviz.language import N_, _, current_language, in_sentence
+from attnviz.page import html
 from attnviz.state.transformer import HEAD_NAMES, TransformerState
 from attnviz.translator import Translation, TranslationStep, next_words
 from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
-from attnviz.ui import html, play_slider
+from attnviz.ui import play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import field_value, set_field_value
 from attnviz.ui.session_values import SessionValue

@@ -6,8 +6,8 @@ import io
 import numpy as np
 
 from attnviz.figures import heatmap
+from attnviz.page.map_files import as_csv, as_npz, figures_page
 from attnviz.sources.files import read_file
-from attnviz.views.map_files import as_csv, as_npz, figures_page
 
 WEIGHTS = np.array([[1, np.nan, np.nan], [0.25, 0.5, 0.25]], dtype="f4")
 QUERIES, KEYS = ("=1+1", "b"), ("<s>", 'a,"b', "שלום")

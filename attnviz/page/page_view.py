@@ -18,9 +18,8 @@ from attnviz.figures.themes import COLOR_AXES
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
 from attnviz.lessons.checks import Quantities, rows_quantities
+from attnviz.page.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
 from attnviz.state.color_range import ColorRange, largest_weight
-from attnviz.views.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
-from attnviz.views.selected_maps import HeadMap
 
 MOST_TOKENS = 160  # along a side of a map as SVG
 
@@ -130,11 +129,6 @@ class PageView:
             )
         panel = (self.maps or self.panels)[0]
         return as_csv(panel.weights, panel.query_tokens, panel.key_tokens)
-
-
-def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
-    """Returns a head map as a panel. A row of a map in fewer cells is not marked."""
-    return Panel(title, head_map.weights, *head_map.labels, None if head_map.downsampled else row)
 
 
 def difference_panel(before: Panel, after: Panel, title: str) -> Panel:

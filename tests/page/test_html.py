@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from attnviz.ui import html
-from attnviz.ui.html import Markup
+from attnviz.page import html
+from attnviz.page.html import Markup
 
 ROOT = Path(__file__).parents[2]
 EVIL = "<script>alert('1')</script>"

@@ -1,0 +1,208 @@
+// A page as blocks, where Streamlit does not draw it. It is given where its content comes from and where its state is
+// kept, so that it does not know whether Python runs.
+
+import { Chart } from "../chart/chart.js";
+import { element } from "../chart/elements.js";
+import { watchTheme } from "./theme.js";
+
+/** @typedef {import("../chart/types").Header} Header */
+/**
+ * @typedef {object} Node as page/nodes.py makes it
+ * @property {"html" | "figure" | "columns" | "row" | "other states"} kind
+ * @property {string} [html] escaped; its links begin with "?"
+ * @property {string} [name] of a figure
+ * @property {string} [chart]
+ * @property {object[]} [shapes] the frame of what is shown
+ * @property {(string | null)[]} [opens] the links of its tiles
+ * @property {Node[]} [nodes]
+ * @property {{ share: number, nodes: Node[] }[]} [columns]
+ */
+/** @typedef {{ nodes: Node[], charts: Record<string, Header> }} Content */
+/**
+ * @typedef {object} Source
+ * @property {(link: string) => Promise<Content>} content
+ * @property {(link: string) => boolean} [holds] whether there is a state; without it, all are
+ * @property {() => Promise<void>} plotly loads plotly.js
+ */
+/**
+ * @typedef {object} State what is opened: a link
+ * @property {(name: string) => any} get
+ * @property {(values: Record<string, any>) => void} set
+ * @property {(listener: () => void) => () => void} listen calls it after each change, until the result is called
+ */
+
+export class PageBlocks {
+  runs = 0;
+  /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} by the names of the figures */
+  figures = new Map();
+
+  /**
+   * @param {HTMLElement} root
+   * @param {string} template the HTML of a chart
+   * @param {Source} source
+   * @param {State} state
+   */
+  constructor(root, template, source, state) {
+    this.root = root;
+    this.template = template;
+    this.source = source;
+    this.state = state;
+    root.classList.add("attnviz-viewer", "attnviz-page");
+    this.message = element("p", "attnviz-viewer-message");
+    this.message.setAttribute("role", "status");
+    this.blocks = element("div", "attnviz-blocks");
+    root.replaceChildren(this.message, this.blocks);
+    root.addEventListener("click", (event) => this.#follow(event));
+    this.unlisten = state.listen(() => this.show());
+    this.unwatch = watchTheme(root, () => this.#redraw());
+    this.ready = this.show();
+  }
+
+  close() {
+    this.runs++;
+    this.unlisten();
+    this.unwatch();
+    for (const { chart } of this.figures.values()) chart.close();
+  }
+
+  /** Shows what the state says. */
+  async show() {
+    const run = ++this.runs;
+    this.root.setAttribute("aria-busy", "true");
+    try {
+      if (!this.blocks.childElementCount) this.say("Computing …");
+      await this.source.plotly();
+      const content = await this.source.content(this.state.get("link"));
+      if (run !== this.runs) return;
+      this.#fill(content);
+      this.say("");
+    } catch (error) {
+      if (run === this.runs) this.say(/** @type {Error} */ (error).message);
+    }
+    if (run === this.runs) this.root.removeAttribute("aria-busy");
+  }
+
+  /** @param {string} text */
+  say(text) {
+    this.message.textContent = text;
+    this.message.hidden = !text;
+  }
+
+  /** @param {Content} content */
+  #fill({ nodes, charts }) {
+    const before = this.figures;
+    this.figures = new Map();
+    /** @type {(() => void)[]} */
+    const draws = [];
+    /** @param {Node[]} list */
+    const made = (list) => list.map((node) => this.#node(node, charts, before, draws, made)).filter((one) => one !== null);
+    const children = made(nodes);
+    const focused = this.blocks.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+    this.blocks.replaceChildren(...children);
+    for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
+    for (const draw of draws) draw(); // where their places have a width
+    if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
+  }
+
+  /**
+   * @param {Node} node
+   * @param {Record<string, Header>} charts
+   * @param {typeof this.figures} before the figures that are shown, which stay where they are shown again
+   * @param {(() => void)[]} draws
+   * @param {(nodes: Node[]) => HTMLElement[]} made
+   * @returns {HTMLElement | null}
+   */
+  #node(node, charts, before, draws, made) {
+    const { kind, nodes = [], columns = [] } = node;
+    if (kind === "html") return this.#html(node.html ?? "");
+    if (kind === "figure") return this.#figure(node, charts, before, draws);
+    if (kind === "other states" && this.source.holds) return null;
+    if (kind !== "columns") return filled(element("div", kind === "row" ? "attnviz-row" : "", ...made(nodes)));
+    const parts = columns.map((column) => element("div", "attnviz-column", ...made(column.nodes)));
+    const box = element("div", "attnviz-columns", ...parts);
+    box.style.setProperty("--shares", columns.map(({ share }) => `minmax(0, ${share}fr)`).join(" "));
+    return box;
+  }
+
+  /** @param {string} html of texts that Python has escaped */
+  #html(html) {
+    const box = element("div", "attnviz-text");
+    box.innerHTML = html;
+    const { holds } = this.source;
+    if (!holds) return box;
+    for (const anchor of box.querySelectorAll("a")) {
+      if (holds(linkOf(anchor))) continue;
+      // What is not there is not offered: of the name of a row, the name stays.
+      if (anchor.closest("th")) anchor.replaceWith(element("bdi", "", anchor.textContent));
+      else anchor.remove();
+    }
+    for (const cell of box.querySelectorAll("td")) if (cell.querySelector("a") === null && !/[\p{L}\p{N}]/u.test(cell.textContent ?? "")) cell.replaceChildren();
+    for (const table of box.querySelectorAll("table")) withoutEmptyColumns(table);
+    return filled(box);
+  }
+
+  /**
+   * @param {Node} node
+   * @param {Record<string, Header>} charts
+   * @param {typeof this.figures} before
+   * @param {(() => void)[]} draws
+   */
+  #figure({ name = "", chart: id = "", shapes = [], opens = [] }, charts, before, draws) {
+    const figure = before.get(name) ?? this.#newFigure();
+    this.figures.set(name, figure);
+    const { holder, chart } = figure;
+    holder.dataset.name = name;
+    const { figure: drawn, ...header } = charts[id];
+    draws.push(() => chart.show({ ...header, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned: null, plotly: "" }));
+    chart.report = (event, value) => event === "click" && this.#click(header, opens, /** @type {any} */ (value));
+    return holder;
+  }
+
+  #newFigure() {
+    const holder = element("div", "attnviz-viewer-chart");
+    holder.innerHTML = this.template; // ours, without anything of the figure
+    return { holder, chart: new Chart(/** @type {HTMLElement} */ (holder.firstElementChild)) };
+  }
+
+  /**
+   * @param {Pick<Header, "spec">} header
+   * @param {(string | null)[]} opens
+   * @param {{ row: number, column: number }} cell
+   */
+  #click({ spec }, opens, { row, column }) {
+    const link = spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
+    if (typeof link === "string" && (this.source.holds?.(link) ?? true)) this.state.set({ link });
+  }
+
+  /** @param {MouseEvent} event */
+  #follow(event) {
+    const anchor = /** @type {HTMLElement} */ (event.target).closest("a");
+    if (!anchor?.getAttribute("href")?.startsWith("?")) return;
+    event.preventDefault();
+    this.state.set({ link: linkOf(anchor) });
+  }
+
+  #redraw() {
+    for (const { chart } of this.figures.values()) if (chart.header) chart.show(chart.header);
+  }
+}
+
+/** @param {HTMLAnchorElement} anchor */
+function linkOf(anchor) {
+  return (anchor.getAttribute("href") ?? "").slice(1);
+}
+
+/**
+ * @param {HTMLElement} box
+ * @returns {HTMLElement | null} nothing if it is empty
+ */
+function filled(box) {
+  return box.textContent || box.childElementCount > 1 || box.querySelector("table, .attnviz-chart") ? box : null;
+}
+
+/** @param {HTMLTableElement} table */
+function withoutEmptyColumns(table) {
+  const rows = [...table.rows];
+  const body = rows.filter((row) => row.closest("tbody"));
+  for (let i = rows[0]?.cells.length ?? 0; i-- > 0; ) if (body.every((row) => !row.cells[i]?.textContent)) for (const row of rows) row.cells[i]?.remove();
+}

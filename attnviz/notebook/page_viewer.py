@@ -1,0 +1,133 @@
+"""A page of the app in a notebook or in a file: what is opened, and what its links open."""
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from markupsafe import Markup
+
+from attnviz.lessons.checks import Quantities
+from attnviz.link import Link
+from attnviz.notebook import html_page
+from attnviz.notebook.viewer import FILE_BYTES, HtmlOutput, unique_key
+from attnviz.page.block_html import block_html
+from attnviz.page.blocks import Block, InWords, Listing, Note, Summary, every_block, page_quantities, page_view
+from attnviz.page.map_files import write_whole
+from attnviz.page.nodes import PageNodes, link_text, page_nodes
+from attnviz.page.page_view import PageView, Panel
+
+FILE_STATES = 400  # that a file holds
+CELL_STATES = 12  # that the output of a cell holds, for when no kernel runs
+CELL = 2  # of a click on a cell, as a number of links: there are many cells
+SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
+
+Read = Callable[[Link], Iterable[Block]]
+
+
+class PageViewer(HtmlOutput):
+    """A page of the app, as blocks.
+
+    `link` is what is opened: the parameters of a link to the page, such as "term=23.3.13". A notebook shows the page as
+    HTML that needs no kernel. `PageWidget` is the same with a kernel.
+    """
+
+    link: str
+
+    def __init__(self, read: Read, link: Link = ()) -> None:
+        self.read, self.key = read, unique_key()
+        self.link = link_text(link)
+        _ = self.blocks  # refused here, if it cannot be shown
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What is shown. Raises ValueError if nothing can be shown."""
+        return self._blocks_of(self.link)
+
+    @property
+    def view(self) -> PageView:
+        """The maps and the quantities of the page."""
+        return page_view(self.blocks)
+
+    @property
+    def panels(self) -> tuple[Panel, ...]:
+        """The maps of the page, and rows of numbers."""
+        return self.view.panels
+
+    def to_svg(self) -> str:
+        """Returns the panels as one SVG element. Raises ValueError if one is too large for that."""
+        return self.view.to_svg()
+
+    def save(self, path: str | Path) -> None:
+        """Writes the page as .html, or its panels as `PageView.save` does."""
+        if Path(path).suffix == ".html":
+            return write_whole(Path(path), self.to_html().encode())
+        return self.view.save(path)
+
+    @property
+    def quantities(self) -> Quantities:
+        """The numbers of the page that lessons check."""
+        return page_quantities(self.blocks)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._text})"
+
+    @property
+    def _text(self) -> str:
+        """The page in sentences."""
+        texts = (
+            block_html(block, lambda _anchor: "") for block in every_block(self.blocks) if isinstance(block, SENTENCES)
+        )
+        return " ".join(text.striptags() for text in texts if text)
+
+    def _blocks_of(self, link: str) -> list[Block]:
+        return [*self.read(tuple(parse_qsl(link, keep_blank_values=True)))]
+
+    def _nodes(self, link: str) -> PageNodes:
+        return page_nodes(self._blocks_of(link), self.key)
+
+    def file_html(self) -> Markup:
+        """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states in
+        all. What is not there is not offered."""
+        return self._html_of_states(FILE_BYTES, FILE_STATES)
+
+    def _html(self, limit: int, wait: int = 0) -> Markup:
+        """Returns the HTML with what is shown, and CELL_STATES in all."""
+        return self._html_of_states(limit, CELL_STATES, wait)
+
+    def _html_of_states(self, limit: int, count: int, wait: int = 0) -> Markup:
+        states, charts, size = dict[str, str](), dict[str, str](), 0
+        waiting, noted = [(0, 0, self.link)], {self.link}  # by the number of links to a state, and their order
+        while waiting:
+            cost, _order, link = heappop(waiting)
+            try:
+                page = self._nodes(link)
+            except ValueError:  # such as a key that the mask forbids
+                continue
+            parts = {name: html_page.encoded(chart) for name, chart in page.charts.items() if name not in charts}
+            text = html_page.encoded({"nodes": page.nodes})
+            size += len(text) + sum(map(len, parts.values()))
+            if states and size > limit:
+                break
+            states[link] = text
+            charts |= parts
+            if len(states) == count:
+                break
+            for more, links in ((1, page.links), (CELL, page.cells)):
+                for one in links:
+                    if one not in noted:
+                        noted.add(one)
+                        heappush(waiting, (cost + more, len(noted), one))
+        data: dict[str, Any] = {"states": states, "charts": charts, "chosen": {"link": self.link}}
+        return html_page.fragment(self.key, data, text=self._text, wait=wait)
+
+
+def page_viewer(read: Read, link: Link = ()) -> PageViewer:
+    """Returns the viewer of a page: a widget if anywidget is installed."""
+    if find_spec("anywidget") is None:
+        return PageViewer(read, link)
+    from attnviz.notebook.page_widget import PageWidget
+
+    return PageWidget(read, link)

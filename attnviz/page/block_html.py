@@ -1,0 +1,54 @@
+"""Blocks of text as HTML."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup, escape
+
+from attnviz.page import html
+from attnviz.page.blocks import Anchor, Block, Caption, InWords, Listing, Note, Paragraph, Summary, Table
+
+BOLD = re.compile(r"\*\*(.+?)\*\*")
+Address = Callable[[Anchor], str | None]  # None where a place cannot open what an anchor opens
+
+
+def block_html(block: Block, address: Address) -> Markup | None:
+    """Returns a block of text as HTML, None for another one. `address` returns where an anchor leads; an anchor without
+    an address is left out."""
+    match block:
+        case Summary(content):
+            return html.summary(inline(content, address), role="status")
+        case InWords(content):
+            return html.element("p", inline(content, address), class_="attnviz-in-words")
+        case Paragraph(content, style):
+            return html.element("p", inline(content, address), class_=style or None)
+        case Note(content):
+            return html.note(inline(content, address))
+        case Caption(text):
+            return html.element("p", _with_bold(text), class_="attnviz-caption")
+        case Listing(items, label, style):
+            lines = (html.element("li", inline(item, address)) for item in items)
+            return html.element("ol", *lines, class_=style or None, aria_label=label)
+        case Table(headings, rows, marked):
+            cells = [[inline(cell, address) for cell in row] for row in rows]
+            return html.table(headings, cells, marked=marked, class_="attnviz-table attnviz-shares")
+    return None
+
+
+def inline(content: object, address: Address) -> Markup:
+    """Returns texts, markup and anchors as HTML."""
+    if isinstance(content, Anchor):
+        if (place := address(content)) is None:
+            return Markup("")
+        return html.anchor(
+            inline(content.text, address), place, class_=content.style or None, aria_current=content.current,
+            aria_label=content.label,
+        )  # fmt: skip
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return html.join(inline(part, address) for part in content)
+    return escape(content)
+
+
+def _with_bold(text: str) -> Markup:
+    parts = BOLD.split(text)
+    return html.join(html.element("b", part) if i % 2 else part for i, part in enumerate(parts))

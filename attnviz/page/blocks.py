@@ -1,0 +1,160 @@
+"""Blocks: what a page shows, as values in the order in which it is read. A place draws them: the app, a notebook, a
+file."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnviz.figures import Chart
+from attnviz.lessons.checks import Quantities
+from attnviz.link import Link
+from attnviz.page.page_view import PageView, Panel
+from attnviz.state.fields import Field
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A text that opens a state: a link of this page, or of another `page`."""
+
+    text: object  # a string, Markup, or several of them
+    link: Link
+    page: str = ""
+    style: str = ""  # classes
+    label: str | None = None  # for screen readers
+    current: str | None = None  # "step" or "true" if it opens what is shown
+
+
+class Block:
+    """A part of a page. Texts are strings, Markup, anchors, and tuples of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary(Block):
+    """The main sentence, which is read aloud when it changes, with the numbers that lessons check."""
+
+    content: object
+    quantities: Callable[[], Quantities] = dict
+
+
+@dataclass(frozen=True, eq=False)
+class Paragraph(Block):
+    """A paragraph."""
+
+    content: object
+    style: str = ""  # classes
+
+
+@dataclass(frozen=True, eq=False)
+class Note(Block):
+    """A line in smaller letters, below what it is about."""
+
+    content: object
+
+
+@dataclass(frozen=True, eq=False)
+class Caption(Block):
+    """What a figure says and what it does not say; **bold** as in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Listing(Block):
+    """An ordered list."""
+
+    items: Sequence[object]
+    label: str  # for screen readers
+    style: str = ""  # classes
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Block):
+    """A table in which the first cell of a row is its heading."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    marked: int | None = None  # the highlighted row
+
+
+@dataclass(frozen=True, eq=False)
+class Figure(Block):
+    """A chart. `name` tells it from the other charts of its page."""
+
+    picture: Chart[Any]
+    name: str
+    height: int  # in pixels
+    opens: Callable[[int, int], Link | None] | None = None  # what a click on a row and a column opens
+    panels: Sequence[Panel] = ()  # what files with maps have in its place
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Block):
+    """Blocks side by side, with the share of the width that each column has; below each other on a phone."""
+
+    columns: Sequence[tuple[float, Sequence[Block]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Row(Block):
+    """Short blocks in one line."""
+
+    blocks: Sequence[Block]
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Control(Block):
+    """The widget of a field at this place, where a place has widgets."""
+
+    field: Field[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class InWords(Block):
+    """What the controls of a page say, where a place has no controls."""
+
+    content: object
+
+
+@dataclass(frozen=True, eq=False)
+class Download(Block):
+    """A file that is made when it is asked for."""
+
+    label: str
+    file_name: str
+    make: Callable[[], bytes]
+
+
+@dataclass(frozen=True, eq=False)
+class OtherStates(Block):
+    """Blocks that lead to other states: they are not in files, which have few of them, nor in a lesson, which has steps
+    of its own."""
+
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def every_block(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yields blocks and those that they hold, in the order of reading."""
+    for block in blocks:
+        yield block
+        if isinstance(block, Columns):
+            for _share, column in block.columns:
+                yield from every_block(column)
+        elif isinstance(block, Row | OtherStates):
+            yield from every_block(block.blocks)
+
+
+def page_quantities(blocks: Iterable[Block]) -> Quantities:
+    """Returns the numbers of a page that lessons check."""
+    numbers: Quantities = {}
+    for block in every_block(blocks):
+        if isinstance(block, Summary):
+            numbers = {**numbers, **block.quantities()}
+    return numbers
+
+
+def page_view(blocks: Iterable[Block]) -> PageView:
+    """Returns the maps and the quantities of a page."""
+    blocks = [*every_block(blocks)]
+    panels = [panel for block in blocks if isinstance(block, Figure) for panel in block.panels]
+    return PageView(tuple(panels), page_quantities(blocks))

@@ -1,0 +1,101 @@
+"""A page as data for the browser, where Streamlit does not draw it: HTML, charts, and how they are arranged."""
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from attnviz.chart import header, pack
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.link import Link
+from attnviz.page.block_html import block_html
+from attnviz.page.blocks import Anchor, Block, Columns, Figure, OtherStates, Row
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PageNodes:
+    """The nodes of a page, and its charts by what they are drawn from, which several states may share."""
+
+    nodes: list[Node]
+    charts: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def links(self) -> list[str]:
+        """The links of its texts."""
+        return [*_links(self.nodes, "links")]
+
+    @property
+    def cells(self) -> list[str]:
+        """The links of the cells of its figures."""
+        return [*_links(self.nodes, "opens")]
+
+
+def page_nodes(blocks: Iterable[Block], key: str) -> PageNodes:
+    """Returns blocks as nodes. `key` tells their charts from those of other pages in the same document."""
+    page = PageNodes([])
+    page.nodes.extend(_nodes(page, blocks, key))
+    return page
+
+
+def link_text(link: Link) -> str:
+    """Returns a link as the browser has it, without what comes before its parameters."""
+    return urlencode(link)
+
+
+def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
+    nodes: list[Node] = []
+    for block in blocks:
+        links: list[str] = []
+        if (html := block_html(block, partial(_address, links))) is not None:
+            nodes.append({"kind": "html", "html": html, "links": links})
+        elif isinstance(block, Figure):
+            nodes.append(_figure(page, block, key))
+        elif isinstance(block, Columns):
+            columns = [{"share": share, "nodes": _nodes(page, column, key)} for share, column in block.columns]
+            nodes.append({"kind": "columns", "columns": columns})
+        elif isinstance(block, Row):
+            nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
+        elif isinstance(block, OtherStates):
+            nodes.append({"kind": "other states", "nodes": _nodes(page, block.blocks, key)})
+    return nodes
+
+
+def _address(links: list[str], anchor: Anchor) -> str | None:
+    """Returns the address of an anchor, and notes its link; None for one to another page of the app."""
+    if anchor.page:
+        return None
+    links.append(text := link_text(anchor.link))
+    return f"?{text}"
+
+
+def _figure(page: PageNodes, block: Figure, key: str) -> Node:
+    sent = header(
+        block.picture, f"{key} {block.name}", height=block.height, grows=False, clicks=block.opens is not None
+    )
+    # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
+    shapes = sent["figure"]["layout"].pop("shapes", ())
+    sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
+    chart = f"{block.name} {sent['stamp']}"
+    page.charts[chart] = sent
+    return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "opens": _opens(block)}
+
+
+def _opens(block: Figure) -> list[str | None]:
+    """Returns what the tiles of a mosaic open, in their order."""
+    spec = block.picture.spec
+    if block.opens is None or not isinstance(spec, MosaicSpec):
+        return []
+    links = (block.opens(*spec.corner(tile)) for tile in range(spec.rows * spec.columns))
+    return [None if link is None else link_text(link) for link in links]
+
+
+def _links(nodes: Iterable[Node], name: str) -> Iterable[str]:
+    for node in nodes:
+        if node["kind"] != "other states":
+            yield from (link for link in node.get(name, ()) if link is not None)
+            for part in (node, *node.get("columns", ())):
+                yield from _links(part.get("nodes", ()), name)

@@ -1,0 +1,112 @@
+"""Blocks as Streamlit draws them."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import streamlit as st
+from markupsafe import Markup
+
+from attnviz.language import _
+from attnviz.lessons.lesson_files import LESSON
+from attnviz.link import Link
+from attnviz.page import html
+from attnviz.page.block_html import block_html
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Caption,
+    Columns,
+    Control,
+    Download,
+    Figure,
+    InWords,
+    OtherStates,
+    Row,
+    page_quantities,
+)
+from attnviz.state.state import State
+from attnviz.ui import presentation, quantities
+from attnviz.ui.chart import chart
+from attnviz.ui.downloads import link
+from attnviz.ui.field_widgets import set_field_value
+from attnviz.ui.link_state import own_address
+from attnviz.ui.page_state import draw_field
+
+
+def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
+    """Draws what a page shows in a state, and gives lessons and classes its quantities."""
+    blocks = [*blocks]
+    quantities.publish(partial(page_quantities, blocks))
+    _draw(_Page(page, state), blocks)
+
+
+class _Page:
+    """A page whose links are opened in place."""
+
+    def __init__(self, name: str, state: State) -> None:
+        self.name, self.state = name, state
+        self.own = tuple(field.parameter for field in state.fields)
+
+    def address(self, anchor: Anchor) -> str:
+        """Returns where an anchor leads."""
+        if anchor.page:
+            return presentation.page_link(anchor.page, anchor.link)
+        return own_address(self.name, self.own, anchor.link)
+
+    def open(self, link: Link) -> None:
+        """Gives the widgets of this page the values of a link; call it in a callback."""
+        opened = type(self.state).read(link)
+        for field in opened.fields:
+            value = opened.values.get(field.name)
+            if field.name in opened.values and value != self.state.values.get(field.name):
+                set_field_value(field, value, opened)
+
+
+def _draw(page: _Page, blocks: Sequence[Block]) -> None:
+    texts: list[Markup] = []  # which are drawn as one element
+
+    def draw_texts() -> None:
+        if texts:
+            st.html(html.join(texts))
+            texts.clear()
+
+    for block in blocks:
+        is_text = not isinstance(block, Caption | InWords)
+        if is_text and (text := block_html(block, page.address)) is not None:
+            texts.append(text)
+            continue
+        draw_texts()
+        _draw_block(page, block)
+    draw_texts()
+
+
+def _draw_block(page: _Page, block: Block) -> None:
+    match block:
+        case Figure(picture, name, height, opens):
+
+            def click(row: int, column: int) -> None:
+                if opens is not None and (opened := opens(row, column)) is not None:
+                    page.open(opened)
+
+            chart(picture, name, height=height, grows=False, on_click=None if opens is None else click)
+        case Columns(columns):
+            for place, (_share, blocks) in zip(
+                st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True
+            ):
+                with place:
+                    _draw(page, blocks)
+        case Row(blocks, name):
+            with st.container(horizontal=True, vertical_alignment="center", key=name):
+                _draw(page, blocks)
+        case OtherStates(blocks):
+            if not st.query_params.get(LESSON):  # which has steps of its own
+                _draw(page, blocks)
+        case Caption(text):
+            st.caption(text)
+        case Control(field):
+            draw_field(field, page.state)
+        case Download(label, file_name, make):
+            with st.popover(_("Download"), icon=":material/download:", key="page-download"):
+                st.download_button(label, make, file_name, on_click="ignore")
+                st.caption(_("PNG and SVG: the buttons above the figure. Link to this state:"))
+                st.code(link(), language=None, wrap_lines=True)

@@ -1,0 +1,71 @@
+"""The state of a page, which is read from the session and the link before any widget is drawn, and its widgets."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from attnviz.state.fields import Field, LinkReader, ModelField, ParsedField, WidgetPlace
+from attnviz.state.state import State
+from attnviz.ui.field_widgets import current_value, draw, draw_text, hidden_container, set_drawn_value
+from attnviz.ui.link_state import link_parameters
+from attnviz.ui.markdown import plain
+from attnviz.ui.model_menu import typed_model
+from attnviz.ui.question_menu import draw_menu
+
+S = TypeVar("S", bound=State)
+Words = Sequence[tuple[str, Field[Any]]]
+
+
+def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
+    """Returns the state of this run, or of its first fields alone: each has the value of its widget, or that of the
+    link before it is drawn first. If a value cannot be taken, the `problem` of the state says why."""
+    link = LinkReader(link_parameters())
+
+    def choose(field: Field[Any], state: S) -> Any:
+        value = current_value(field, state, link)
+        return typed_model(value) if isinstance(field, ModelField) else value
+
+    if not fields:
+        return kind.resolved(choose)
+    values: dict[str, Any] = {}
+    for field in fields:
+        values[field.name] = choose(field, kind.partial(**values))
+    return kind.partial(**values)
+
+
+def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] = draw) -> None:
+    """Draws the widget of a field with the value that the state has."""
+    set_drawn_value(field, state)
+    draw_widget(field, state)
+
+
+def draw_hidden_fields(state: State) -> None:
+    """Draws the widgets of the fields that nobody sees, so that the link keeps their values."""
+    for field in state.fields:
+        if field.place == "hidden" and field.name in state.values:
+            with hidden_container(field.parameter):
+                draw_field(field, state, _draw_hidden_text)
+
+
+def draw_widgets(place: WidgetPlace, state: State, but: Sequence[Field[Any]]) -> None:
+    """Draws the widgets of the other fields that stand in a place."""
+    for field in state.fields:
+        if field.place == place and field not in but and field.name in state.values:
+            draw_field(field, state)
+
+
+def draw_words(state: State, words: Words, key: str) -> None:
+    """Draws fields as a sentence of words with menus after them."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
+        for text, field in words:
+            if field.name in state.values and field.is_offered(state):
+                with st.container(horizontal=True, vertical_alignment="center", gap="small", width="content"):
+                    st.markdown(plain(text), width="content")
+                    with st.container(width="content"):
+                        draw_field(field, state, draw_menu)
+
+
+def _draw_hidden_text(field: Field[Any], _state: State) -> None:
+    assert isinstance(field, ParsedField)
+    draw_text(field, label_visibility="collapsed")

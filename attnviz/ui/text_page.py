@@ -1,0 +1,70 @@
+"""A page about a model and a text that it reads: its controls, and its blocks below them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from attnviz.language import _
+from attnviz.lessons.lesson_files import LESSON
+from attnviz.page.blocks import Block
+from attnviz.server.page_runs import PageEnd
+from attnviz.state.text_question import TextQuestion
+from attnviz.ui import cache, presentation
+from attnviz.ui.blocks import draw_blocks
+from attnviz.ui.heading import page_heading
+from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.page_state import Words, current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
+
+S = TypeVar("S", bound=TextQuestion)
+
+
+def show_text_page(
+    page: str, kind: type[S], blocks: Callable[[S], Iterable[Block]], words: Callable[[Any], Words]
+) -> None:
+    """Draws the page of a state; `words` are its question, as a sentence with menus. What cannot be shown is explained,
+    and the last state that can be is shown."""
+    page_heading(page)
+    notes = st.container()
+    opened = current_state(kind, [kind.model, kind.text])
+    with st.sidebar:
+        side, more = st.container(), st.expander(_("More"), key="more")
+    with side:
+        choose_model(kind.model, more=more)
+    # A lesson has its own question, and in a presentation these are the controls that stay.
+    is_folded = bool(st.query_params.get(LESSON)) and not presentation.presenting()
+    controls = st.expander(_("Text and question"), key="controls") if is_folded else st.container()
+    with controls, presentation.control("text"):
+        draw_field(kind.text, opened)
+    load_or_end(opened.model, notes, opened.text)
+    with notes, st.spinner(_("Computing …"), show_time=True):  # which takes the time of some forward passes
+        state = current_state(kind)
+    sentence = words(state)
+    with controls, presentation.control("question"):
+        draw_words(state, sentence, f"{page}-question")
+    drawn = [kind.model, kind.text, *(field for _text, field in sentence)]
+    with side:
+        draw_widgets("side", state, drawn)
+    with more:
+        draw_widgets("more", state, drawn)
+    draw_hidden_fields(state)
+    shown: dict[S, list[Block]] = {}
+
+    def show(state: S) -> S:
+        if state.problem:
+            raise ValueError(state.problem)
+        with notes, st.spinner(_("Computing …"), show_time=True):
+            shown[state] = [*blocks(state)]
+        keep_model(state.model)
+        return state
+
+    def show_example() -> S | None:
+        try:
+            return show(kind(model=opened.model))
+        except (ValueError, NotImplementedError):
+            return None
+
+    good = cache.or_last_good(page, opened.model, lambda: show(state), show_example, notes)
+    if good is None:
+        raise PageEnd
+    draw_blocks(page, good, shown.get(good) or blocks(good))

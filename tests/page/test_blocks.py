@@ -1,0 +1,104 @@
+"""Blocks: their HTML, their quantities and panels, and their nodes for the browser."""
+
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from attnviz.figures import head_grid
+from attnviz.figures.shares import split_bar
+from attnviz.page.block_html import block_html, inline
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Caption,
+    Columns,
+    Figure,
+    InWords,
+    Listing,
+    Note,
+    OtherStates,
+    Paragraph,
+    Row,
+    Summary,
+    Table,
+    every_block,
+    page_quantities,
+    page_view,
+)
+from attnviz.page.nodes import page_nodes
+from attnviz.page.page_view import Panel
+
+BAD = "<script>"
+WORD = Anchor(BAD, (("term", "1.2"), ("text", "a & b")))
+ELSEWHERE = Anchor("there", (), page="effects")
+
+
+def grid_figure(framed: tuple[int, int]) -> Figure:
+    def opens(row: int, column: int) -> tuple[tuple[str, str], ...] | None:
+        return None if row == column else (("cell", f"{row}.{column}"),)
+
+    return Figure(head_grid(np.eye(2), chosen=[framed]), "grid", 200, opens)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Summary((BAD, WORD)), Paragraph((BAD, " ", WORD), "one"), Note(WORD), Listing([WORD, BAD], "list"),
+        Table(["a", BAD], [(WORD, BAD), (BAD, (WORD, " · ", WORD))], marked=1), InWords(BAD), Caption(f"**x** {BAD}"),
+    ],
+    ids=lambda block: type(block).__name__,
+)  # fmt: skip
+def test_texts_of_blocks_are_escaped(block: Block) -> None:
+    html = block_html(block, lambda anchor: "?" + "&".join(f"{name}={value}" for name, value in anchor.link))
+    assert html is not None
+    assert BAD not in html
+    assert Markup.escape(BAD) in html
+    if not isinstance(block, InWords | Caption):
+        assert "<a href='?term=1.2&amp;text=a &amp; b'>&lt;script&gt;</a>" in html
+
+
+def test_an_anchor_without_an_address_is_left_out() -> None:
+    assert inline(("Look ", ELSEWHERE, "."), lambda _anchor: None) == "Look ."
+
+
+def test_bold_is_all_that_a_caption_has_of_markdown() -> None:
+    html = block_html(Caption("**What you see.** A _b_ **c**"), lambda _anchor: None)
+    assert html == "<p class='attnviz-caption'><b>What you see.</b> A _b_ <b>c</b></p>"
+
+
+def test_quantities_and_panels_are_those_of_all_blocks_in_order() -> None:
+    one, two = (Panel(name, np.ones((1, 1)), ["q"], ["k"]) for name in "ab")
+    chart = split_bar({"a": 1.0}, 1.0)
+    blocks = [
+        OtherStates([Summary("x", lambda: {"first": 1.0})]),
+        Columns(
+            [
+                (0.5, [Figure(chart, "one", 10, panels=[one])]),
+                (0.5, [Row([Figure(chart, "two", 9, panels=[two])], "r")]),
+            ]
+        ),
+        Summary("y", lambda: {"second": 2.0}),
+    ]
+    assert page_quantities(blocks) == {"first": 1.0, "second": 2.0}
+    view = page_view(blocks)
+    assert [panel.title for panel in view.panels] == ["a", "b"]
+    assert view.quantities == {"first": 1.0, "second": 2.0}
+    assert len([*every_block(blocks)]) == 7
+
+
+def test_nodes_have_the_links_of_texts_and_of_cells() -> None:
+    page = page_nodes(
+        [Paragraph((WORD, ELSEWHERE)), grid_figure((0, 1)), OtherStates([Note(Anchor("x", (("y", "z"),)))])], "key"
+    )
+    text, figure, others = page.nodes
+    assert text["links"] == page.links == ["term=1.2&text=a+%26+b"]
+    assert "there" not in text["html"]
+    assert figure["opens"] == [None, "cell=0.1", "cell=1.0", None]
+    assert page.cells == ["cell=0.1", "cell=1.0"]
+    assert others["nodes"][0]["links"] == ["y=z"]
+
+
+def test_states_that_differ_in_a_frame_share_a_chart() -> None:
+    first, second = (page_nodes([grid_figure(framed)], "key") for framed in ((0, 1), (1, 1)))
+    assert {*first.charts} == {*second.charts}
+    assert first.nodes[0]["shapes"] != second.nodes[0]["shapes"]
