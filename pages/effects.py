@@ -1,11 +1,12 @@
 """Effects: what does a part of the model do?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import streamlit as st
 
 from attnviz.language import _
+from attnviz.page.blocks import Block
 from attnviz.state.effects import (
     CIRCUITS,
     COMPARED,
@@ -17,11 +18,11 @@ from attnviz.state.effects import (
     EffectsState,
 )
 from attnviz.ui import presentation
+from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.effects import (
     compared,
     controls,
     head_circuits,
-    head_detectors,
     logit_lens,
     patching,
     without_heads,
@@ -29,6 +30,8 @@ from attnviz.ui.effects import (
 )
 from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
+from attnviz.ui.page_state import with_block_fields
+from attnviz.views.head_detection import kinds_of_heads
 
 
 def show_effects(show: Callable[[EffectsState], None]) -> None:
@@ -44,6 +47,14 @@ def show_effects(show: Callable[[EffectsState], None]) -> None:
     )
 
 
+def show_tab(blocks: Callable[[EffectsState], Iterable[Block]]) -> None:
+    """Draws a tab that is a list of blocks."""
+    shown = with_block_fields(state)
+    with st.spinner(_("Computing …"), show_time=True):
+        drawn = [*blocks(shown)]
+    draw_blocks("effects", shown, drawn)
+
+
 page_heading("effects")
 state = controls.choose_effects(st.container())
 presentation.show_title(state.model)
@@ -54,6 +65,6 @@ shows: dict[str, Callable[[], None]] = {
     LENS: partial(logit_lens.show, state),
     COMPARED: partial(compared.show, state),
     CIRCUITS: partial(head_circuits.show, state),
-    DETECTORS_TAB: partial(head_detectors.show, state),
+    DETECTORS_TAB: partial(show_tab, kinds_of_heads),
 }
 draw_tabs(EffectsState.inspect, shows)

@@ -186,7 +186,7 @@ class EffectsState(TextQuestion):
     head = ChoiceField[Head | None](
         N_("Head"),
         lambda state: {NO_HEAD: None} | all_heads(state),
-        lambda _state: None, option_name=head_choice_name, parameter="effects-head",
+        lambda _state: None, option_name=head_choice_name, parameter="effects-head", place="block",
     )  # fmt: skip
     across = ChoiceField(
         N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
@@ -212,7 +212,7 @@ class EffectsState(TextQuestion):
         N_("Read as a part of"), COMPOSITIONS, parameter="composition",
         about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
     )  # fmt: skip
-    detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind")
+    detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind", place="block")
     corrupted = TextField(
         N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text),
         about=N_("The same text, in which something is changed that matters. Parts of the run of the text above, the "

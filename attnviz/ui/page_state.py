@@ -34,6 +34,13 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
     return kind.partial(**values)
 
 
+def with_block_fields(state: S) -> S:
+    """Returns a state with the values of the fields whose widgets stand in its blocks."""
+    link = LinkReader(link_parameters())
+    fields = [field for field in state.fields if field.place == "block" and field.is_offered(state)]
+    return state.updated(**{field.name: current_value(field, state, link) for field in fields})
+
+
 def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] = draw) -> None:
     """Draws the widget of a field with the value that the state has."""
     set_drawn_value(field, state)

@@ -7,6 +7,7 @@ import numpy as np
 
 from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
+from attnviz.page.blocks import page_view
 from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import (
@@ -25,7 +26,7 @@ from attnviz.views.compared_heads import compared_heads, compensation
 from attnviz.views.effect_sentences import effect_colors
 from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
-from attnviz.views.head_detection import DetectionView, detection_view
+from attnviz.views.head_detection import kinds_of_heads
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import lens_view
 from attnviz.views.patching import PatchingView, patching_key, patching_view
@@ -121,22 +122,6 @@ def circuit_quantities(shown: CircuitsView) -> Quantities:
     return numbers | ({} if shown.copying_score is None else {"copying score": shown.copying_score})
 
 
-def _kinds(state: EffectsState) -> PageView:
-    shown = detection_view(state)
-    heads = [str(head) for head in range(shown.shares.shape[1])]
-    panel = Panel(_(state.detector.name), shown.shares, list(state.run.layer_numbers), heads)
-    return PageView((panel,), detection_quantities(shown))
-
-
-def detection_quantities(shown: DetectionView) -> Quantities:
-    """Returns the numbers that lessons check: the share of each head."""
-    return {
-        f"share of {layer}.{head}": float(share)
-        for (layer, head), share in np.ndenumerate(shown.shares)
-        if np.isfinite(share)
-    }
-
-
 def patching_quantities(shown: PatchingView) -> Quantities:
     """Returns the numbers that lessons check: the measure in both runs, and what each head, or the part of a layer at a
     position, recovers."""
@@ -167,5 +152,5 @@ TABS: dict[str, Callable[[EffectsState], PageView]] = {
     LENS: _lens,
     COMPARED: _compared,
     CIRCUITS: _circuits,
-    DETECTORS_TAB: _kinds,
+    DETECTORS_TAB: lambda state: page_view(kinds_of_heads(state)),
 }

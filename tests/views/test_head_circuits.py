@@ -2,21 +2,25 @@
 
 import gc
 import weakref
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
-from attnviz.analysis.head_detectors import COPY_SUPPRESSION, DETECTORS, INDUCTION
+from attnviz.analysis.head_detectors import COPY_SUPPRESSION, DETECTORS
 from attnviz.effects.head_circuits import head_circuits
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.text_attribution import read_text
+from attnviz.page.blocks import Block, Figure, Note, Summary, Table, every_block
 from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, EffectsState
 from attnviz.views import head_circuits as views
 from attnviz.views.effects import effects_view
 from attnviz.views.head_circuits import CircuitsView, circuits_of_model, circuits_view
-from attnviz.views.head_detection import detection_of_model, detection_view
+from attnviz.views.head_detection import detection_of_model, kinds_of_heads
+
+B = TypeVar("B", bound=Block)
 
 
 def state(tab: str = CIRCUITS, **link: str) -> EffectsState:
@@ -97,25 +101,34 @@ def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         circuits_view(state())
 
 
+def kinds(of: type[B], **values: Any) -> list[B]:
+    """The blocks of a kind on the tab of kinds of heads."""
+    blocks = every_block(kinds_of_heads(state(DETECTORS_TAB, **values)))
+    return [block for block in blocks if isinstance(block, of)]
+
+
 def test_kinds_of_heads_are_those_that_detectors_find() -> None:
-    shown = detection_view(state(DETECTORS_TAB, kind="induction head"))
-    assert shown.detector == INDUCTION
-    assert [row.name for row in shown.rows[:3]] == ["layer 18, head 6", "layer 17, head 3", "layer 17, head 4"]
-    assert shown.rows[0].share == "0.89"
-    assert "Over 150 queries of 3 texts" in shown.sentence
-    grid = shown.chart((18, 6))
-    assert "layer 18, head 6: 0.89" in grid.spec.names
-    of_head = shown.of_head((24, 4))
-    assert [name for name, _share in of_head[:3]] == ["attention sink", "copy-suppression head", "induction head"]
-    assert len(of_head) == len(DETECTORS)
+    chosen = {"kind": "induction head", "effects_head": "layer 24, head 4"}
+    strongest, of_head = kinds(Table, **chosen)
+    assert [row[0].text for row in strongest.rows[:3]] == ["18.6", "17.3", "17.4"]
+    assert ("effects-head", "layer 18, head 6") in strongest.rows[0][0].link
+    assert strongest.rows[0][1] == "0.89"
+    [summary] = kinds(Summary, **chosen)
+    assert "Over 150 queries of 3 texts" in summary.content
+    [grid] = kinds(Figure, **chosen)
+    tile = grid.picture.spec.names.index("layer 18, head 6: 0.89")
+    assert grid.opens(*grid.picture.spec.corner(tile)) == strongest.rows[0][0].link
+    assert [name for name, _share in of_head.rows[:3]] == ["attention sink", "copy-suppression head", "induction head"]
+    assert len(of_head.rows) == len(DETECTORS)
 
 
 def test_kinds_of_heads_of_an_encoder_leave_out_copying() -> None:
-    shown = detection_view(state(DETECTORS_TAB, why_model=MINILM))
-    assert shown.rows[0].name == "encoder 0, head 2"
-    copying = detection_view(state(DETECTORS_TAB, why_model=MINILM, kind=COPY_SUPPRESSION.name))
-    assert not copying.rows
-    assert "norms or other maps lie in the residual stream" in copying.sentence
+    [strongest] = kinds(Table, why_model=MINILM)
+    assert strongest.rows[0][0].text == "0.2"
+    none, _click = kinds(Note, why_model=MINILM, kind=COPY_SUPPRESSION.name)
+    assert none.content == "No head has a share of 0.30 or more."
+    [summary] = kinds(Summary, why_model=MINILM, kind=COPY_SUPPRESSION.name)
+    assert "norms or other maps lie in the residual stream" in summary.content
 
 
 def test_lessons_can_check_what_both_tabs_show(opening: CircuitsView) -> None:

@@ -1,0 +1,104 @@
+"""A number of each head of a model: as a grid, as a table of the largest, for lessons and for files."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from attnviz.attribution.named_pass import NamedPass
+from attnviz.figures import Chart, head_grid
+from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.layer_mosaic import LayerTiles
+from attnviz.formatting import number
+from attnviz.language import _, option_name
+from attnviz.layer import head_name
+from attnviz.lessons.checks import Quantities
+from attnviz.link import Link
+from attnviz.page.blocks import Anchor, Figure, Table
+from attnviz.page.page_view import Panel
+from attnviz.state.fields import Field
+from attnviz.state.state import State
+
+Head = tuple[int, int]  # a layer, as it runs, and a head of it
+GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
+
+
+@dataclass(frozen=True, eq=False)
+class HeadNumbers:
+    """The numbers of all heads, under a title; NaN where there is none. `run` has the names of the layers. A number may
+    be the mean of several, whose least and largest are the `ends`."""
+
+    title: str
+    run: NamedPass
+    values: Float[np.ndarray, "layers heads"]
+    ends: tuple[Float[np.ndarray, "layers heads"], Float[np.ndarray, "layers heads"]] | None = None
+    largest: float | None = None  # of the color scale; by default the largest number
+    is_signed: bool = False
+    scale_ends: tuple[str, str] = ("", "")  # what both ends of the color scale mean
+    write: Callable[[float], str] = number
+
+    def name(self, head: Head) -> str:
+        """Returns the name of a head in a sentence."""
+        return head_name(self.run.layers[head[0]], head[1])
+
+    def short_name(self, head: Head) -> str:
+        """Returns the name of a head in a table: 23.3."""
+        return f"{option_name(self.run.layer_numbers[head[0]])}.{head[1]}"
+
+    def chart(self, chosen: Head | None = None) -> Chart[MosaicSpec]:
+        """Returns the numbers as colors, a cell for each head, in which the chosen one has a frame."""
+        sentences = [
+            "" if np.isnan(value) else f"{self.name(place)}: {self.write(float(value))}"
+            for place, value in np.ndenumerate(self.values)
+        ]
+        return head_grid(
+            self.values, sentences, largest=self.largest, signed=self.is_signed, ends=self.scale_ends,
+            chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, self.run.layer_numbers)],
+        ).with_about(label=self.title)  # fmt: skip
+
+    def grid(self, name: str, field: Field[Head | None], state: State, hint: str) -> Figure:
+        """Returns the chart as a block; a click on a cell gives its head to a field."""
+        picture = self.chart(state.values[field.name]).with_about(hint=hint)
+        tiles = LayerTiles(*self.values.shape)
+
+        def opens(row: int, column: int) -> Link | None:
+            tile = picture.spec.head_at(row, column)
+            if tile is None or np.isnan(self.values[place := tiles.place(tile)]):
+                return None
+            return state.link_with(**{field.name: place})
+
+        height = min(MOST_HEIGHT, AROUND_GRID + GRID_ROW * picture.spec.rows)
+        return Figure(picture, name, height, opens, panels=[self.panel()])
+
+    def strongest(self, count: int, least: float = -np.inf) -> list[Head]:
+        """Returns the heads with the largest numbers, of at least this size, the largest first."""
+        order = np.argsort(-np.nan_to_num(self.values, nan=-np.inf), axis=None, kind="stable")[:count]
+        places = [divmod(int(place), self.values.shape[1]) for place in order]
+        return [place for place in places if self.values[place] >= least]  # NaN is not
+
+    def table(self, heading: str, field: Field[Head | None], state: State, heads: Sequence[Head]) -> Table:
+        """Returns these heads as a table, with links that give them to a field."""
+        rows = []
+        for head in heads:
+            link = state.link_with(**{field.name: head})
+            cells: list[object] = [Anchor(self.short_name(head), link), self.write(float(self.values[head]))]
+            if self.ends is not None:
+                cells.append(" – ".join(self.write(float(end[head])) for end in self.ends))
+            rows.append(cells)
+        headings = [_("Head"), heading, *([_("least and largest")] if self.ends is not None else [])]
+        chosen = state.values[field.name]
+        return Table(headings, rows, heads.index(chosen) if chosen in heads else None)
+
+    def quantities(self, name: str) -> Quantities:
+        """Returns the numbers that lessons check, as `name` with the layer and the head."""
+        return {
+            f"{name} {layer}.{head}": float(value)
+            for (layer, head), value in np.ndenumerate(self.values)
+            if np.isfinite(value)
+        }
+
+    def panel(self) -> Panel:
+        """Returns the numbers as files have them."""
+        heads = [str(head) for head in range(self.values.shape[1])]
+        return Panel(self.title, self.values, list(self.run.layer_numbers), heads, is_signed=self.is_signed)
