@@ -23,15 +23,15 @@ from attnviz.ui.effects import (
     compared,
     controls,
     head_circuits,
-    logit_lens,
     patching,
     without_heads,
     without_words,
 )
 from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
-from attnviz.ui.page_state import with_block_fields
+from attnviz.ui.page_state import draw_hidden_fields, with_block_fields
 from attnviz.views.head_detection import kinds_of_heads
+from attnviz.views.logit_lens import logit_lens_blocks
 
 
 def show_effects(show: Callable[[EffectsState], None]) -> None:
@@ -53,6 +53,7 @@ def show_tab(blocks: Callable[[EffectsState], Iterable[Block]]) -> None:
     with st.spinner(_("Computing …"), show_time=True):
         drawn = [*blocks(shown)]
     draw_blocks("effects", shown, drawn)
+    draw_hidden_fields(shown)
 
 
 page_heading("effects")
@@ -62,7 +63,7 @@ shows: dict[str, Callable[[], None]] = {
     HEADS: partial(show_effects, without_heads.show),
     WORDS: partial(show_effects, without_words.show),
     PATCHING: partial(patching.show, state),
-    LENS: partial(logit_lens.show, state),
+    LENS: partial(show_tab, logit_lens_blocks),
     COMPARED: partial(compared.show, state),
     CIRCUITS: partial(head_circuits.show, state),
     DETECTORS_TAB: partial(show_tab, kinds_of_heads),

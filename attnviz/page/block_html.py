@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup, escape
 
 from attnviz.page import html
-from attnviz.page.blocks import Anchor, Block, Caption, InWords, Listing, Note, Paragraph, Summary, Table
+from attnviz.page.blocks import Anchor, Block, Caption, Heading, InWords, Listing, Note, Paragraph, Summary, Table
 
 BOLD = re.compile(r"\*\*(.+?)\*\*")
 Address = Callable[[Anchor], str | None]  # None where a place cannot open what an anchor opens
@@ -22,6 +22,8 @@ def block_html(block: Block, address: Address) -> Markup | None:
             return html.element("p", inline(content, address), class_="attnviz-in-words")
         case Paragraph(content, style):
             return html.element("p", inline(content, address), class_=style or None)
+        case Heading(content):
+            return html.element("h4", inline(content, address))
         case Note(content):
             return html.note(inline(content, address))
         case Caption(text):

@@ -37,6 +37,13 @@ class Summary(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class Heading(Block):
+    """The title of what comes after it."""
+
+    content: object
+
+
+@dataclass(frozen=True, eq=False)
 class Paragraph(Block):
     """A paragraph."""
 

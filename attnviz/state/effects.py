@@ -224,8 +224,8 @@ class EffectsState(TextQuestion):
         N_("Paths from heads before it into"), RECEIVED, parameter="paths",
         when=lambda state: state.patched not in AT_POSITIONS,
     )  # fmt: skip
-    lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color")
-    lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell)
+    lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color", place="block")
+    lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
 
     @property
     def predicting(self) -> tuple[str, ...]:

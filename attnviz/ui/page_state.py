@@ -35,9 +35,9 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
 
 
 def with_block_fields(state: S) -> S:
-    """Returns a state with the values of the fields whose widgets stand in its blocks."""
+    """Returns a state with the values of the fields whose widgets stand in its blocks, or are hidden."""
     link = LinkReader(link_parameters())
-    fields = [field for field in state.fields if field.place == "block" and field.is_offered(state)]
+    fields = [field for field in state.fields if field.place in ("block", "hidden") and field.is_offered(state)]
     return state.updated(**{field.name: current_value(field, state, link) for field in fields})
 
 

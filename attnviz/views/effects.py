@@ -28,7 +28,7 @@ from attnviz.views.head_circuits import CircuitsView, circuits_view
 from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import kinds_of_heads
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
-from attnviz.views.logit_lens import lens_view
+from attnviz.views.logit_lens import logit_lens_blocks
 from attnviz.views.patching import PatchingView, patching_key, patching_view
 from attnviz.views.why_answer import plain_word
 from attnviz.views.word_effects import word_effects
@@ -139,17 +139,11 @@ def _patching(state: EffectsState) -> PageView:
     return PageView((panel,), patching_quantities(shown))
 
 
-def _lens(state: EffectsState) -> PageView:
-    shown = lens_view(state)
-    words = [plain_word(word) for word in state.run.predicting]
-    return PageView((Panel(_("Logit lens"), shown.colors, shown.layer_names, words),), shown.quantities)
-
-
 TABS: dict[str, Callable[[EffectsState], PageView]] = {
     HEADS: _heads,
     WORDS: _words,
     PATCHING: _patching,
-    LENS: _lens,
+    LENS: lambda state: page_view(logit_lens_blocks(state)),
     COMPARED: _compared,
     CIRCUITS: _circuits,
     DETECTORS_TAB: lambda state: page_view(kinds_of_heads(state)),

@@ -1,5 +1,6 @@
 """What the model would say after each layer, at each token."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -11,10 +12,13 @@ from attnviz.cached_property import cached_property
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
-from attnviz.figures.layer_tokens import layer_tokens
+from attnviz.figures.layer_tokens import layer_at, layer_tokens
 from attnviz.formatting import grouped, number, significant
 from attnviz.language import _, option_name
 from attnviz.link import Link
+from attnviz.page import html
+from attnviz.page.blocks import Anchor, Block, Caption, Control, Figure, Heading, Note, Summary, Table
+from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import CHOSEN, ENTROPY, EffectsState
 from attnviz.state.why_links import text_of_model
@@ -23,6 +27,7 @@ from attnviz.views.why_answer import plain_word
 
 MOST_COLUMNS = 24  # tokens that are drawn
 NAMED = 3  # tokens in the sentence of a cell
+ROW, AROUND = 22, 110  # pixels
 FORWARDS = 8  # that a logit lens takes about
 
 
@@ -200,6 +205,40 @@ class LensView:
             "At “{word}”, {when}: {tokens}; entropy {entropy} bits; rank of “{token}”: {rank}",
             token=self._text(self.token), rank=rank, **facts,
         )  # fmt: skip
+
+
+def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
+    """Yields the likeliest token of each layer and position, and those of the chosen cell with links to Why. Raises
+    ValueError as `lens_view`."""
+    shown = lens_view(state)
+    picture = shown.chart()
+
+    def opens(row: int, column: int) -> Link:
+        return state.link_with(lens_cell=(layer_at(picture, row), shown.positions[column]))
+
+    words = [plain_word(word) for word in state.run.predicting]
+    panel = Panel(_("Logit lens"), shown.colors, shown.layer_names, words)
+    yield Control(EffectsState.lens_color)
+    yield Summary(shown.sentence, lambda: shown.quantities)
+    if shown.note:
+        yield Note(shown.note)
+    yield Figure(picture, "effects-lens", AROUND + ROW * picture.spec.rows, opens, panels=[panel])
+    yield Heading(shown.title)
+    rows = [
+        (html.token(row.token), row.probability,
+         "" if row.link is None else Anchor(_("Why this word?"), row.link, "why", "attnviz-page-link"))
+        for row in shown.rows
+    ]  # fmt: skip
+    yield Table((_("token"), _("probability"), _("why the model says it")), rows)
+    yield Note(_("Why is asked of the whole model: why it says the token there, rather than the likeliest other one."))
+    yield Caption(
+        _(
+            "**What you are seeing.** The residual stream after each layer is given to what follows the last one: the "
+            "final norm, which takes its scale from that stream, and the output embedding. The top row is what the "
+            "model itself says. **What it does not say:** lower layers write for those above them, not for the output "
+            "embedding, so that their words may mean little (nostalgebraist 2020, “interpreting GPT: the logit lens”)."
+        )
+    )
 
 
 def lens_view(state: EffectsState) -> LensView:

@@ -13,6 +13,7 @@ from attnviz.page.blocks import (
     Caption,
     Columns,
     Figure,
+    Heading,
     InWords,
     Listing,
     Note,
@@ -43,7 +44,8 @@ def grid_figure(framed: tuple[int, int]) -> Figure:
 @pytest.mark.parametrize(
     "block",
     [
-        Summary((BAD, WORD)), Paragraph((BAD, " ", WORD), "one"), Note(WORD), Listing([WORD, BAD], "list"),
+        Summary((BAD, WORD)), Paragraph((BAD, " ", WORD), "one"), Note(WORD), Heading((BAD, WORD)),
+        Listing([WORD, BAD], "list"),
         Table(["a", BAD], [(WORD, BAD), (BAD, (WORD, " · ", WORD))], marked=1), InWords(BAD), Caption(f"**x** {BAD}"),
     ],
     ids=lambda block: type(block).__name__,
