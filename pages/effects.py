@@ -24,27 +24,14 @@ from attnviz.ui.effects import (
     controls,
     head_circuits,
     patching,
-    without_heads,
-    without_words,
 )
 from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
 from attnviz.ui.page_state import draw_hidden_fields, with_block_fields
 from attnviz.views.head_detection import kinds_of_heads
 from attnviz.views.logit_lens import logit_lens_blocks
-
-
-def show_effects(show: Callable[[EffectsState], None]) -> None:
-    """Draws a tab with effects, and what they are."""
-    show(state)
-    st.caption(
-        _(
-            "**What you are seeing.** Each number is what the measure becomes when the model runs without a part, "
-            "minus what it is with all: the rest of the model works with what is left. **What it does not say:** an "
-            "effect is that of one part alone. Two heads that do the same may each have none, because the other one "
-            "steps in."
-        )
-    )
+from attnviz.views.without_heads import without_heads
+from attnviz.views.word_effects import without_words
 
 
 def show_tab(blocks: Callable[[EffectsState], Iterable[Block]]) -> None:
@@ -60,8 +47,8 @@ page_heading("effects")
 state = controls.choose_effects(st.container())
 presentation.show_title(state.model)
 shows: dict[str, Callable[[], None]] = {
-    HEADS: partial(show_effects, without_heads.show),
-    WORDS: partial(show_effects, without_words.show),
+    HEADS: partial(show_tab, without_heads),
+    WORDS: partial(show_tab, without_words),
     PATCHING: partial(patching.show, state),
     LENS: partial(show_tab, logit_lens_blocks),
     COMPARED: partial(compared.show, state),

@@ -8,9 +8,10 @@ import { watchTheme } from "./theme.js";
 /** @typedef {import("../chart/types").Header} Header */
 /**
  * @typedef {object} Node as page/nodes.py makes it
- * @property {"html" | "figure" | "columns" | "row" | "other states"} kind
+ * @property {"html" | "figure" | "columns" | "row" | "more" | "other states"} kind
  * @property {string} [html] escaped; its links begin with "?"
  * @property {string} [name] of a figure
+ * @property {string} [title] of what is folded
  * @property {string} [chart]
  * @property {object[]} [shapes] the frame of what is shown
  * @property {(string | null)[]} [opens] the links of its tiles
@@ -117,6 +118,7 @@ export class PageBlocks {
     if (kind === "html") return this.#html(node.html ?? "");
     if (kind === "figure") return this.#figure(node, charts, before, draws);
     if (kind === "other states" && this.source.holds) return null;
+    if (kind === "more") return element("details", "attnviz-more", element("summary", "", node.title), ...made(nodes));
     if (kind !== "columns") return filled(element("div", kind === "row" ? "attnviz-row" : "", ...made(nodes)));
     const parts = columns.map((column) => element("div", "attnviz-column", ...made(column.nodes)));
     const box = element("div", "attnviz-columns", ...parts);

@@ -6,7 +6,19 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup, escape
 
 from attnviz.page import html
-from attnviz.page.blocks import Anchor, Block, Caption, Heading, InWords, Listing, Note, Paragraph, Summary, Table
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Caption,
+    ColoredText,
+    Heading,
+    InWords,
+    Listing,
+    Note,
+    Paragraph,
+    Summary,
+    Table,
+)
 
 BOLD = re.compile(r"\*\*(.+?)\*\*")
 Address = Callable[[Anchor], str | None]  # None where a place cannot open what an anchor opens
@@ -26,6 +38,8 @@ def block_html(block: Block, address: Address) -> Markup | None:
             return html.element("h4", inline(content, address))
         case Note(content):
             return html.note(inline(content, address))
+        case ColoredText(words, values, texts):
+            return html.colored_text(words, values, texts)
         case Caption(text):
             return html.element("p", _with_bold(text), class_="attnviz-caption")
         case Listing(items, label, style):

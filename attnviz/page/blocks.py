@@ -3,13 +3,19 @@ file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from jaxtyping import Float
 
 from attnviz.figures import Chart
 from attnviz.lessons.checks import Quantities
 from attnviz.link import Link
 from attnviz.page.page_view import PageView, Panel
+from attnviz.result_cache import result_cache
 from attnviz.state.fields import Field
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,7 @@ class Figure(Block):
     height: int  # in pixels
     opens: Callable[[int, int], Link | None] | None = None  # what a click on a row and a column opens
     panels: Sequence[Panel] = ()  # what files with maps have in its place
+    cells: object = None  # what a click is on, where it stays the same while the picture is replaced
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +117,54 @@ class Row(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class More(Block):
+    """Blocks that are folded under a title."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, eq=False)
 class Control(Block):
     """The widget of a field at this place, where a place has widgets."""
 
     field: Field[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ColoredText(Block):
+    """Words in the colors of their values, each with a text below it."""
+
+    words: Sequence[str]
+    values: Float[np.ndarray, " words"]
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Computed(Block, Generic[T]):
+    """Blocks of a result that takes time. `compute` calls its argument `progress` with the share that is done and the
+    result so far, which `describe` puts into words; where the app shows that, other places wait. `subject` is what it
+    is a picture of: the last result with the same one stays where another cannot be computed."""
+
+    name: str
+    compute: Callable[..., T]
+    key: Callable[[], tuple[object, ...]]  # what the result depends on; it raises what `compute` raises at once
+    describe: Callable[[T], str]
+    shows: Callable[[T], Iterable[Block]]
+    subject: object = None
+
+    def blocks(self) -> Iterable[Block]:
+        """Returns the blocks of the whole result."""
+        return self.shows(result_cache().once(self.compute, *self.key()))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassQuestion(Block):
+    """A question that a teacher can ask a class: which of the options has the largest value."""
+
+    ask: str
+    options: Sequence[str]
+    values: Float[np.ndarray, " options"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +198,10 @@ def every_block(blocks: Iterable[Block]) -> Iterator[Block]:
         if isinstance(block, Columns):
             for _share, column in block.columns:
                 yield from every_block(column)
-        elif isinstance(block, Row | OtherStates):
+        elif isinstance(block, Row | OtherStates | More):
             yield from every_block(block.blocks)
+        elif isinstance(block, Computed):
+            yield from every_block(block.blocks())
 
 
 def page_quantities(blocks: Iterable[Block]) -> Quantities:

@@ -11,7 +11,7 @@ from attnviz.chart import header, pack
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.link import Link
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Anchor, Block, Columns, Figure, OtherStates, Row
+from attnviz.page.blocks import Anchor, Block, Columns, Computed, Figure, More, OtherStates, Row
 
 Node = dict[str, Any]
 
@@ -59,6 +59,10 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
             nodes.append({"kind": "columns", "columns": columns})
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
+        elif isinstance(block, Computed):
+            nodes += _nodes(page, block.blocks(), key)
+        elif isinstance(block, More) and (inner := _nodes(page, block.blocks, key)):
+            nodes.append({"kind": "more", "title": block.title, "nodes": inner})
         elif isinstance(block, OtherStates):
             nodes.append({"kind": "other states", "nodes": _nodes(page, block.blocks, key)})
     return nodes

@@ -160,7 +160,7 @@ class EffectsState(TextQuestion):
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
     ablation = ChoiceField(
-        N_("Instead, it writes"), known_ablations, parameter="instead",
+        N_("Instead, it writes"), known_ablations, parameter="instead", place="block",
         about=N_(
             "**Its mean**: over all positions of the other texts, so that it still writes what it always writes. "
             "**Nothing**: zero ablation, after which later layers read what they have never read. **Its output on "
@@ -169,19 +169,24 @@ class EffectsState(TextQuestion):
     )  # fmt: skip
     averages = FlagField(
         N_("Measured in other texts, too"), when=lambda state: state.ablation != "resample",  # no other is as long
+        place="block",
         about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
     )  # fmt: skip
     other_texts = LongTextField(
-        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
+        N_("Other texts, one on each line"),
+        other_texts,
+        when=lambda state: state.ablation != "zero" or state.averages,
+        place="block",
     )
     hidden_from = ChoiceField(
         N_("Hidden from"), lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
-        lambda _state: None, parameter="hidden-from",
+        lambda _state: None, parameter="hidden-from", place="block",
     )  # fmt: skip
     hidden_from_head = ChoiceField(
         N_("Head"),
         lambda state: {N_("all heads"): None} | {str(head): head for head in range(state.run.heads[state.hidden_from])},
         lambda _state: None, when=lambda state: state.hidden_from is not None, parameter="hidden-from-head",
+        place="block",
     )  # fmt: skip
     head = ChoiceField[Head | None](
         N_("Head"),

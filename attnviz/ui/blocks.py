@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from markupsafe import Markup
 
+from attnviz.classroom.question import keys_question
 from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
 from attnviz.link import Link
@@ -15,29 +17,40 @@ from attnviz.page.blocks import (
     Anchor,
     Block,
     Caption,
+    ClassQuestion,
     Columns,
+    Computed,
     Control,
     Download,
     Figure,
     InWords,
+    More,
     OtherStates,
     Row,
+    Summary,
     page_quantities,
 )
 from attnviz.state.state import State
-from attnviz.ui import presentation, quantities
+from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
+from attnviz.ui.classroom import class_questions
 from attnviz.ui.downloads import link
 from attnviz.ui.field_widgets import set_field_value
+from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.ui.page_state import draw_field
 
 
 def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
     """Draws what a page shows in a state, and gives lessons and classes its quantities."""
-    blocks = [*blocks]
-    quantities.publish(partial(page_quantities, blocks))
-    _draw(_Page(page, state), blocks)
+    place = _Page(page, state)
+    _draw(place, [*blocks])
+    quantities.publish(partial(page_quantities, place.drawn))
+
+
+def draw_part(page: str, state: State, blocks: Iterable[Block]) -> None:
+    """Draws blocks as a part of a page that is none of blocks."""
+    _draw(_Page(page, state), [*blocks])
 
 
 class _Page:
@@ -45,6 +58,7 @@ class _Page:
 
     def __init__(self, name: str, state: State) -> None:
         self.name, self.state = name, state
+        self.drawn: list[Block] = []
         self.own = tuple(field.parameter for field in state.fields)
 
     def address(self, anchor: Anchor) -> str:
@@ -71,6 +85,7 @@ def _draw(page: _Page, blocks: Sequence[Block]) -> None:
             texts.clear()
 
     for block in blocks:
+        page.drawn += [block] if isinstance(block, Summary) else []
         is_text = not isinstance(block, Caption | InWords)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)
@@ -82,13 +97,13 @@ def _draw(page: _Page, blocks: Sequence[Block]) -> None:
 
 def _draw_block(page: _Page, block: Block) -> None:
     match block:
-        case Figure(picture, name, height, opens):
+        case Figure(picture, name, height, opens, _panels, cells):
 
             def click(row: int, column: int) -> None:
                 if opens is not None and (opened := opens(row, column)) is not None:
                     page.open(opened)
 
-            chart(picture, name, height=height, grows=False, on_click=None if opens is None else click)
+            chart(picture, name, height=height, grows=False, cells=cells, on_click=None if opens is None else click)
         case Columns(columns):
             for place, (_share, blocks) in zip(
                 st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True
@@ -98,9 +113,16 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Row(blocks, name):
             with st.container(horizontal=True, vertical_alignment="center", key=name):
                 _draw(page, blocks)
+        case More(title, blocks):
+            with st.expander(title):
+                _draw(page, blocks)
         case OtherStates(blocks):
             if not st.query_params.get(LESSON):  # which has steps of its own
                 _draw(page, blocks)
+        case Computed():
+            _draw_computed(page, block)
+        case ClassQuestion(ask, options, values):
+            class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
             st.caption(text)
         case Control(field):
@@ -110,3 +132,17 @@ def _draw_block(page: _Page, block: Block) -> None:
                 st.download_button(label, make, file_name, on_click="ignore")
                 st.caption(_("PNG and SVG: the buttons above the figure. Link to this state:"))
                 st.code(link(), language=None, wrap_lines=True)
+
+
+def _draw_computed(page: _Page, block: Computed[Any]) -> None:
+    """Draws the blocks of the result so far, and its progress; or of the last one that could be computed."""
+    notes = st.container()
+
+    def computed() -> Computed[Any]:
+        result_so_far(block.compute, *block.key(), describe=block.describe)
+        return block
+
+    good = cache.or_last_good(f"{page.name} {block.name}", block.subject, computed, lambda: None, notes)
+    if good is not None:
+        result = result_so_far(good.compute, *good.key(), describe=good.describe)
+        _draw(page, [*good.shows(result)])

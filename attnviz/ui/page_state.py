@@ -35,10 +35,18 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
 
 
 def with_block_fields(state: S) -> S:
-    """Returns a state with the values of the fields whose widgets stand in its blocks, or are hidden."""
+    """Returns a state with the values of the fields whose widgets stand in its blocks, or are hidden. Raises ValueError
+    if one of them has none."""
     link = LinkReader(link_parameters())
-    fields = [field for field in state.fields if field.place in ("block", "hidden") and field.is_offered(state)]
-    return state.updated(**{field.name: current_value(field, state, link) for field in fields})
+
+    def choose(field: Field[Any], before: S) -> Any:
+        is_here = field.place in ("block", "hidden")
+        return current_value(field, before, link) if is_here else state.values[field.name]
+
+    shown = type(state).resolved(choose)
+    if shown.problem:
+        raise ValueError(shown.problem)
+    return shown
 
 
 def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] = draw) -> None:

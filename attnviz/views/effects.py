@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from attnviz.language import _
-from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
+from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import page_view
 from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
@@ -25,60 +25,18 @@ from attnviz.state.effects import WEIGHT as WEIGHT_OF_HEAD
 from attnviz.views.compared_heads import compared_heads, compensation
 from attnviz.views.effect_sentences import effect_colors
 from attnviz.views.head_circuits import CircuitsView, circuits_view
-from attnviz.views.head_detail import HeadDetail, head_detail
 from attnviz.views.head_detection import kinds_of_heads
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
 from attnviz.views.logit_lens import logit_lens_blocks
 from attnviz.views.patching import PatchingView, patching_key, patching_view
-from attnviz.views.why_answer import plain_word
-from attnviz.views.word_effects import word_effects
-
-HIDDEN = "effect of hiding "
+from attnviz.views.without_heads import heads_quantities, without_heads
+from attnviz.views.word_effects import without_words
 
 
 def effects_view(state: EffectsState) -> PageView:
     """Returns what the open tab shows. Raises ValueError if it cannot be measured."""
     state.check_metric()
     return TABS[state.inspect](state)
-
-
-def effect_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
-    """Returns the numbers that lessons check: the measure, and the effect of each head and MLP that is known."""
-    numbers = {"measure": effects.own}
-    for (layer, head), effect in np.ndenumerate(effects.heads):
-        if np.isfinite(effect):
-            numbers[f"effect of {layer}.{head}"] = float(effect)
-    return numbers | {f"effect of MLP {layer}": float(effect) for layer, effect in enumerate(effects.mlps)}
-
-
-def head_quantities(detail: HeadDetail) -> Quantities:
-    """Returns the numbers of a head that lessons check: its weights, its shares, and the effects of hiding its keys."""
-    numbers = {"share of the head": detail.share} if np.isfinite(detail.share) else {}
-    for name, values in ((WEIGHT, detail.weights), ("share from ", detail.shares), (HIDDEN, detail.effects)):
-        if np.isfinite(values).all():
-            numbers |= named_quantities(name, detail.keys, values)
-    return numbers
-
-
-def heads_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
-    """Returns the effects, and of the chosen head what it shows."""
-    of_head = {} if state.head is None else head_quantities(head_detail(state, state.head))
-    return {**effect_quantities(state, effects), **of_head}
-
-
-def _heads(state: EffectsState) -> PageView:
-    effects: HeadEffects = result_cache().once(partial(head_effects, state), *effects_key(state))
-    heads = [str(head) for head in range(effects.heads.shape[1])]
-    layers, (reverse, _ends) = list(state.run.layer_numbers), effect_colors(state)
-    panel = Panel(_("Effects of heads"), effects.heads, layers, heads, is_signed=True, reverse=reverse)
-    return PageView((panel,), heads_quantities(state, effects))
-
-
-def _words(state: EffectsState) -> PageView:
-    effects, words = word_effects(state), [plain_word(word) for word in state.run.source]
-    reverse, _ends = effect_colors(state)
-    panel = Panel(_("Effects of hiding words"), effects[None], [""], words, is_signed=True, reverse=reverse)
-    return PageView((panel,), named_quantities(HIDDEN, words, effects))
 
 
 def _compared(state: EffectsState) -> PageView:
@@ -140,8 +98,8 @@ def _patching(state: EffectsState) -> PageView:
 
 
 TABS: dict[str, Callable[[EffectsState], PageView]] = {
-    HEADS: _heads,
-    WORDS: _words,
+    HEADS: lambda state: page_view(without_heads(state)),
+    WORDS: lambda state: page_view(without_words(state)),
     PATCHING: _patching,
     LENS: lambda state: page_view(logit_lens_blocks(state)),
     COMPARED: _compared,

@@ -12,10 +12,13 @@ from attnviz.page.blocks import (
     Block,
     Caption,
     Columns,
+    Computed,
+    Control,
     Figure,
     Heading,
     InWords,
     Listing,
+    More,
     Note,
     OtherStates,
     Paragraph,
@@ -28,6 +31,7 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.nodes import page_nodes
 from attnviz.page.page_view import Panel
+from attnviz.state.why import WhyState
 
 BAD = "<script>"
 WORD = Anchor(BAD, (("term", "1.2"), ("text", "a & b")))
@@ -104,3 +108,17 @@ def test_states_that_differ_in_a_frame_share_a_chart() -> None:
     first, second = (page_nodes([grid_figure(framed)], "key") for framed in ((0, 1), (1, 1)))
     assert {*first.charts} == {*second.charts}
     assert first.nodes[0]["shapes"] != second.nodes[0]["shapes"]
+
+
+def test_what_is_folded_is_there_unless_it_holds_controls_alone() -> None:
+    folded = [More("one", [Control(WhyState.tree)]), More("two", [Note(Anchor("x", (("a", "b"),)))])]
+    [more] = page_nodes(folded, "key").nodes
+    assert more["title"] == "two"
+    assert more["nodes"][0]["links"] == ["a=b"]
+
+
+def test_a_result_that_takes_time_is_waited_for_where_nobody_watches() -> None:
+    computed = Computed("one", lambda: 2.0, lambda: ("blocks of a test",), str, lambda result: [Note(str(result))])
+    [node] = page_nodes([computed], "key").nodes
+    assert "2.0" in node["html"]
+    assert [type(block) for block in every_block([computed])] == [Computed, Note]

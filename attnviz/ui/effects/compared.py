@@ -11,9 +11,9 @@ from attnviz.language import _, in_sentence
 from attnviz.page import html
 from attnviz.state.effects import WEIGHT, EffectsState
 from attnviz.ui import quantities
+from attnviz.ui.blocks import draw_part
 from attnviz.ui.chart import chart
 from attnviz.ui.effects.head_choice import draw_fields, head_link
-from attnviz.ui.effects.head_detail import show_chosen_head
 from attnviz.ui.effects.measured_heads import choose_ablation, measured_effects
 from attnviz.ui.field_widgets import set_field_value
 from attnviz.ui.job_progress import result_so_far
@@ -21,6 +21,7 @@ from attnviz.views.compared_heads import ComparedHeads, Reasons, compared_heads,
 from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import measure_sentence
 from attnviz.views.effects import compared_quantities
+from attnviz.views.without_heads import chosen_head
 
 LISTED = 5  # heads, with the reasons that are tested
 HEIGHT = 420
@@ -49,7 +50,7 @@ def show(state: EffectsState) -> None:
         )  # fmt: skip
     with right:
         if shown is not None:
-            show_chosen_head(state, shown, EffectGrid(state.run, effects))
+            draw_part("effects", state, chosen_head(state, shown, EffectGrid(state.run, effects)))
             if shown not in farthest and (sentences := _tested(compared, (shown,))[0]):
                 st.html(html.paragraphs(sentences))
     if farthest:

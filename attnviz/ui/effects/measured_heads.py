@@ -5,13 +5,13 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.language import _
 from attnviz.link import Link
 from attnviz.state.effects import COMPARED, HEADS, EffectsState
 from attnviz.ui.effects.head_choice import draw_fields
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.job_progress import begin_job, result_so_far
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects
+from attnviz.views.without_heads import effects_so_far
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -37,9 +37,5 @@ def begin_measuring(link: Link) -> None:
 
 def measured_effects(state: EffectsState) -> HeadEffects:
     """Returns the effects that have been measured so far, and draws the progress."""
-    parts = sum(state.run.heads) + len(state.run.mlp_layers)
-
-    def describe(effects: HeadEffects) -> str:
-        return _("{done} of {parts} heads and MLPs so far.", done=effects.measured, parts=parts)
-
+    describe = partial(effects_so_far, state)
     return result_so_far(partial(head_effects, state), *effects_key(state), describe=describe)
