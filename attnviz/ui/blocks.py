@@ -45,7 +45,8 @@ def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
     """Draws what a page shows in a state, and gives lessons and classes its quantities."""
     place = _Page(page, state)
     _draw(place, [*blocks])
-    quantities.publish(partial(page_quantities, place.drawn))
+    if any(block.quantities is not dict for block in place.drawn):  # else they are still to come
+        quantities.publish(partial(page_quantities, place.drawn))
 
 
 def draw_part(page: str, state: State, blocks: Iterable[Block]) -> None:
@@ -58,7 +59,7 @@ class _Page:
 
     def __init__(self, name: str, state: State) -> None:
         self.name, self.state = name, state
-        self.drawn: list[Block] = []
+        self.drawn: list[Summary] = []
         self.own = tuple(field.parameter for field in state.fields)
 
     def address(self, anchor: Anchor) -> str:

@@ -9,6 +9,8 @@ from playwright.sync_api import Locator, expect
 from attnviz.models import MINILM, TRANSLATOR
 from tests.support.browser import AppPage, Browser, shared
 
+UNFOLDED = """() => document.querySelector(".st-key-more").getAnimations({ subtree: true })
+  .every((one) => one.playState !== "running")"""
 JOHN = "It looks most at “John”, and directly lowers the logit of “John”."
 
 
@@ -102,7 +104,10 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     why.page.keyboard.press("Enter")
     why.expect_in_link("rather-than", "London")
     expect(why.answer).to_contain_text("above that of “London”")
+    why.settled()
     why.page.get_by_text("More", exact=True).click()
+    expect(why.menu("Question")).to_be_visible()
+    why.until(UNFOLDED)  # a list that opens in something that moves is closed
     why.menu("Question").click()
     why.page.get_by_role("option", name="Where a head looks").click()
     why.expect_in_link("question", "Where+a+head+looks")
