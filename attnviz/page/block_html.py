@@ -56,10 +56,9 @@ def inline(content: object, address: Address) -> Markup:
     if isinstance(content, Anchor):
         if (place := address(content)) is None:
             return Markup("")
-        return html.anchor(
-            inline(content.text, address), place, class_=content.style or None, aria_current=content.current,
-            aria_label=content.label,
-        )  # fmt: skip
+        current = "true" if content.is_current else None
+        text = inline(content.text, address)
+        return html.anchor(text, place, class_=content.style or None, aria_current=current)
     if isinstance(content, Sequence) and not isinstance(content, str):
         return html.join(inline(part, address) for part in content)
     return escape(content)

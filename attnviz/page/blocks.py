@@ -2,7 +2,7 @@
 file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -26,8 +26,7 @@ class Anchor:
     link: Link
     page: str = ""
     style: str = ""  # classes
-    label: str | None = None  # for screen readers
-    current: str | None = None  # "step" or "true" if it opens what is shown
+    is_current: bool = False  # whether it opens what is shown
 
 
 class Block:
@@ -188,7 +187,7 @@ class OtherStates(Block):
     """Blocks that lead to other states: they are not in files, which have few of them, nor in a lesson, which has steps
     of its own."""
 
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[Block]
 
 
 def every_block(blocks: Iterable[Block]) -> Iterator[Block]:

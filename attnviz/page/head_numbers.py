@@ -1,12 +1,13 @@
 """A number of each head of a model: as a grid, as a table of the largest, for lessons and for files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
 from attnviz.attribution.named_pass import NamedPass
+from attnviz.effects.ablation import Head
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import LayerTiles
@@ -20,7 +21,6 @@ from attnviz.page.page_view import Panel
 from attnviz.state.fields import Field
 from attnviz.state.state import State
 
-Head = tuple[int, int]  # a layer, as it runs, and a head of it
 GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
 
 
@@ -34,9 +34,6 @@ class HeadNumbers:
     values: Float[np.ndarray, "layers heads"]
     ends: tuple[Float[np.ndarray, "layers heads"], Float[np.ndarray, "layers heads"]] | None = None
     largest: float | None = None  # of the color scale; by default the largest number
-    is_signed: bool = False
-    scale_ends: tuple[str, str] = ("", "")  # what both ends of the color scale mean
-    write: Callable[[float], str] = number
 
     def name(self, head: Head) -> str:
         """Returns the name of a head in a sentence."""
@@ -49,11 +46,11 @@ class HeadNumbers:
     def chart(self, chosen: Head | None = None) -> Chart[MosaicSpec]:
         """Returns the numbers as colors, a cell for each head, in which the chosen one has a frame."""
         sentences = [
-            "" if np.isnan(value) else f"{self.name(place)}: {self.write(float(value))}"
+            "" if np.isnan(value) else f"{self.name(place)}: {number(float(value))}"
             for place, value in np.ndenumerate(self.values)
         ]
         return head_grid(
-            self.values, sentences, largest=self.largest, signed=self.is_signed, ends=self.scale_ends,
+            self.values, sentences, largest=self.largest,
             chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, self.run.layer_numbers)],
         ).with_about(label=self.title)  # fmt: skip
 
@@ -82,9 +79,9 @@ class HeadNumbers:
         rows = []
         for head in heads:
             link = state.link_with(**{field.name: head})
-            cells: list[object] = [Anchor(self.short_name(head), link), self.write(float(self.values[head]))]
+            cells: list[object] = [Anchor(self.short_name(head), link), number(float(self.values[head]))]
             if self.ends is not None:
-                cells.append(" – ".join(self.write(float(end[head])) for end in self.ends))
+                cells.append(" – ".join(number(float(end[head])) for end in self.ends))
             rows.append(cells)
         headings = [_("Head"), heading, *([_("least and largest")] if self.ends is not None else [])]
         chosen = state.values[field.name]
@@ -101,4 +98,4 @@ class HeadNumbers:
     def panel(self) -> Panel:
         """Returns the numbers as files have them."""
         heads = [str(head) for head in range(self.values.shape[1])]
-        return Panel(self.title, self.values, list(self.run.layer_numbers), heads, is_signed=self.is_signed)
+        return Panel(self.title, self.values, list(self.run.layer_numbers), heads)

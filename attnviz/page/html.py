@@ -1,4 +1,4 @@
-"""HTML for `st.html`. Text is always escaped: only what is Markup already is put in as it is.
+"""HTML of texts and tables. Text is always escaped: only what is Markup already is put in as it is.
 
 Use the functions below, or `Markup("<p>{}</p>").format(text)`; never an f-string with tags in it.
 """

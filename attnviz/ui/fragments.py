@@ -13,8 +13,8 @@ Ts = TypeVarTuple("Ts")
 
 
 def draw_repeatedly(draw: Callable[[*Ts], object], seconds: float | None, *args: *Ts) -> None:
-    """Draws a part of the page, and again every so many seconds without the rest. Once it has failed, the reason is in
-    its place."""
+    """Draws a part of the page, and draws it again without the rest at an interval in seconds. Once it has failed, the
+    reason is in its place."""
     failure = ""
 
     @wraps(draw)  # by whose name Streamlit knows the part in the next run of the page

@@ -84,7 +84,7 @@ def _examples(state: WhyState) -> Iterator[Block]:
     opened, titles, shown = state.link(), [], None
     for example in WHY_EXAMPLES:
         current = example.step_of(opened)
-        titles.append(Anchor(_(example.title), example.steps[0][1], current=None if current is None else "true"))
+        titles.append(Anchor(_(example.title), example.steps[0][1], is_current=current is not None))
         shown = shown if current is None else (example, current)
     yield Paragraph((_("Begin with:"), *((" ", title) for title in titles)), "attnviz-why-examples")
     if shown is not None:
