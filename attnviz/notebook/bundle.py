@@ -48,7 +48,7 @@ def text(name: str) -> str:
 
 def styles() -> str:
     """Returns the styles of charts and of the viewer."""
-    files = ("chart/base.css", "chart/chart.css", "ui/write/write.css", "notebook/viewer.css")
+    files = ("chart/base.css", "chart/chart.css", "page/blocks.css", "ui/write/write.css", "notebook/viewer.css")
     return CSS_PROPERTIES + "".join(map(text, files))
 
 

@@ -83,7 +83,10 @@ class PageViewer(HtmlOutput):
         return " ".join(text.striptags() for text in texts if text)
 
     def _blocks_of(self, link: str) -> list[Block]:
-        return [*self.read(tuple(parse_qsl(link, keep_blank_values=True)))]
+        blocks = [*self.read(tuple(parse_qsl(link, keep_blank_values=True)))]
+        for _block in every_block(blocks, of_results=False):  # which raises for a problem
+            pass
+        return blocks
 
     def _nodes(self, link: str) -> PageNodes:
         return page_nodes(self._blocks_of(link), self.key)

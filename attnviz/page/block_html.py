@@ -7,6 +7,7 @@ from markupsafe import Markup, escape
 
 from attnviz.page import html
 from attnviz.page.blocks import (
+    AlignedTexts,
     Anchor,
     Block,
     Caption,
@@ -38,8 +39,11 @@ def block_html(block: Block, address: Address) -> Markup | None:
             return html.element("h4", inline(content, address))
         case Note(content):
             return html.note(inline(content, address))
-        case ColoredText(words, values, texts):
+        case ColoredText(words, values, texts, _panels):
             return html.colored_text(words, values, texts)
+        case AlignedTexts(names, columns):
+            inlined = ((kind, inline(one, address), inline(other, address)) for kind, one, other in columns)
+            return html.aligned_texts(names, inlined)
         case Caption(text):
             return html.element("p", _with_bold(text), class_="attnviz-caption")
         case Listing(items, label, style):

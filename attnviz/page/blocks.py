@@ -13,7 +13,8 @@ from attnviz.lessons.checks import Quantities
 from attnviz.link import Link
 from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
-from attnviz.state.fields import Field
+from attnviz.state.fields import ChoiceField, Field
+from attnviz.state.state import State
 
 T = TypeVar("T")
 
@@ -35,10 +36,11 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Summary(Block):
-    """The main sentence, which is read aloud when it changes, with the numbers that lessons check."""
+    """The main sentence of a figure, which is read aloud when it changes, with the numbers that lessons check; None
+    where they are still to come."""
 
     content: object
-    quantities: Callable[[], Quantities] = dict
+    quantities: Callable[[], Quantities] | None = dict
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +68,13 @@ class Note(Block):
 @dataclass(frozen=True, eq=False)
 class Caption(Block):
     """What a figure says and what it does not say; **bold** as in Markdown."""
+
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Block):
+    """Why a part of a page cannot be shown."""
 
     text: str
 
@@ -131,12 +140,47 @@ class Control(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class Options(Block):
+    """The options of a field, of which a state has one: a menu, or links."""
+
+    field: ChoiceField[Any]
+    state: State
+
+    def links(self) -> Paragraph:
+        """Returns the options as links to the states that have them."""
+        field, state = self.field, self.state
+        anchors = (
+            Anchor(field.option_name(name), state.link_with(**{field.name: value}), is_current=value == own)
+            for own in [state.values[field.name]]
+            for name, value in field.options(state).items()
+        )
+        return Paragraph(tuple(anchors), "attnviz-choices")
+
+
+@dataclass(frozen=True, eq=False)
+class Tabs(Options):
+    """The options of a field as tabs, and the blocks of the one that is open."""
+
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedTexts(Block):
+    """The tokens of two texts, one below the other where they belong together; the first column has the names of the
+    texts. A column is "same", "other" or "alone", with a token of each text."""
+
+    names: tuple[str, str]
+    columns: Sequence[tuple[str, object, object]]
+
+
+@dataclass(frozen=True, eq=False)
 class ColoredText(Block):
     """Words in the colors of their values, each with a text below it."""
 
     words: Sequence[str]
     values: Float[np.ndarray, " words"]
     texts: Sequence[str]
+    panels: Sequence[Panel] = ()  # what files with maps have in its place
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,24 +234,27 @@ class OtherStates(Block):
     blocks: Sequence[Block]
 
 
-def every_block(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Yields blocks and those that they hold, in the order of reading."""
+def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Block]:
+    """Yields blocks and those that they hold, in the order of reading; those of results that take time if wanted.
+    Raises ValueError if one of them is a problem."""
     for block in blocks:
         yield block
+        if isinstance(block, Problem):
+            raise ValueError(block.text)
         if isinstance(block, Columns):
             for _share, column in block.columns:
-                yield from every_block(column)
-        elif isinstance(block, Row | OtherStates | More):
-            yield from every_block(block.blocks)
-        elif isinstance(block, Computed):
-            yield from every_block(block.blocks())
+                yield from every_block(column, of_results)
+        elif isinstance(block, Row | OtherStates | More | Tabs):
+            yield from every_block(block.blocks, of_results)
+        elif isinstance(block, Computed) and of_results:
+            yield from every_block(block.blocks(), of_results)
 
 
 def page_quantities(blocks: Iterable[Block]) -> Quantities:
     """Returns the numbers of a page that lessons check."""
     numbers: Quantities = {}
     for block in every_block(blocks):
-        if isinstance(block, Summary):
+        if isinstance(block, Summary) and block.quantities is not None:
             numbers = {**numbers, **block.quantities()}
     return numbers
 
@@ -215,5 +262,5 @@ def page_quantities(blocks: Iterable[Block]) -> Quantities:
 def page_view(blocks: Iterable[Block]) -> PageView:
     """Returns the maps and the quantities of a page."""
     blocks = [*every_block(blocks)]
-    panels = [panel for block in blocks if isinstance(block, Figure) for panel in block.panels]
+    panels = [panel for block in blocks if isinstance(block, Figure | ColoredText) for panel in block.panels]
     return PageView(tuple(panels), page_quantities(blocks))

@@ -11,6 +11,7 @@ from attnviz.effects.ablation import Head
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import LayerTiles
+from attnviz.figures.shares import signed
 from attnviz.formatting import number
 from attnviz.language import _, option_name
 from attnviz.layer import head_name
@@ -24,16 +25,23 @@ from attnviz.state.state import State
 GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
 
 
+def grid_height(spec: MosaicSpec) -> int:
+    """Returns the height of a grid with a row or a column for each layer, in pixels."""
+    return min(MOST_HEIGHT, AROUND_GRID + GRID_ROW * spec.rows)
+
+
 @dataclass(frozen=True, eq=False)
 class HeadNumbers:
     """The numbers of all heads, under a title; NaN where there is none. `run` has the names of the layers. A number may
-    be the mean of several, whose least and largest are the `ends`."""
+    be the mean of several, whose least and largest are the `ends`. Numbers that may be negative have a `sign`: what
+    the lowest and the highest color mean."""
 
     title: str
     run: NamedPass
     values: Float[np.ndarray, "layers heads"]
     ends: tuple[Float[np.ndarray, "layers heads"], Float[np.ndarray, "layers heads"]] | None = None
     largest: float | None = None  # of the color scale; by default the largest number
+    sign: tuple[str, str] | None = None
 
     def name(self, head: Head) -> str:
         """Returns the name of a head in a sentence."""
@@ -43,20 +51,26 @@ class HeadNumbers:
         """Returns the name of a head in a table: 23.3."""
         return f"{option_name(self.run.layer_numbers[head[0]])}.{head[1]}"
 
+    def text(self, head: Head) -> str:
+        """Returns the number of a head, as sentences and tables have it."""
+        value = float(self.values[head])
+        return number(value) if self.sign is None else signed(value)
+
     def chart(self, chosen: Head | None = None) -> Chart[MosaicSpec]:
         """Returns the numbers as colors, a cell for each head, in which the chosen one has a frame."""
         sentences = [
-            "" if np.isnan(value) else f"{self.name(place)}: {number(float(value))}"
+            "" if np.isnan(value) else f"{self.name(place)}: {self.text(place)}"
             for place, value in np.ndenumerate(self.values)
         ]
         return head_grid(
-            self.values, sentences, largest=self.largest,
+            self.values, sentences, largest=self.largest, signed=self.sign is not None, ends=self.sign or ("", ""),
             chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, self.run.layer_numbers)],
         ).with_about(label=self.title)  # fmt: skip
 
-    def grid(self, name: str, field: Field[Head | None], state: State, hint: str) -> Figure:
-        """Returns the chart as a block; a click on a cell gives its head to a field."""
-        picture = self.chart(state.values[field.name]).with_about(hint=hint)
+    def grid(self, name: str, field: Field[Head | None], state: State, hint: str, chosen: Head | None = None) -> Figure:
+        """Returns the chart as a block; a click on a cell gives its head to a field. The chosen head is that of the
+        state, or else this one."""
+        picture = self.chart(state.values[field.name] or chosen).with_about(hint=hint)
         tiles = LayerTiles(*self.values.shape)
 
         def opens(row: int, column: int) -> Link | None:
@@ -65,8 +79,7 @@ class HeadNumbers:
                 return None
             return state.link_with(**{field.name: place})
 
-        height = min(MOST_HEIGHT, AROUND_GRID + GRID_ROW * picture.spec.rows)
-        return Figure(picture, name, height, opens, panels=[self.panel()])
+        return Figure(picture, name, grid_height(picture.spec), opens, panels=[self.panel()])
 
     def strongest(self, count: int, least: float = -np.inf) -> list[Head]:
         """Returns the heads with the largest numbers, of at least this size, the largest first."""
@@ -79,7 +92,7 @@ class HeadNumbers:
         rows = []
         for head in heads:
             link = state.link_with(**{field.name: head})
-            cells: list[object] = [Anchor(self.short_name(head), link), number(float(self.values[head]))]
+            cells: list[object] = [Anchor(self.short_name(head), link), self.text(head)]
             if self.ends is not None:
                 cells.append(" – ".join(number(float(end[head])) for end in self.ends))
             rows.append(cells)
@@ -98,4 +111,4 @@ class HeadNumbers:
     def panel(self) -> Panel:
         """Returns the numbers as files have them."""
         heads = [str(head) for head in range(self.values.shape[1])]
-        return Panel(self.title, self.values, list(self.run.layer_numbers), heads)
+        return Panel(self.title, self.values, list(self.run.layer_numbers), heads, is_signed=self.sign is not None)

@@ -13,6 +13,7 @@ from attnviz.language import _
 
 __all__ = [
     "Markup",
+    "aligned_texts",
     "colored_text",
     "element",
     "join",
@@ -91,6 +92,16 @@ def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[
         for word, value, text in zip(words, values, texts, strict=True)
     )  # fmt: skip
     return element("p", *spans, class_="attnviz-colored")
+
+
+def aligned_texts(names: Sequence[str], columns: Iterable[tuple[str, object, object]]) -> Markup:
+    """Returns the tokens of two texts in columns, each with its kind and a token of each text; the first column has the
+    names of the texts."""
+    first = element("div", *(element("b", name) for name in names))
+    others = (
+        element("div", *(element("span", text) for text in texts), class_=f"attnviz-{kind}") for kind, *texts in columns
+    )
+    return element("div", first, *others, class_="attnviz-aligned", tabindex=0)
 
 
 def table(

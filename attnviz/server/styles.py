@@ -6,7 +6,7 @@ from attnviz.app_files import PACKAGE
 from attnviz.figures.themes import CSS_PROPERTIES
 from attnviz.server.scripts import component_styles
 
-_FILES = (PACKAGE / "chart" / "base.css", *sorted((PACKAGE / "ui").glob("*.css")))
+_FILES = (PACKAGE / "chart" / "base.css", PACKAGE / "page" / "blocks.css", *sorted((PACKAGE / "ui").glob("*.css")))
 
 
 def style_element() -> Markup:

@@ -18,13 +18,13 @@ from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
 from attnviz.formatting import grouped, quoted
-from attnviz.language import N_, option_name, value_error
+from attnviz.language import N_, _, option_name, value_error
 from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
-from attnviz.state.fields import ChoiceField, FlagField, ParsedField, TextField
+from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
 from attnviz.state.text_question import MARY, TextQuestion, other_field, position_field, token_field
 from attnviz.text import EXAMPLE, too_long_error
@@ -32,12 +32,8 @@ from attnviz.text import EXAMPLE, too_long_error
 if TYPE_CHECKING:
     from attnviz.models.model import ModelInputs  # with huggingface_hub
 
-HEADS, WORDS = N_("Without a head"), N_("Without a word")
-CIRCUITS, DETECTORS_TAB = N_("Circuits of a head"), N_("Kinds of heads")
-PATCHING, LENS = N_("Patching"), N_("Logit lens")
-COMPARED = N_("Compared")
-ALL_TABS = HEADS, WORDS, COMPARED, PATCHING, LENS, CIRCUITS, DETECTORS_TAB
-TABS = {name: name for name in ALL_TABS}
+HEADS_AND_WORDS, PATCHING, MORE = N_("Heads and words"), N_("Patching"), N_("More")  # tabs
+LENS, CIRCUITS, KINDS = N_("Logit lens"), N_("Circuits of a head"), N_("Kinds of heads")
 WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
@@ -65,7 +61,7 @@ TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first la
 COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
 CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
 LIKELIEST, ENTROPY, CHOSEN = N_("probability of the likeliest token"), N_("entropy"), N_("probability of the token")
-EVERYWHERE, NO_HEAD = N_("all layers"), N_("none")
+EVERYWHERE, NO_HEAD = N_("all layers"), N_("automatic")
 
 
 def measures(state: Any) -> Sequence[str]:
@@ -96,6 +92,18 @@ def parse_cell(text: str) -> tuple[int, int] | None:
 def format_cell(cell: tuple[int, int] | None) -> str:
     """Returns a layer and a position as a link has them."""
     return "" if cell is None else f"{cell[0]}.{cell[1]}"
+
+
+def parse_position(text: str) -> int | None:
+    """Returns a position, which a link has as a whole number. Raises ValueError for another text."""
+    if text and not re.fullmatch("[0-9]{1,5}", text):
+        raise value_error("A position is a whole number; this is {text}.", text=quoted(text))
+    return int(text) if text else None
+
+
+def format_position(position: int | None) -> str:
+    """Returns a position as a link has it."""
+    return "" if position is None else str(position)
 
 
 def head_choice_name(option: str, code: str | None = None) -> str:
@@ -155,8 +163,13 @@ def lens_colors(state: Any) -> Sequence[str]:
 class EffectsState(TextQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
-    inspect = ChoiceField(N_("Tab"), TABS)
-    measure = ChoiceField(N_("Effect on"), measures)
+    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, PATCHING, MORE), place="block")
+    compares = FlagField(
+        N_("Compare weight, share and effect"), parameter="compared", place="block",
+        about=N_("Each head is a point, and those are listed whose numbers disagree most."),
+    )  # fmt: skip
+    more = ChoiceField(N_("More"), (LENS, CIRCUITS, KINDS), parameter="effects-more", place="block")
+    measure = ChoiceField(N_("Effect on"), measures, place="more")
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
     ablation = ChoiceField(
@@ -194,43 +207,55 @@ class EffectsState(TextQuestion):
         lambda _state: None, option_name=head_choice_name, parameter="effects-head", place="block",
     )  # fmt: skip
     across = ChoiceField(
-        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
-    )
-    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up")
+        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across",
+        place="block",
+    )  # fmt: skip
+    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up", place="block")
     without_first = FlagField(
-        N_("Without the first word"), True, parameter="without-first",
+        N_("Without the first word"), True, parameter="without-first", place="block",
         about=N_("The weight of a head is its largest, on a word that is not the first one: there many heads look when "
                  "there is nothing to look for."),
     )  # fmt: skip
 
-    reads = TextField(N_("Looks at the token"), first_read, parameter="reads")
+    reads = TextField(N_("Looks at the token"), first_read, parameter="reads", place="block")
     token_vectors = ChoiceField[TokenVectors](
         N_("Tokens are taken"), TOKEN_VECTORS,
         lambda state: "embedding" if has_two_first_layers(state) else "first layer",
-        when=lambda state: not has_two_first_layers(state), parameter="tokens-as",
+        when=lambda state: not has_two_first_layers(state), parameter="tokens-as", place="block",
         about=N_(
             "**After the first layer**: as the first layer leaves them in a text of one token, which is nearer to what "
             "later layers read in a text. **As embeddings**: as the vocabulary has them."
         ),
     )  # fmt: skip
     composition = ChoiceField(
-        N_("Read as a part of"), COMPOSITIONS, parameter="composition",
+        N_("Read as a part of"), COMPOSITIONS, parameter="composition", place="block",
         about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
     )  # fmt: skip
     detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind", place="block")
     corrupted = TextField(
-        N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text),
+        N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text), place="block",
         about=N_("The same text, in which something is changed that matters. Parts of the run of the text above, the "
                  "clean run, are put into its run."),
     )  # fmt: skip
-    patched = ChoiceField(N_("Taken from the clean run"), PATCHED)
-    corrections = ParsedField[Corrections](N_("Corrections"), parse_corrections, (), text=format_corrections)
+    patched = ChoiceField(N_("Taken from the clean run"), PATCHED, place="block")
+    corrections = ParsedField[Corrections](
+        N_("Corrections"), parse_corrections, (), text=format_corrections, place="hidden"
+    )
+    aligned_token = ParsedField[int | None](
+        N_("Token of the corrupted text"), parse_position, None, text=format_position, parameter="aligned-token",
+        place="hidden",
+    )  # fmt: skip
     received = ChoiceField(
         N_("Paths from heads before it into"), RECEIVED, parameter="paths",
-        when=lambda state: state.patched not in AT_POSITIONS,
+        when=lambda state: state.patched not in AT_POSITIONS, place="block",
     )  # fmt: skip
     lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color", place="block")
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
+
+    @property
+    def asks(self) -> bool:
+        """Whether what is open depends on the measure."""
+        return self.inspect != MORE or self.more == LENS
 
     @property
     def predicting(self) -> tuple[str, ...]:
@@ -325,3 +350,16 @@ class EffectsState(TextQuestion):
             return [own]
         last = self._metric(0 if self.measure == LOSS else -1)
         return [own, *((batch, last) for batch in self.other_runs)]
+
+
+def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:
+    """Returns what is measured as a sentence: words, and the fields after them."""
+    token, position = EffectsState.token, (_("after"), EffectsState.position)
+    words: dict[str, list[tuple[str, Field[Any]]]] = {
+        DIFFERENCE: [(_("Effect on the logit of"), token), (_("above that of"), EffectsState.other), position],
+        LOGIT: [(_("Effect on the logit of"), token), position],
+        PROBABILITY: [(_("Effect on the probability of"), token), position],
+        DIVERGENCE: [(_("Effect on all that is said after"), EffectsState.position)],
+        LOSS: [(_("Effect on the loss of the text after"), EffectsState.position)],
+    }
+    return words.get(state.values.get("measure", ""), [])

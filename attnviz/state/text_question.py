@@ -74,6 +74,11 @@ class TextQuestion(State):
     )  # fmt: skip
 
     @property
+    def asks(self) -> bool:
+        """Whether what is open depends on the question."""
+        return True
+
+    @property
     def source(self) -> Model:
         """The text and the model that reads it."""
         return Model(self.text, self.model, self.values.get("written", ""))

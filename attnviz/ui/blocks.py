@@ -25,9 +25,12 @@ from attnviz.page.blocks import (
     Figure,
     InWords,
     More,
+    Options,
     OtherStates,
+    Problem,
     Row,
     Summary,
+    Tabs,
     page_quantities,
 )
 from attnviz.state.state import State
@@ -35,23 +38,21 @@ from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.downloads import link
-from attnviz.ui.field_widgets import set_field_value
+from attnviz.ui.field_widgets import choice_tabs, draw, set_field_value, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.ui.page_state import draw_field
+
+MENU = 240  # pixels
 
 
 def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
     """Draws what a page shows in a state, and gives lessons and classes its quantities."""
     place = _Page(page, state)
     _draw(place, [*blocks])
-    if any(block.quantities is not dict for block in place.drawn):  # else they are still to come
+    numbers = [block.quantities for block in place.drawn]
+    if None not in numbers and any(each is not dict for each in numbers):
         quantities.publish(partial(page_quantities, place.drawn))
-
-
-def draw_part(page: str, state: State, blocks: Iterable[Block]) -> None:
-    """Draws blocks as a part of a page that is none of blocks."""
-    _draw(_Page(page, state), [*blocks])
 
 
 class _Page:
@@ -117,6 +118,16 @@ def _draw_block(page: _Page, block: Block) -> None:
         case More(title, blocks):
             with st.expander(title):
                 _draw(page, blocks)
+        case Tabs(field, state, blocks):
+            with st.container(key="lesson-tabs" if st.query_params.get(LESSON) else "page-tabs"):
+                for name, tab in choice_tabs(field, state).items():
+                    if tab.open and name == field.name_of(state, state.values[field.name]):
+                        with tab:
+                            _draw(page, blocks)
+        case Problem(text):
+            show_error(text)
+        case Options(field):
+            draw_field(field, page.state, partial(draw, label_visibility="collapsed", width=MENU))
         case OtherStates(blocks):
             if not st.query_params.get(LESSON):  # which has steps of its own
                 _draw(page, blocks)

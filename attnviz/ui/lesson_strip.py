@@ -1,5 +1,6 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
+import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,18 +16,21 @@ from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, T
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
 from attnviz.link import page_address
+from attnviz.page.blocks import Computed, every_block
 from attnviz.page.html import Markup, element, join
 from attnviz.server.addresses import address
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
-from attnviz.ui.effects.measured_heads import begin_measuring
 from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
+from attnviz.ui.job_progress import begin_job
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
+from attnviz.views.pages import BLOCKS, read_state
 
+_LOGGER = logging.getLogger(__name__)
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
@@ -104,7 +108,18 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
             answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
             after = lesson.steps[number] if number < len(lesson.steps) else None
             if after and after.state is not None and after.page == page == "effects":
-                begin_measuring(after.state)
+                _begin(after)
+
+
+def _begin(step: LessonStep) -> None:
+    """Begins what takes time of a step that is next, unless it cannot be shown."""
+    try:
+        state = read_state(step.page, step.state or ())
+        for block in every_block(BLOCKS[step.page](state), of_results=False):
+            if isinstance(block, Computed):
+                begin_job(block.compute, *block.key())
+    except ValueError as problem:  # which is shown where the step is opened
+        _LOGGER.info("What the next step shows was not begun: %s", problem)
 
 
 def _show_step(

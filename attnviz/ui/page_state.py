@@ -34,21 +34,6 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
     return kind.partial(**values)
 
 
-def with_block_fields(state: S) -> S:
-    """Returns a state with the values of the fields whose widgets stand in its blocks, or are hidden. Raises ValueError
-    if one of them has none."""
-    link = LinkReader(link_parameters())
-
-    def choose(field: Field[Any], before: S) -> Any:
-        is_here = field.place in ("block", "hidden")
-        return current_value(field, before, link) if is_here else state.values[field.name]
-
-    shown = type(state).resolved(choose)
-    if shown.problem:
-        raise ValueError(shown.problem)
-    return shown
-
-
 def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] = draw) -> None:
     """Draws the widget of a field with the value that the state has."""
     set_drawn_value(field, state)

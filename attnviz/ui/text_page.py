@@ -12,6 +12,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.text_question import TextQuestion
 from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
+from attnviz.ui.field_widgets import hidden_container
 from attnviz.ui.heading import page_heading
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.page_state import Words, current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
@@ -40,7 +41,7 @@ def show_text_page(
     with notes, st.spinner(_("Computing …"), show_time=True):  # which takes the time of some forward passes
         state = current_state(kind)
     sentence = words(state)
-    with controls, presentation.control("question"):
+    with controls, presentation.control("question") if state.asks else hidden_container("question"):
         draw_words(state, sentence, f"{page}-question")
     drawn = [kind.model, kind.text, *(field for _text, field in sentence)]
     with side:

@@ -5,22 +5,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.cached_property import cached_property
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import Composition, HeadCircuits, TokenVectors
 from attnviz.effects.linear_maps import linear_maps
-from attnviz.figures import Chart, head_grid
-from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.shares import signed
 from attnviz.formatting import grouped, number, percent
-from attnviz.language import _, option_name, value_error
+from attnviz.language import _, value_error
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import TextAttribution
+from attnviz.page.head_numbers import HeadNumbers
 from attnviz.result_cache import ResultCache
 from attnviz.state.effects import EffectsState
 from attnviz.views.why_answer import plain_word
@@ -147,12 +144,10 @@ class CircuitsView:
             score=signed(score), sampled=SAMPLED, raised=raised, lowered=lowered, first=FIRST,
         )  # fmt: skip
 
-    def copying_chart(self) -> Chart[MosaicSpec]:
+    def copying_scores(self) -> HeadNumbers:
         """Returns the copying scores of all heads. Raises ValueError if they are not known."""
-        scores = self.circuits.copying.double().numpy()
-        return self._grid(scores, largest=1.0).with_about(
-            label=_("Copying scores of heads"), hint=_("Click a head to see its circuits.")
-        )
+        scores, sign = self.circuits.copying.double().numpy(), (_("suppresses"), _("copies"))
+        return HeadNumbers(_("Copying scores of heads"), self.run, scores, largest=1.0, sign=sign)
 
     # QK
 
@@ -174,29 +169,19 @@ class CircuitsView:
     # Composition
 
     @cached_property
-    def above_random(self) -> Float[np.ndarray, "layers heads"]:
+    def composition(self) -> HeadNumbers:
         """How much the head composes with each other one, above circuits without a relation."""
-        return (self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition).double().numpy()
-
-    def composition_chart(self) -> Chart[MosaicSpec]:
-        """Returns how much the head composes with each other one."""
-        return self._grid(self.above_random).with_about(
-            label=_("Composition of {head} with other heads", head=self.head_name),
-            hint=_("Click a head to see its circuits."),
-        )
+        above_random = self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition
+        title = _("Composition of {head} with other heads", head=self.head_name)
+        return HeadNumbers(title, self.run, above_random.double().numpy(), sign=(_("below"), _("above random")))
 
     @property
     def compositions(self) -> list[CompositionRow]:
         """The heads with which it composes the most."""
-        values = np.nan_to_num(self.above_random, nan=-np.inf)
-        order = np.argsort(-values, axis=None, kind="stable")[:LISTED]
-        places = [(int(layer), int(head)) for layer, head in zip(*np.unravel_index(order, values.shape), strict=True)]
-        rows = []
-        for place in places:
-            if np.isfinite(values[place]):
-                writer, reader = sorted((place, self.head))
-                rows.append(CompositionRow(writer, reader, signed(values[place])))
-        return rows
+        return [
+            CompositionRow(min(place, self.head), max(place, self.head), self.composition.text(place))
+            for place in self.composition.strongest(LISTED)
+        ]
 
     @property
     def composition_note(self) -> str:
@@ -214,15 +199,6 @@ class CircuitsView:
             TokenRow(name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…", signed(value))
             for name, value in zip(names, numbers.tolist(), strict=True)
         ]
-
-    def _grid(self, values: Float[np.ndarray, "layers heads"], largest: float | None = None) -> Chart[MosaicSpec]:
-        sentences = [
-            "" if np.isnan(value) else f"{self.name(place)}: {signed(value)}" for place, value in np.ndenumerate(values)
-        ]
-        return head_grid(
-            values, sentences, largest=largest, signed=True, ends=(_("below"), _("above random")), chosen=[self.head],
-            layer_names=[*map(option_name, self.run.layer_numbers)],
-        )  # fmt: skip
 
 
 def circuits_view(state: EffectsState) -> CircuitsView:

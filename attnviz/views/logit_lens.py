@@ -27,7 +27,7 @@ from attnviz.views.why_answer import plain_word
 
 MOST_COLUMNS = 24  # tokens that are drawn
 NAMED = 3  # tokens in the sentence of a cell
-ROW, AROUND = 22, 110  # pixels
+ROW, AROUND = 16, 110  # pixels
 FORWARDS = 8  # that a logit lens takes about
 
 
@@ -218,11 +218,11 @@ def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
 
     words = [plain_word(word) for word in state.run.predicting]
     panel = Panel(_("Logit lens"), shown.colors, shown.layer_names, words)
-    yield Control(EffectsState.lens_color)
     yield Summary(shown.sentence, lambda: shown.quantities)
+    yield Figure(picture, "effects-lens", AROUND + ROW * picture.spec.rows, opens, panels=[panel])
     if shown.note:
         yield Note(shown.note)
-    yield Figure(picture, "effects-lens", AROUND + ROW * picture.spec.rows, opens, panels=[panel])
+    yield Control(EffectsState.lens_color)
     yield Heading(shown.title)
     rows = [
         (html.token(row.token), row.probability,

@@ -28,7 +28,7 @@ from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
 from attnviz.state.why import WhyState
 from attnviz.state.write import WriteState
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects
 from attnviz.views.explore import explore
 from attnviz.views.lookup import lookup
 from attnviz.views.masks import masks
@@ -46,7 +46,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "steps": (StepsState, steps),
     "path": (PathState, path),
     "why": (WhyState, lambda state: page_view(why(state))),
-    "effects": (EffectsState, effects_view),
+    "effects": (EffectsState, lambda state: page_view(effects(state))),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
@@ -55,7 +55,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 }
 
 # The pages that are lists of blocks.
-BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"why": why}
+BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"why": why, "effects": effects}
 
 
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:

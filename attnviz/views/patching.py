@@ -57,6 +57,11 @@ class PatchingView:
         return int(self.patching.values.isfinite().sum())
 
     @property
+    def cells(self) -> int:
+        """The number of cells that there are when all are known."""
+        return sum(self.state.run.heads) if self.is_of_heads else self.recovered.size
+
+    @property
     def sentence(self) -> str:
         """The measure after both texts, and what recovers most."""
         metric, patching = self.state.metric, self.patching
@@ -180,27 +185,25 @@ def patching_view(state: EffectsState, progress: OnView | None = None) -> Patchi
     return _view(partial(patch, *_arguments(state), state.patched), state, is_of_heads, progress)
 
 
-def paths_view(state: EffectsState, progress: OnView | None = None) -> PatchingView:
-    """Returns what each head before the chosen one recovers by a direct path into its query, key or value. Raises
+def paths_view(state: EffectsState, head: Head, progress: OnView | None = None) -> PatchingView:
+    """Returns what each head before this one recovers by a direct path into its query, key or value. Raises
     ValueError as `patching_view`, and if no layer is before that of the head."""
-    assert state.head is not None
     assert state.received is not None
-    paths = partial(patch_paths, *_arguments(state), state.head, state.received)
+    paths = partial(patch_paths, *_arguments(state), head, state.received)
     return _view(paths, state, is_of_heads=True, progress=progress)
 
 
-def head_positions(state: EffectsState) -> Chart[PointsSpec]:
-    """Returns the bars of what the part of the chosen head recovers at each position: of the query, or for keys and
-    values of the key. Raises ValueError as `patching_view`."""
-    assert state.head is not None
-    layer, head = state.head
+def head_positions(state: EffectsState, chosen: Head) -> Chart[PointsSpec]:
+    """Returns the bars of what the part of a head recovers at each position: of the query, or for keys and values of
+    the key. Raises ValueError as `patching_view`."""
+    layer, head = chosen
 
     def compute() -> Float[np.ndarray, " positions"]:
         options: Any = {"positions": True, "heads": [(layer, head)], "aligned": state.alignment}
         return patch(*_arguments(state), state.patched, **options).recovered[layer, head].numpy()
 
     work = len(state.corrupted_inputs.source.tokens) * state.source.forward_work
-    shares = result_cache().once(compute, *patching_key(state, state.head), work=work)
+    shares = result_cache().once(compute, *patching_key(state, chosen), work=work)
     words = _words_read(state, layer)
     name = head_name(state.run.layers[layer], head)
     about = {"label": _("{head}: what its positions recover", head=name), "name": name}

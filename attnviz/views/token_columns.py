@@ -13,6 +13,7 @@ class TokenColumn:
 
     clean: str | None
     corrupted: str | None
+    position: int | None = None  # in the corrupted text
 
     @property
     def kind(self) -> Literal["same", "other", "alone"]:
@@ -39,7 +40,7 @@ def token_columns(state: EffectsState) -> list[TokenColumn]:
     add_alone(0)
     for target, token in enumerate(corrupted):
         source = sources.get(target)
-        columns.append(TokenColumn(None if source is None else plain_word(clean[source]), plain_word(token)))
+        columns.append(TokenColumn(None if source is None else plain_word(clean[source]), plain_word(token), target))
         if source is not None:
             add_alone(source + 1)
     for position in sorted(alone):

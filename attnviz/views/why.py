@@ -33,6 +33,7 @@ from attnviz.page.blocks import (
     Summary,
     Table,
 )
+from attnviz.page.head_numbers import grid_height
 from attnviz.page.page_view import Panel
 from attnviz.state.effects_links import head_effect_link
 from attnviz.state.why import WhyState
@@ -47,7 +48,6 @@ from attnviz.views.why_sentences import (
 )
 from attnviz.views.why_tables import TERMS, source_rows, term_rows
 
-GRID_ROW, AROUND_GRID = 21, 120  # pixels
 BARS, UNITS, READING, DRAWING = 190, 220, 300, 420  # pixels
 
 
@@ -117,7 +117,7 @@ def _grid(shown: StateAnswer) -> Block:
     terms = shown.attribution.largest(TERMS)
     names = [f"{shown.short_name(term)} {shown.word(term)}".strip() for term in terms]
     panel = Panel(_("Largest terms"), np.array([[term.share for term in terms]]), [""], names, is_signed=True)
-    return Figure(picture, "why-grid", AROUND_GRID + GRID_ROW * picture.spec.rows, opens, panels=[panel])
+    return Figure(picture, "why-grid", grid_height(picture.spec), opens, panels=[panel])
 
 
 def _parts(shown: WhyAnswer) -> Block:

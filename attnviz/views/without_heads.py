@@ -1,12 +1,12 @@
 """What the measure becomes without each head and MLP, and what the chosen head does."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
 
 from attnviz.effects.ablation import Head
-from attnviz.language import _
+from attnviz.language import _, option_name
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.link import Link
 from attnviz.page.blocks import (
@@ -17,13 +17,14 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Figure,
+    InWords,
     More,
     Note,
     Paragraph,
-    Row,
     Summary,
     Table,
 )
+from attnviz.page.head_numbers import grid_height
 from attnviz.page.page_view import Panel
 from attnviz.state.effects import DIFFERENCE, EffectsState
 from attnviz.state.effects_links import term_link
@@ -39,20 +40,13 @@ from attnviz.views.head_detail import HeadDetail, head_detail, measured_query
 from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates, other_effect
 
 LARGEST = 10  # effects in the table
-GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
 HIDDEN = "effect of hiding "  # in names of quantities
 
 
 def without_heads(state: EffectsState) -> Iterator[Block]:
     """Yields the effects of all heads and MLPs, as they are measured. Raises ValueError if they cannot be."""
-    fields = EffectsState.ablation, EffectsState.averages, EffectsState.head
-    yield Row([Control(field) for field in fields], "effects-ablation")
-    if EffectsState.other_texts.is_offered(state):
-        yield More(_("Other texts"), [Control(EffectsState.other_texts)])
-    yield Computed(
-        "heads", partial(head_effects, state), partial(effects_key, state), partial(effects_so_far, state),
-        partial(_of_effects, state), subject=(state.source, state.metric),
-    )  # fmt: skip
+    yield computed_effects("heads", state, partial(_of_effects, state))
+    yield from ablation_controls(state)
     yield Caption(
         _(
             "**What you are seeing.** Each number is what the measure becomes when the model runs without a part, "
@@ -63,7 +57,24 @@ def without_heads(state: EffectsState) -> Iterator[Block]:
     )
 
 
-def effects_so_far(state: EffectsState, effects: HeadEffects) -> str:
+def ablation_controls(state: EffectsState) -> Iterator[Block]:
+    """Yields what ablated heads write instead, and in which texts effects are measured."""
+    fields = EffectsState.ablation, EffectsState.averages, EffectsState.other_texts
+    offered = [Control(field) for field in fields if field.is_offered(state)]
+    yield More(_("What a head writes instead"), offered)
+    instead = option_name(EffectsState.ablation.name_of(state, state.ablation))
+    yield InWords(_("Instead of what a head or an MLP writes, the model has: {instead}.", instead=instead))
+
+
+def computed_effects(
+    name: str, state: EffectsState, shows: Callable[[HeadEffects], Iterable[Block]]
+) -> Computed[HeadEffects]:
+    """Returns what is shown of the effects of heads, as they are measured."""
+    compute, key = partial(head_effects, state), partial(effects_key, state)
+    return Computed(name, compute, key, partial(_so_far, state), shows, subject=(state.source, state.metric))
+
+
+def _so_far(state: EffectsState, effects: HeadEffects) -> str:
     """Returns how many effects are known."""
     parts = sum(state.run.heads) + len(state.run.mlp_layers)
     return _("{done} of {parts} heads and MLPs so far.", done=effects.measured, parts=parts)
@@ -76,14 +87,14 @@ def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     largest = grid.largest(LARGEST)
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
     yield Summary(
-        measure_sentence(state, effects.own), partial(heads_quantities, state, effects) if effects.is_complete else dict
+        measure_sentence(state, effects.own), partial(heads_quantities, state, effects) if effects.is_complete else None
     )
-    yield from map(Note, [progress_sentence(effects, estimated), *measure_notes(state, effects)])
     yield _grid(state, grid, shown)
+    yield from map(Note, [progress_sentence(effects, estimated), *measure_notes(state, effects)])
     rows = [
         (name if head is None else Anchor(name, state.link_with(head=head)), effect) for name, head, effect in largest
     ]
-    of_head = [] if shown is None else [*chosen_head(state, shown, grid)]
+    of_head = [Control(EffectsState.head), *([] if shown is None else chosen_head(state, shown, grid))]
     yield Columns([(0.4, [Table((_("Without"), _("effect")), rows)]), (0.6, of_head)])
 
 
@@ -98,9 +109,9 @@ def _grid(state: EffectsState, grid: EffectGrid, shown: Head | None) -> Figure:
     heads = [str(head) for head in range(grid.heads)]
     layers = list(state.run.layer_numbers)
     panel = Panel(_("Effects of heads"), grid.values[:, :-1], layers, heads, is_signed=True, reverse=reverse)
-    height = min(MOST_HEIGHT, AROUND_GRID + GRID_ROW * picture.spec.rows)
     # A click is that on a head, also while numbers are still being replaced.
-    return Figure(picture, "effects-grid", height, opens, [panel], cells=(state.source, picture.spec.size))
+    height, cells = grid_height(picture.spec), (state.source, picture.spec.size)
+    return Figure(picture, "effects-grid", height, opens, [panel], cells=cells)
 
 
 def chosen_head(state: EffectsState, head: Head, grid: EffectGrid) -> Iterator[Block]:

@@ -65,7 +65,7 @@ PICTURES = (
     picture("why", "why", 830),
     picture("why-circuit", "why", 2200, element=".st-key-why-circuit", tree="true"),
     picture("effects", "effects", 1150, effects_head="layer 23, head 3"),
-    picture("effects-compared", "effects", 1600, element=COLUMNS, inspect="Compared", effects_head="layer 24, head 4"),
+    picture("effects-compared", "effects", 1600, element=COLUMNS, compared="true", effects_head="layer 24, head 4"),
     picture("scores", "scores", 860, look="Similarities", **IT),
     picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
     picture("masks", "masks", 740, **WINDOW),

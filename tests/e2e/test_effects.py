@@ -20,7 +20,11 @@ class Effects(AppPage):
 
     @property
     def answer(self) -> Locator:
-        return self.page.locator(".attnviz-summary:visible")
+        return self.page.locator(".attnviz-summary:visible").first
+
+    @property
+    def word(self) -> Locator:
+        return self.page.locator(".attnviz-summary:visible").last
 
     @property
     def largest(self) -> Locator:
@@ -77,29 +81,22 @@ def test_a_head_leads_to_why_and_back(effects: Effects) -> None:
 
 def test_a_word_is_hidden_from_all_heads_or_from_a_layer(effects: Effects) -> None:
     effects.open(SMALL)
-    effects.page.get_by_role("tab", name="Without a word").click()
-    expect(effects.answer).to_have_text(
-        "Without “is”, the logit of “est” above that of “rouge” changes most: by −8.23."
-    )
+    expect(effects.word).to_have_text("Without “is”, the logit of “est” above that of “rouge” changes most: by −8.23.")
+    effects.measured()
     effects.page.get_by_role("combobox", name="Hidden from").first.click()
     effects.page.get_by_role("option", name="encoder 1", exact=True).click()
     effects.expect_in_link("hidden-from", "encoder+1")
-    expect(effects.answer).to_contain_text("Without “red”")
-    expect(effects.chart("effects-words")).to_have_attribute("data-ready", "true")
+    expect(effects.word).to_contain_text("Without “red”")
 
 
 def test_what_a_tab_does_not_use_is_not_there_and_kept(effects: Effects) -> None:
-    effects.go(f"effects{SMALL}&measure=logit&inspect=Kinds+of+heads")
-    question, text = effects.page.get_by_role("combobox", name="Effect on"), effects.page.get_by_label("Text").first
-    expect(effects.page.get_by_text("A text of random tokens")).to_be_visible()
+    effects.go(f"effects{SMALL}&measure=logit&says=rouge&inspect=More&effects-more=Circuits+of+a+head")
+    question = effects.page.get_by_role("combobox", name="Says")
+    expect(effects.page.get_by_text("A head writes with its OV circuit")).to_be_visible()
     expect(question).to_be_hidden()
-    expect(text).to_be_hidden()
-    effects.page.get_by_role("tab", name="Circuits of a head").click()
-    expect(text).to_be_visible()
-    expect(question).to_be_hidden()
-    effects.page.get_by_role("tab", name="Without a head").click()
+    effects.page.get_by_role("tab", name="Heads and words").click()
     expect(question).to_be_visible()
-    expect(question).to_have_value("logit")
+    expect(question).to_have_value("rouge")
     effects.expect_in_link("measure", "logit")
 
 

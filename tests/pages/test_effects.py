@@ -71,8 +71,7 @@ def test_every_measure_of_tiny_models(saved, name: str, measure: str, sentence: 
     app = measured(tiny(saved, name, measure=measure))
     assert re.search(sentence, contents(app)), summary(app)
     assert len(largest(app)) == 10
-    words = ok(tiny(saved, name, measure=measure, inspect="Without a word"))
-    assert "changes most: by" in contents(words)
+    assert "changes most: by" in contents(app)
 
 
 @pytest.mark.parametrize("model", [MINILM, TRANSLATOR])
@@ -80,7 +79,7 @@ def test_models_that_are_installed(model: str) -> None:
     app = measured(open_page("effects", **{"why-model": model}))
     assert len(largest(app)) == 10
     assert "cosine" in contents(app) if model == MINILM else "the logit of" in contents(app)
-    assert "changes most: by" in contents(ok(open_page("effects", **{"why-model": model}, inspect="Without a word")))
+    assert "changes most: by" in contents(app)
 
 
 @pytest.mark.parametrize("instead", ["its mean over other texts", "its output on another text"])
@@ -132,13 +131,12 @@ def test_a_text_that_cannot_be_read_keeps_the_last_one(saved, text: str) -> None
 
 
 def test_a_word_is_hidden_from_a_layer_or_a_head(saved) -> None:
-    app = ok(tiny(saved, "gpt2", inspect="Without a word"))
+    app = measured(tiny(saved, "gpt2"))
     everywhere = summary(app)
-    in_layer = summary(ok(app.selectbox(key="hidden-from").select("layer 1").run()))
+    in_layer = summary(measured(app.selectbox(key="hidden-from").select("layer 1").run()))
     assert in_layer != everywhere
-    assert summary(ok(app.selectbox(key="hidden-from-head").select("2").run())) != in_layer
-    again = tiny(saved, "gpt2", inspect="Without a word", hidden_from="layer 1", hidden_from_head="2")
-    assert summary(ok(again)) == summary(app)
+    assert summary(measured(app.selectbox(key="hidden-from-head").select("2").run())) != in_layer
+    assert summary(measured(tiny(saved, "gpt2", hidden_from="layer 1", hidden_from_head="2"))) == summary(app)
 
 
 @pytest.mark.parametrize("link", [{"effects-head": "layer 99, head 1"}, {"measure": "x"}, {"after": "99 · no"}])

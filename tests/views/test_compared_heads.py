@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnviz.state.effects import COMPARED, EFFECT, SHARE, WEIGHT, EffectsState
+from attnviz.page.blocks import page_view
+from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState
 from attnviz.views.compared_heads import ComparedHeads, compared_heads, reasons
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_effects import HeadEffects
 from tests.support.tiny_models import TEXT
 
@@ -95,7 +96,7 @@ def test_the_size_of_what_is_read_is_said_where_the_weight_is_large(opening: Com
 
 
 def test_an_encoder_has_no_weights_at_a_position_of_the_decoder(saved) -> None:
-    state = tiny_state(saved, "t5", inspect=COMPARED)
+    state = tiny_state(saved, "t5", compares=True)
     layers = len(state.run.layers)
     unknown = np.full((layers, max(state.run.heads)), np.nan)
     weights = compared_heads(state, HeadEffects(0.0, unknown, np.zeros(layers))).values[WEIGHT]
@@ -105,5 +106,5 @@ def test_an_encoder_has_no_weights_at_a_position_of_the_decoder(saved) -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
 def test_a_link_is_a_view_without_a_page(saved, name: str) -> None:
-    shown = effects_view(tiny_state(saved, name, inspect=COMPARED))
-    assert [panel.title for panel in shown.panels] == ["weight", "share", "effect"]
+    shown = page_view(effects_page(tiny_state(saved, name, compared="true")))
+    assert [panel.title for panel in shown.panels] == ["weight", "share", "effect", "Effects of hiding words"]

@@ -13,10 +13,10 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.text_attribution import read_text
-from attnviz.page.blocks import Block, Figure, Note, Summary, Table, every_block
-from attnviz.state.effects import CIRCUITS, DETECTORS_TAB, EffectsState
+from attnviz.page.blocks import Block, Figure, Note, Summary, Table, every_block, page_view
+from attnviz.state.effects import CIRCUITS, KINDS, MORE, EffectsState
 from attnviz.views import head_circuits as views
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_circuits import CircuitsView, circuits_of_model, circuits_view
 from attnviz.views.head_detection import detection_of_model, kinds_of_heads
 
@@ -24,7 +24,8 @@ B = TypeVar("B", bound=Block)
 
 
 def state(tab: str = CIRCUITS, **link: str) -> EffectsState:
-    return EffectsState.read([("inspect", tab), *((name.replace("_", "-"), text) for name, text in link.items())])
+    opened = [("inspect", MORE), ("effects-more", tab)]
+    return EffectsState.read([*opened, *((name.replace("_", "-"), text) for name, text in link.items())])
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +68,9 @@ def test_the_previous_token_head_writes_what_the_induction_head_finds() -> None:
         ((16, 0), (18, 6)),
         ((18, 6), (19, 8)),
     ]
-    chart = shown.composition_chart()
-    assert chart.spec.names[chart.spec.names.index("layer 16, head 0: +0.12")]
-    assert sum(name == "" for name in chart.spec.names) == 9  # heads of one layer do not read each other
+    names = shown.composition.chart().spec.names
+    assert "layer 16, head 0: +0.12" in names
+    assert sum(name == "" for name in names) == 9  # heads of one layer do not read each other
     assert "0.042" in shown.composition_note
 
 
@@ -103,7 +104,7 @@ def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def kinds(of: type[B], **values: Any) -> list[B]:
     """The blocks of a kind on the tab of kinds of heads."""
-    blocks = every_block(kinds_of_heads(state(DETECTORS_TAB, **values)))
+    blocks = every_block(kinds_of_heads(state(KINDS, **values)))
     return [block for block in blocks if isinstance(block, of)]
 
 
@@ -132,11 +133,11 @@ def test_kinds_of_heads_of_an_encoder_leave_out_copying() -> None:
 
 
 def test_lessons_can_check_what_both_tabs_show(opening: CircuitsView) -> None:
-    circuits = effects_view(state())
+    circuits = page_view(effects_page(state()))
     assert circuits.quantities["copying score"] == pytest.approx(opening.copying_score)
-    assert circuits.quantities["composition with 22.1"] == pytest.approx(float(opening.above_random[22, 1]))
-    np.testing.assert_array_equal(circuits.panels[0].weights, opening.above_random)
-    kinds = effects_view(state(DETECTORS_TAB, kind="induction head"))
+    assert circuits.quantities["composition with 22.1"] == pytest.approx(float(opening.composition.values[22, 1]))
+    np.testing.assert_array_equal(circuits.panels[1].weights, opening.composition.values)
+    kinds = page_view(effects_page(state(KINDS, kind="induction head")))
     assert kinds.quantities["share of 18.6"] == pytest.approx(0.885, abs=0.01)
 
 

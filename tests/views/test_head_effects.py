@@ -12,10 +12,11 @@ from attnviz.effects import NEUTRAL_TEXTS, ablations, knockout, mlp_ablations
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, WORDS, EffectsState
+from attnviz.page.blocks import page_view
+from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, EffectsState
 from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_detail import head_detail, sum_of_measure
 from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates, other_effects
 from attnviz.views.word_effects import word_effects
@@ -183,13 +184,13 @@ def test_words_are_hidden_from_all_heads_or_from_some(saved) -> None:
 def test_quantities_are_the_numbers_of_the_tab(saved) -> None:
     state = tiny(saved)
     effects = head_effects(state)
-    quantities = effects_view(state).quantities
+    quantities = page_view(effects_page(state)).quantities
     assert quantities["measure"] == pytest.approx(effects.own)
     assert quantities["effect of 1.2"] == pytest.approx(effects.heads[1, 2])
     assert quantities["effect of MLP 0"] == pytest.approx(effects.mlps[0])
-    hidden = effects_view(state.updated(inspect=WORDS)).quantities
-    assert len(hidden) == len({*state.run.source})
-    assert hidden["effect of hiding The"] == pytest.approx(word_effects(state)[0])
+    words = [name for name in quantities if name.startswith("effect without ")]
+    assert len(words) == len({*state.run.source})
+    assert quantities["effect without The"] == pytest.approx(word_effects(state)[0])
 
 
 @pytest.mark.parametrize("measure", [LOGIT, PROBABILITY, DIVERGENCE, LOSS])

@@ -5,15 +5,16 @@ import pytest
 import torch
 
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.state.effects import CHOSEN, DIVERGENCE, ENTROPY, LENS, EffectsState
+from attnviz.page.blocks import page_view
+from attnviz.state.effects import CHOSEN, DIVERGENCE, ENTROPY, LENS, MORE, EffectsState
 from attnviz.state.why import WhyState
 from attnviz.views import logit_lens
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects as effects_page
 from attnviz.views.logit_lens import lens_view
 
 
 def state_of(**values: object) -> EffectsState:
-    return EffectsState(model=TRANSLATOR, inspect=LENS, **values)
+    return EffectsState(model=TRANSLATOR, inspect=MORE, more=LENS, **values)
 
 
 def test_the_top_row_is_what_the_model_says() -> None:
@@ -36,7 +37,7 @@ def test_colors_are_the_chosen_numbers() -> None:
     likeliest_tokens = dict(chosen.state.run.likeliest(2, 500))
     assert chosen.colors[-1, 2] == pytest.approx(likeliest_tokens[chosen.token], rel=1e-4)
     assert "“est” has its best rank" in chosen.sentence
-    numbers = effects_view(chosen.state).quantities
+    numbers = page_view(effects_page(chosen.state)).quantities
     assert numbers["probability after 1"] == pytest.approx(chosen.colors[-1, 2])
 
 
@@ -73,10 +74,12 @@ def test_a_measure_without_a_token_names_none() -> None:
 
 def test_a_model_without_next_tokens_is_refused() -> None:
     with pytest.raises(ValueError, match="Choose a language model"):
-        lens_view(EffectsState(model=MINILM, inspect=LENS))
+        lens_view(EffectsState(model=MINILM, inspect=MORE, more=LENS))
 
 
 def test_a_cell_that_is_not_one_is_refused() -> None:
-    state = EffectsState.read([("why-model", TRANSLATOR), ("inspect", LENS), ("lens-cell", "12")])
+    state = EffectsState.read(
+        [("why-model", TRANSLATOR), ("inspect", MORE), ("effects-more", LENS), ("lens-cell", "12")]
+    )
     assert state.lens_cell is None
     assert "A cell is written as a layer and a position" in state.refused[0]

@@ -5,10 +5,11 @@ import pytest
 
 from attnviz.effects import Logit, patch
 from attnviz.models import MINILM, TRANSLATOR
+from attnviz.page.blocks import page_view
 from attnviz.state.effects import DIVERGENCE, LOGIT, PATCHING, EffectsState
 from attnviz.views import patching
 from attnviz.views.effect_grid import head_at
-from attnviz.views.effects import effects_view
+from attnviz.views.effects import effects as effects_page
 from attnviz.views.patching import PatchingView, describe, head_positions, patching_view, paths_view
 from attnviz.views.token_columns import token_columns
 
@@ -46,20 +47,20 @@ def test_heads_recover_what_the_library_says() -> None:
 
 
 def test_positions_of_a_head_are_those_it_reads() -> None:
-    cross = state_of(patched="key", head=(3, 0))
-    assert [sentence.split(":")[0] for sentence in head_positions(cross).spec.sentences][:4] == [
+    cross = state_of(patched="key")
+    assert [sentence.split(":")[0] for sentence in head_positions(cross, (3, 0)).spec.sentences][:4] == [
         "The", "small", "red", "cars",
     ]  # fmt: skip
-    queries = state_of(patched="output", head=(3, 0))
-    assert head_positions(queries).spec.sentences[0].startswith("<start>: ")
+    queries = state_of(patched="output")
+    assert head_positions(queries, (3, 0)).spec.sentences[0].startswith("<start>: ")
 
 
 def test_paths_lead_from_heads_before() -> None:
-    shown = paths_view(state_of(patched="output", head=(4, 1), received="query"))
+    shown = paths_view(state_of(patched="output", received="query"), (4, 1))
     assert np.isfinite(shown.recovered[:4]).all()
     assert np.isnan(shown.recovered[4:]).all()
     with pytest.raises(ValueError, match="A path leads from a head"):
-        paths_view(state_of(patched="output", head=(0, 1), received="query"))
+        paths_view(state_of(patched="output", received="query"), (0, 1))
 
 
 def test_the_same_text_has_nothing_to_recover() -> None:
@@ -110,7 +111,7 @@ def test_a_link_opens_the_tab_with_its_numbers() -> None:
     state = state_of(patched="output", corrupted=LONGER, corrections=((2, None),), head=(4, 1))
     opened = EffectsState.read(state.link())
     assert (opened, opened.refused) == (state, ())
-    shown = effects_view(opened)
+    shown = page_view(effects_page(opened))
     assert shown.panels[0].weights.shape == (6, 4)
     assert shown.quantities["clean"] != shown.quantities["corrupted"]
     assert "recovered by 4.1" in shown.quantities

@@ -10,6 +10,7 @@ from attnviz.classroom.store import StoreError, UnknownClass
 from attnviz.server import hosting, page_runs
 from attnviz.ui.classroom import class_questions, teacher
 from tests.support.app import contents, healthy, open_page
+from tests.support.waiting import until
 
 
 class Live:
@@ -95,8 +96,9 @@ def test_a_class_is_asked_which_word_matters_most(
     asked: dict[str, Question] = {}
     teach(Live())
     monkeypatch.setattr(teacher, "_show_panel", lambda live: asked.update(class_questions.page_questions()))
-    healthy(open_page("effects", inspect="Without a word"))
-    question = asked["Without which word does the logit of “Mary” above that of “John” change most?"]
+    app, ask = open_page("effects"), "Without which word does the logit of “Mary” above that of “John” change most?"
+    until(lambda: healthy(app.run()) and ask in asked, pause=1)
+    question = asked[ask]
     assert question.columns[question.truth.index(max(question.truth))] == "Mary"
     assert {"John", "John (2)"} <= {*question.columns}
     assert question.hides

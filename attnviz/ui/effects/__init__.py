@@ -1,1 +1,0 @@
-"""The Effects page: what a part of a model does, measured by taking it away."""
