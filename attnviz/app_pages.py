@@ -78,6 +78,13 @@ GROUPS = (
                 N_("Type the beginning of a text, and it goes on."),
             ),
             Page(
+                "heads",
+                N_("Heads"),
+                "hub",
+                N_("What does each head do?"),
+                N_("On your text, on repeated random tokens, and with a fact hidden in a long text."),
+            ),
+            Page(
                 "models",
                 N_("Models"),
                 "neurology",

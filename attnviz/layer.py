@@ -1,5 +1,6 @@
 """One attention layer of one example."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -39,6 +40,28 @@ class LayerId:
         name = self.number or self.index
         parts = [self.stack, *([name] if name else []), *["cross"] * self.cross]
         return " ".join(map(str, parts)) + ("" if self.occurrence is None else f" · {self.occurrence}")
+
+
+def layer_names(layers: Sequence[LayerId]) -> tuple[str, ...]:
+    """Returns the names of layers, which are all different.
+
+    Example:
+        >>> layer_names([LayerId("encoder", 0), LayerId("encoder", 1), LayerId("encoder", 1)])
+        ('encoder 0', 'encoder 1 · 1', 'encoder 1 · 2')
+    """
+    names = [*map(str, layers)]
+    return tuple(name if names.count(name) == 1 else f"{name} · {i}" for i, name in enumerate(names))
+
+
+def layer_numbers(layers: Sequence[LayerId]) -> tuple[str, ...]:
+    """Returns the numbers of layers, or their names where the numbers do not tell them apart.
+
+    Example:
+        >>> layer_numbers([LayerId("layer", 0), LayerId("layer", 1)])
+        ('0', '1')
+    """
+    numbers = tuple(layer.number for layer in layers)
+    return numbers if len({*numbers} - {""}) == len(numbers) else layer_names(layers)
 
 
 WEIGHTS_ONLY_REASON = (

@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnviz.analysis.head_metrics import DuplicateToken, First, HeadMetric, Induction, Previous, head_metrics
+from attnviz.analysis.head_metrics import (
+    HEAD_METRICS,
+    DuplicateToken,
+    First,
+    HeadMetric,
+    Induction,
+    Previous,
+    head_metrics,
+)
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.inputs import Inputs
@@ -29,8 +37,12 @@ class Detector:
     """What heads of a kind do: a share of all attention, as a metric has it, or of what is copied or suppressed."""
 
     name: str  # of the field
-    about: str
+    about: str = ""  # of a metric that has no name of its own its docstring says what it is
     metric: HeadMetric | None = None
+
+    @property
+    def unit(self) -> str:
+        return "share" if self.metric is None else self.metric.unit
 
 
 PREVIOUS_TOKEN = Detector(
@@ -64,6 +76,9 @@ ATTENTION_SINK = Detector(
     N_("attention sink"), N_("The share of attention on the first token (Xiao et al. 2023)."), First()
 )
 DETECTORS = (PREVIOUS_TOKEN, INDUCTION, DUPLICATE_TOKEN, COPYING, COPY_SUPPRESSION, ATTENTION_SINK)
+_NAMED = {type(detector.metric) for detector in DETECTORS}
+# All that is measured of what heads do.
+MEASURES = (*DETECTORS, *(Detector(one.name, metric=one) for one in HEAD_METRICS if type(one) not in _NAMED))
 
 
 class DetectedHead(NamedTuple):
@@ -107,10 +122,11 @@ def detect_heads(
     model: "LoadedModel",
     make_circuits: Callable[[], HeadCircuits] | None = None,
     *,
+    detectors: Sequence[Detector] = DETECTORS,
     seeds: Sequence[int] = SEEDS,
     progress: Callable[[float], None] = lambda done: None,
 ) -> HeadDetection:
-    """Returns what DETECTORS give of every head of a model on repeated random tokens, a text for each of the seeds.
+    """Returns what `detectors` give of every head of a model on repeated random tokens, a text for each of the seeds.
 
     `make_circuits` returns the circuits of the model, by default those of its embeddings; where it raises ValueError,
     copying is `missing`. `progress` gets the share that is done. Raises ValueError if the model cannot read the tokens.
@@ -130,19 +146,21 @@ def detect_heads(
     for number, seed in enumerate(seeds):
         end_if_unwanted()
         trace = model.layers_of_random_tokens(seed)
-        texts.append(_shares(trace, circuits))
+        texts.append(_shares(trace, circuits, detectors))
         progress((number + 1) / len(seeds))
     return HeadDetection(
         tuple(layer.id for layer in trace),
-        {detector: np.stack([shares[detector][0] for shares in texts]) for detector in DETECTORS},
-        {detector: sum(shares[detector][1] for shares in texts) for detector in DETECTORS},
+        {detector: np.stack([shares[detector][0] for shares in texts]) for detector in detectors},
+        {detector: sum(shares[detector][1] for shares in texts) for detector in detectors},
         missing,
     )
 
 
-def _shares(trace: Sequence[Layer], circuits: HeadCircuits | None) -> dict[Detector, tuple[np.ndarray, int]]:
+def _shares(
+    trace: Sequence[Layer], circuits: HeadCircuits | None, detectors: Sequence[Detector]
+) -> dict[Detector, tuple[np.ndarray, int]]:
     """Returns what each detector gives on one text, (layers, heads), and the number of queries that it rests on."""
-    by_metric = {detector: detector.metric.name for detector in DETECTORS if detector.metric is not None}
+    by_metric = {detector: detector.metric.name for detector in detectors if detector.metric is not None}
     table = head_metrics(trace, metrics=[detector.metric for detector in by_metric if detector.metric is not None])
 
     def grid(values: np.ndarray) -> np.ndarray:

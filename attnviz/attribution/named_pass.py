@@ -14,7 +14,7 @@ from attnviz.attribution.metric_values import known_logits, logits_at, logits_of
 from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.cached_property import cached_property
-from attnviz.layer import LayerId
+from attnviz.layer import LayerId, layer_names, layer_numbers
 from attnviz.read_positions import read_position
 from attnviz.text import shorten_token
 from attnviz.token_texts import TokenTexts, texts_of_batch, token_names
@@ -47,8 +47,7 @@ class NamedPass:
     @cached_property
     def layers(self) -> tuple[str, ...]:
         """The names of the layers, which are all different."""
-        names = [*map(str, self.ids)]
-        return tuple(name if names.count(name) == 1 else f"{name} · {i}" for i, name in enumerate(names))
+        return layer_names(self.ids)
 
     @cached_property
     def ids(self) -> tuple[LayerId, ...]:
@@ -59,8 +58,7 @@ class NamedPass:
     @cached_property
     def layer_numbers(self) -> tuple[str, ...]:
         """The numbers of the layers, or their names where the numbers do not tell them apart."""
-        numbers = tuple(layer.number for layer in self.ids)
-        return numbers if len({*numbers} - {""}) == len(numbers) else self.layers
+        return layer_numbers(self.ids)
 
     @property
     def heads(self) -> tuple[int, ...]:

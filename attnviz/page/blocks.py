@@ -73,7 +73,7 @@ class Caption(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Problem(Block):
+class Unavailable(Block):
     """Why a part of a page cannot be shown."""
 
     text: str
@@ -140,7 +140,7 @@ class Control(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Options(Block):
+class OptionMenu(Block):
     """The options of a field, of which a state has one: a menu, or links."""
 
     field: ChoiceField[Any]
@@ -158,7 +158,7 @@ class Options(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class Tabs(Options):
+class Tabs(OptionMenu):
     """The options of a field as tabs, and the blocks of the one that is open."""
 
     blocks: Sequence[Block]
@@ -195,10 +195,11 @@ class Computed(Block, Generic[T]):
     describe: Callable[[T], str]
     shows: Callable[[T], Iterable[Block]]
     subject: object = None
+    work: int | None = None  # steps of `compute`, where they are known: of few, the app waits for the whole, too
 
     def blocks(self) -> Iterable[Block]:
         """Returns the blocks of the whole result."""
-        return self.shows(result_cache().once(self.compute, *self.key()))
+        return self.shows(result_cache().once(self.compute, *self.key(), work=self.work or 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +240,7 @@ def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Bl
     Raises ValueError if one of them is a problem."""
     for block in blocks:
         yield block
-        if isinstance(block, Problem):
+        if isinstance(block, Unavailable):
             raise ValueError(block.text)
         if isinstance(block, Columns):
             for _share, column in block.columns:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.attribution.named_pass import NamedPass
 from attnviz.effects.ablation import Head
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
@@ -14,7 +13,7 @@ from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
 from attnviz.language import _, option_name
-from attnviz.layer import head_name
+from attnviz.layer import LayerId, head_name, layer_names, layer_numbers
 from attnviz.lessons.checks import Quantities
 from attnviz.link import Link
 from attnviz.page.blocks import Anchor, Figure, Table
@@ -32,12 +31,12 @@ def grid_height(spec: MosaicSpec) -> int:
 
 @dataclass(frozen=True, eq=False)
 class HeadNumbers:
-    """The numbers of all heads, under a title; NaN where there is none. `run` has the names of the layers. A number may
-    be the mean of several, whose least and largest are the `ends`. Numbers that may be negative have a `sign`: what
-    the lowest and the highest color mean."""
+    """The numbers of all heads of some layers, under a title; NaN where there is none. A number may be the mean of
+    several, whose least and largest are the `ends`. Numbers that may be negative have a `sign`: what the lowest and the
+    highest color mean."""
 
     title: str
-    run: NamedPass
+    layers: Sequence[LayerId]
     values: Float[np.ndarray, "layers heads"]
     ends: tuple[Float[np.ndarray, "layers heads"], Float[np.ndarray, "layers heads"]] | None = None
     largest: float | None = None  # of the color scale; by default the largest number
@@ -45,11 +44,11 @@ class HeadNumbers:
 
     def name(self, head: Head) -> str:
         """Returns the name of a head in a sentence."""
-        return head_name(self.run.layers[head[0]], head[1])
+        return head_name(layer_names(self.layers)[head[0]], head[1])
 
     def short_name(self, head: Head) -> str:
         """Returns the name of a head in a table: 23.3."""
-        return f"{option_name(self.run.layer_numbers[head[0]])}.{head[1]}"
+        return f"{option_name(layer_numbers(self.layers)[head[0]])}.{head[1]}"
 
     def text(self, head: Head) -> str:
         """Returns the number of a head, as sentences and tables have it."""
@@ -64,7 +63,7 @@ class HeadNumbers:
         ]
         return head_grid(
             self.values, sentences, largest=self.largest, signed=self.sign is not None, ends=self.sign or ("", ""),
-            chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, self.run.layer_numbers)],
+            chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, layer_numbers(self.layers))],
         ).with_about(label=self.title)  # fmt: skip
 
     def grid(self, name: str, field: Field[Head | None], state: State, hint: str, chosen: Head | None = None) -> Figure:
@@ -111,4 +110,4 @@ class HeadNumbers:
     def panel(self) -> Panel:
         """Returns the numbers as files have them."""
         heads = [str(head) for head in range(self.values.shape[1])]
-        return Panel(self.title, self.values, list(self.run.layer_numbers), heads, is_signed=self.sign is not None)
+        return Panel(self.title, self.values, list(layer_numbers(self.layers)), heads, is_signed=self.sign is not None)

@@ -11,7 +11,7 @@ from attnviz.chart import header, pack
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.link import Link
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Anchor, Block, Columns, Computed, Figure, More, Options, OtherStates, Row, Tabs
+from attnviz.page.blocks import Anchor, Block, Columns, Computed, Figure, More, OptionMenu, OtherStates, Row, Tabs
 
 Node = dict[str, Any]
 
@@ -59,7 +59,7 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
             nodes += [{"kind": "columns", "columns": columns}] if any(each["nodes"] for each in columns) else []
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
-        elif isinstance(block, Options):
+        elif isinstance(block, OptionMenu):
             nodes += _nodes(page, [block.links(), *(block.blocks if isinstance(block, Tabs) else ())], key)
         elif isinstance(block, Computed):
             nodes += _nodes(page, block.blocks(), key)

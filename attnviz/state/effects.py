@@ -6,7 +6,6 @@ from dataclasses import replace
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from attnviz.analysis.head_detectors import DETECTORS
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.attribution.named_pass import MOST_BYTES
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from attnviz.models.model import ModelInputs  # with huggingface_hub
 
 HEADS_AND_WORDS, PATCHING, MORE = N_("Heads and words"), N_("Patching"), N_("More")  # tabs
-LENS, CIRCUITS, KINDS = N_("Logit lens"), N_("Circuits of a head"), N_("Kinds of heads")
+LENS, CIRCUITS = N_("Logit lens"), N_("Circuits of a head")
 WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
@@ -168,7 +167,7 @@ class EffectsState(TextQuestion):
         N_("Compare weight, share and effect"), parameter="compared", place="block",
         about=N_("Each head is a point, and those are listed whose numbers disagree most."),
     )  # fmt: skip
-    more = ChoiceField(N_("More"), (LENS, CIRCUITS, KINDS), parameter="effects-more", place="block")
+    more = ChoiceField(N_("More"), (LENS, CIRCUITS), parameter="effects-more", place="block")
     measure = ChoiceField(N_("Effect on"), measures, place="more")
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
@@ -231,7 +230,6 @@ class EffectsState(TextQuestion):
         N_("Read as a part of"), COMPOSITIONS, parameter="composition", place="block",
         about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
     )  # fmt: skip
-    detector = ChoiceField(N_("Kind"), {one.name: one for one in DETECTORS}, parameter="kind", place="block")
     corrupted = TextField(
         N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text), place="block",
         about=N_("The same text, in which something is changed that matters. Parts of the run of the text above, the "

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from attnviz.analysis.head_maps import Aggregate, Special, shown_positions
-from attnviz.analysis.head_metrics import HEAD_METRICS, Excluded, HeadMetric, Next
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
 from attnviz.analysis.work import is_affordable
 from attnviz.cached_property import cached_property
 from attnviz.language import N_, option_with_name
@@ -15,7 +15,6 @@ from attnviz.models import MINILM
 from attnviz.models.image_inputs import FORMATS
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
-from attnviz.sources.haystack import LEAST_WORDS, Haystack
 from attnviz.sources.model import example_text
 from attnviz.state.aggregation_methods import (
     METHODS,
@@ -26,7 +25,7 @@ from attnviz.state.aggregation_methods import (
     layer_head_name,
 )
 from attnviz.state.explore import ExploreState
-from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, ModelField, NumberField, ParsedField
+from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, ModelField, ParsedField
 from attnviz.state.head_state import QueryField
 from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
 from attnviz.state.long_map_state import LongMapState
@@ -38,23 +37,16 @@ from attnviz.text import EXAMPLE
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
-OVERVIEW, HEADS, AGGREGATION = N_("Overview"), N_("What heads do"), N_("Together")
-WHAT_IF, SIDE_BY_SIDE, NEEDLE = N_("What if"), N_("Side by side"), N_("Needle")
-TABS = {name: name for name in (OVERVIEW, HEADS, AGGREGATION, WHAT_IF, SIDE_BY_SIDE, NEEDLE)}
+OVERVIEW, AGGREGATION = N_("Overview"), N_("Together")
+WHAT_IF, SIDE_BY_SIDE = N_("What if"), N_("Side by side")
+TABS = {name: name for name in (OVERVIEW, AGGREGATION, WHAT_IF, SIDE_BY_SIDE)}
 MAPS, STRONGEST, SAME = N_("Attention maps"), N_("Its strongest key"), N_("As on the left")
-LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
-ABOUT_RANDOM = N_(
-    "At most 50 different random tokens of the model’s vocabulary, all of them twice in the same order: on such texts "
-    "induction heads are measured. The numbers are means over three of them. The map is of your text."
-)
 EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
 IF_PARTS = part_fields("if")
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 TRANSLATED_TWIN = "The small red cars are beautiful."
 PICTURES = [kind.lower() for kind in FORMATS]
 PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
-MOST_WORDS = 700  # so that the map has about a thousand tokens at most, and is drawn whole
-START = Haystack()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,15 +73,6 @@ def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
     """Returns the metrics by name, without that of the next token where no layer has one to attend to."""
     sees_ahead = any(layer.kind is Kind.SELF for layer in layers)
     return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
-
-
-def metric_field(label: str, on_text: str, on_random: str) -> ChoiceField[HeadMetric]:
-    """Returns the field of a metric, which opens with one of these on a text, and on random repeated tokens."""
-
-    def opening(state: Any) -> HeadMetric:
-        return offered_metrics(state.layers)[on_random if state.measured_on else on_text]
-
-    return ChoiceField(label, lambda state: offered_metrics(state.layers), opening)
 
 
 def unlocked(layers: Sequence[Layer]) -> tuple[int, ...]:
@@ -148,22 +131,6 @@ class ModelsState(LongMapState):
         STRONGEST,
         lambda state: {name: i for i, name in enumerate(state.selection.key_names)},
         about=N_("Or click a cell of the map: it pins its query and chooses its key."),
-    )
-    # What heads do
-    measured_on = ChoiceField(
-        N_("Measured on"),
-        {N_("This text"): False, N_("Random repeated tokens"): True},
-        when=lambda state: state.source.model().modality == "text",
-        about=ABOUT_RANDOM,
-    )
-    across, up = (
-        metric_field(N_("Across"), "Distance", "Induction"),
-        metric_field(N_("Up"), "Entropy", "Previous token"),
-    )
-    leave_out = ChoiceField(
-        N_("Leave out"),
-        LEFT_OUT,
-        about=N_("Tokens that are left out do not count as queries, and weights on them as keys do not count either."),
     )
     # Together
     aggregation = ChoiceField(N_("Taken together"), {name: name for name in METHODS}, parameter="together")
@@ -237,15 +204,6 @@ class ModelsState(LongMapState):
         when=is_right_known,
     )
     difference = FlagField(N_("Difference"))
-    # Needle
-    needle_words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS)
-    needle_depth = NumberField(
-        N_("Depth of the fact"),
-        START.depth,
-        0,
-        100,
-        about=N_("At 0% it is at the beginning of the text, at 100% before the question."),
-    )
 
     @cached_property
     def source(self) -> Model:  # type: ignore[override]

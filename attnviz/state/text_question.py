@@ -1,7 +1,7 @@
 """A question about what a model says after a text, or what it makes of it."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
 from attnviz.formatting import numbered_tokens
@@ -11,7 +11,7 @@ from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
 from attnviz.sources import Model
 from attnviz.sources.model import example_text
-from attnviz.state.fields import ChoiceField, ModelField, TextField
+from attnviz.state.fields import ChoiceField, Field, ModelField, TextField
 from attnviz.state.state import State
 from attnviz.text import EXAMPLE
 
@@ -73,6 +73,13 @@ class TextQuestion(State):
         about=N_("Without a text, what it writes by itself."),
     )  # fmt: skip
 
+    tabs: ClassVar[tuple[Field[Any], ...]] = ()  # on which it depends what a page reads
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether what is open depends on the text; of the fields only the model, the text and the tabs are known."""
+        return True
+
     @property
     def asks(self) -> bool:
         """Whether what is open depends on the question."""
@@ -86,14 +93,18 @@ class TextQuestion(State):
     @property
     def run(self) -> TextAttribution:
         """The pass of the model over the text. Raises ValueError if the model cannot read it."""
+        self.check_modality()
         source, model = self.source, self.source.model()
-        if model.modality != "text":
-            raise value_error("{name} sees images. This page is for models that read text.", name=self.model)
         texts = _texts.setdefault(model, ResultCache(MOST_TEXTS))
         work = source.forward_work
         return texts.once(
             lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
         )
+
+    def check_modality(self) -> None:
+        """Raises ValueError if the model does not read text."""
+        if self.source.model().modality != "text":
+            raise value_error("{name} sees images. This page is for models that read text.", name=self.model)
 
     @property
     def predicting(self) -> tuple[str, ...]:

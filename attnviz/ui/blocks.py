@@ -25,12 +25,12 @@ from attnviz.page.blocks import (
     Figure,
     InWords,
     More,
-    Options,
+    OptionMenu,
     OtherStates,
-    Problem,
     Row,
     Summary,
     Tabs,
+    Unavailable,
     page_quantities,
 )
 from attnviz.state.state import State
@@ -124,9 +124,9 @@ def _draw_block(page: _Page, block: Block) -> None:
                     if tab.open and name == field.name_of(state, state.values[field.name]):
                         with tab:
                             _draw(page, blocks)
-        case Problem(text):
+        case Unavailable(text):
             show_error(text)
-        case Options(field):
+        case OptionMenu(field):
             draw_field(field, page.state, partial(draw, label_visibility="collapsed", width=MENU))
         case OtherStates(blocks):
             if not st.query_params.get(LESSON):  # which has steps of its own
@@ -150,11 +150,16 @@ def _draw_computed(page: _Page, block: Computed[Any]) -> None:
     """Draws the blocks of the result so far, and its progress; or of the last one that could be computed."""
     notes = st.container()
 
+    def result(computed: Computed[Any]) -> Any:
+        if computed.work is not None:
+            work, describe = computed.work, computed.describe
+            return cache.once_or_so_far(computed.compute, *computed.key(), work=work, describe=describe)
+        return result_so_far(computed.compute, *computed.key(), describe=computed.describe)
+
     def computed() -> Computed[Any]:
-        result_so_far(block.compute, *block.key(), describe=block.describe)
+        result(block)
         return block
 
     good = cache.or_last_good(f"{page.name} {block.name}", block.subject, computed, lambda: None, notes)
     if good is not None:
-        result = result_so_far(good.compute, *good.key(), describe=good.describe)
-        _draw(page, [*good.shows(result)])
+        _draw(page, [*good.shows(result(good))])

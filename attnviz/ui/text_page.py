@@ -27,7 +27,7 @@ def show_text_page(
     and the last state that can be is shown."""
     page_heading(page)
     notes = st.container()
-    opened = current_state(kind, [kind.model, kind.text])
+    opened = current_state(kind, [kind.model, kind.text, *kind.tabs])
     with st.sidebar:
         side, more = st.container(), st.expander(_("More"), key="more")
     with side:
@@ -35,14 +35,15 @@ def show_text_page(
     # A lesson has its own question, and in a presentation these are the controls that stay.
     is_folded = bool(st.query_params.get(LESSON)) and not presentation.presenting()
     controls = st.expander(_("Text and question"), key="controls") if is_folded else st.container()
-    with controls, presentation.control("text"):
+    with controls, presentation.control("text") if opened.reads_text else hidden_container("text"):
         draw_field(kind.text, opened)
     load_or_end(opened.model, notes, opened.text)
     with notes, st.spinner(_("Computing …"), show_time=True):  # which takes the time of some forward passes
         state = current_state(kind)
     sentence = words(state)
-    with controls, presentation.control("question") if state.asks else hidden_container("question"):
-        draw_words(state, sentence, f"{page}-question")
+    if sentence:
+        with controls, presentation.control("question") if state.asks else hidden_container("question"):
+            draw_words(state, sentence, f"{page}-question")
     drawn = [kind.model, kind.text, *(field for _text, field in sentence)]
     with side:
         draw_widgets("side", state, drawn)

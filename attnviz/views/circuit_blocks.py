@@ -29,9 +29,9 @@ def circuit_blocks(state: EffectsState) -> Iterator[Block]:
         "effects-circuits",
     )
     numbers = partial(circuit_quantities, shown)
-    yield from known.of(lambda: [Summary(shown.written_sentence, numbers)], lambda text: Summary(text, numbers))
-    yield from known.of(lambda: [Note(shown.copying_sentence), _copying(shown, state)])
-    yield Columns([(0.5, [*known.of(lambda: _written(shown))]), (0.5, [*known.of(lambda: _keys(shown))])])
+    yield from known.part(lambda: [Summary(shown.written_sentence, numbers)], lambda text: Summary(text, numbers))
+    yield from known.part(lambda: [Note(shown.copying_sentence), _copying(shown, state)])
+    yield Columns([(0.5, [*known.part(lambda: _written(shown))]), (0.5, [*known.part(lambda: _keys(shown))])])
     yield from _composition(shown, state)
     yield Caption(
         _(
@@ -50,10 +50,10 @@ class _KnownParts:
     def __init__(self) -> None:
         self.reasons: set[str] = set()
 
-    def of(self, part: Callable[[], Iterable[Block]], because: Callable[[str], Block] = Note) -> list[Block]:
+    def part(self, make: Callable[[], Iterable[Block]], because: Callable[[str], Block] = Note) -> list[Block]:
         """Returns a part, or why it is not known, if that has not been said before."""
         try:
-            return [*part()]
+            return [*make()]
         except ValueError as problem:
             is_new = str(problem) not in self.reasons
             self.reasons.add(str(problem))

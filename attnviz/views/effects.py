@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from attnviz.page.blocks import Block, Control, Options, Problem, Tabs
+from attnviz.page.blocks import Block, Control, OptionMenu, Tabs, Unavailable
 from attnviz.state.effects import (
     CIRCUITS,
     HEADS_AND_WORDS,
-    KINDS,
     LENS,
     MORE,
     PATCHING,
@@ -14,14 +13,13 @@ from attnviz.state.effects import (
 )
 from attnviz.views.circuit_blocks import circuit_blocks
 from attnviz.views.compared_blocks import heads_compared
-from attnviz.views.head_detection import kinds_of_heads
 from attnviz.views.logit_lens import logit_lens_blocks
 from attnviz.views.patching_blocks import patching_blocks
 from attnviz.views.without_heads import without_heads
 from attnviz.views.word_effects import without_words
 
 Part = Callable[[EffectsState], Iterable[Block]]
-OTHERS: dict[str, Part] = {LENS: logit_lens_blocks, CIRCUITS: circuit_blocks, KINDS: kinds_of_heads}
+OTHERS: dict[str, Part] = {LENS: logit_lens_blocks, CIRCUITS: circuit_blocks}
 
 
 def effects(state: EffectsState) -> Iterator[Block]:
@@ -38,7 +36,7 @@ def _heads_and_words(state: EffectsState) -> Iterator[Block]:
 
 
 def _more(state: EffectsState) -> Iterator[Block]:
-    yield Options(EffectsState.more, state)
+    yield OptionMenu(EffectsState.more, state)
     yield from _shown(OTHERS[state.more], state)
 
 
@@ -47,4 +45,4 @@ def _shown(part: Part, state: EffectsState) -> list[Block]:
     try:
         return [*part(state)]
     except ValueError as problem:
-        return [Problem(str(problem))]
+        return [Unavailable(str(problem))]

@@ -10,7 +10,8 @@ from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.sources import Model
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
-from attnviz.state.models import MOST_WORDS, ModelSelection
+from attnviz.state.heads import MOST_WORDS
+from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE
 
 WORDS_A_TOKEN = 0.75
@@ -26,7 +27,7 @@ class HaystackLayers:
     needle: slice
     question: slice
 
-    def selected(self, selection: ModelSelection) -> ModelSelection:
+    def selected(self, selection: Selection) -> Selection:
         """Returns the head of a selection in these layers. Raises ValueError if they do not have its layer."""
         name = selection.layer.name
         index = next((i for i, layer in enumerate(self.layers) if layer.name == name), None)

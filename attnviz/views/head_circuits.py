@@ -147,7 +147,7 @@ class CircuitsView:
     def copying_scores(self) -> HeadNumbers:
         """Returns the copying scores of all heads. Raises ValueError if they are not known."""
         scores, sign = self.circuits.copying.double().numpy(), (_("suppresses"), _("copies"))
-        return HeadNumbers(_("Copying scores of heads"), self.run, scores, largest=1.0, sign=sign)
+        return HeadNumbers(_("Copying scores of heads"), self.run.ids, scores, largest=1.0, sign=sign)
 
     # QK
 
@@ -173,7 +173,7 @@ class CircuitsView:
         """How much the head composes with each other one, above circuits without a relation."""
         above_random = self.circuits.composition(self.kind, *self.head) - self.circuits.random_composition
         title = _("Composition of {head} with other heads", head=self.head_name)
-        return HeadNumbers(title, self.run, above_random.double().numpy(), sign=(_("below"), _("above random")))
+        return HeadNumbers(title, self.run.ids, above_random.double().numpy(), sign=(_("below"), _("above random")))
 
     @property
     def compositions(self) -> list[CompositionRow]:

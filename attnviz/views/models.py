@@ -6,10 +6,8 @@ from dataclasses import replace
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
 from attnviz.page.page_view import PageView
-from attnviz.sources.haystack import Haystack
-from attnviz.state.models import AGGREGATION, NEEDLE, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
+from attnviz.state.models import AGGREGATION, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
 from attnviz.views.explore import pinned_quantities
-from attnviz.views.haystack_layers import find_needle, most_words
 from attnviz.views.head_aggregate import aggregate_map
 from attnviz.views.intervened_example import IntervenedExample
 from attnviz.views.selected_maps import HeadMap, map_panel, selected_map
@@ -57,15 +55,8 @@ def _both_sides(state: ModelsState) -> Titled:
     return [(f"{side.model.title}: {side.title}", selected_map(side)) for side in sides]
 
 
-def _needle(state: ModelsState) -> Titled:
-    words = min(int(state.needle_words), most_words(state.source))
-    selection = find_needle(state.source, Haystack(words, int(state.needle_depth))).selected(state.selection)
-    return [(selection.title, selected_map(selection))]
-
-
 TABS: dict[str, Callable[[ModelsState], Titled]] = {
     AGGREGATION: _aggregated,
     WHAT_IF: _changed,
     SIDE_BY_SIDE: _both_sides,
-    NEEDLE: _needle,
 }

@@ -16,6 +16,7 @@ from attnviz.sources.source import Source
 from attnviz.state.effects import EffectsState
 from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import HeadState
+from attnviz.state.heads import HeadsState
 from attnviz.state.lookup import LookupState
 from attnviz.state.masks import MasksState
 from attnviz.state.models import ModelsState
@@ -30,6 +31,7 @@ from attnviz.state.why import WhyState
 from attnviz.state.write import WriteState
 from attnviz.views.effects import effects
 from attnviz.views.explore import explore
+from attnviz.views.heads import heads
 from attnviz.views.lookup import lookup
 from attnviz.views.masks import masks
 from attnviz.views.models import models
@@ -45,6 +47,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
+    "heads": (HeadsState, lambda state: page_view(heads(state))),
     "why": (WhyState, lambda state: page_view(why(state))),
     "effects": (EffectsState, lambda state: page_view(effects(state))),
     "scores": (ScoresState, scores),
@@ -55,7 +58,7 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 }
 
 # The pages that are lists of blocks.
-BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"why": why, "effects": effects}
+BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"heads": heads, "why": why, "effects": effects}
 
 
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:

@@ -76,7 +76,7 @@ PICTURES = (
     picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
     picture("write", "write", 720),
     picture("models", "models", 860),
-    picture("models-heads", "models", 780, inspect="What heads do"),
+    picture("heads", "heads", 800, inspect="Repeated tokens", kind="induction head"),
     picture("models-what-if", "models", 900, "Only the neighbors", inspect="What if"),
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app

@@ -1,5 +1,4 @@
-"""The Models page in a real browser: a point of the scatter opens a head, heads and tokens are aggregated, two
-texts stand side by side."""
+"""The Models page in a real browser: heads and tokens are aggregated, two texts stand side by side."""
 
 from collections.abc import Iterator
 
@@ -9,14 +8,12 @@ from playwright.sync_api import Locator, expect
 
 from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries
 from attnviz.analysis.head_maps import Aggregate, head_map
-from attnviz.analysis.head_metrics import head_metrics
 from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, shared
 
 WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {
-    "What heads do": ("heads-scatter", "opened-map"),
     "Together": ("together-map", "together-heads"),
     "Side by side": ("left-map", "right-map"),
 }
@@ -25,7 +22,7 @@ CHARTS = {
 class Models(AppPage):
     """A tab of the Models page."""
 
-    path, charts = "models", ("heads-scatter", "opened-map")
+    path, charts = "models", ("together-map", "together-heads")
 
     def tab(self, name: str, query: str = "") -> None:
         self.charts = CHARTS[name]
@@ -59,32 +56,6 @@ def models(browser: Browser, address: str) -> Iterator[Models]:
 def weights(text: str, layer: int, head: int) -> np.ndarray:
     one = minilm().layers(text)[layer]
     return head_map(one.inputs, one.mechanism, head).numpy()
-
-
-def test_a_click_on_a_point_opens_its_head(models: Models) -> None:
-    models.tab("What heads do", "&up=Previous+token")
-    measures = head_metrics(minilm().layers(EXAMPLE)).values
-    np.testing.assert_allclose(models.numbers("heads-scatter", 0, "x"), measures["Distance"], rtol=1e-5)
-    np.testing.assert_allclose(models.numbers("heads-scatter", 0, "y"), measures["Previous token"], rtol=1e-5)
-    np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 3, 1), atol=1e-6)
-    head = 2  # encoder 0, head 2: it looks at the token before
-    spot = models.spot("heads-scatter", measures["Distance"][head], measures["Previous token"][head])
-    models.page.mouse.move(*spot)
-    expect(models.sentence_of("heads-scatter")).to_have_text(
-        "encoder 0, head 2: distance 0.94 tokens, previous token 1.00"
-    )
-    models.page.mouse.click(*spot)
-    models.expect_in_link("layer", "encoder+0")
-    models.expect_in_link("head", "Head+2")
-    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 0, head 2")
-    models.painted()
-    np.testing.assert_allclose(models.weights(models.chart("opened-map")), weights(EXAMPLE, 0, 2), atol=1e-6)
-    # The second row is that of the head with the next lower number, and opens it.
-    table = models.page.get_by_test_id("stDataFrame")
-    table.scroll_into_view_if_needed()
-    table.click(position={"x": 17, "y": 87})
-    expect(models.sentence_of("opened-map")).to_have_attribute("data-title", "encoder 1, head 9")
-    models.expect_in_link("head", "Head+9")
 
 
 def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:

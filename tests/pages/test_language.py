@@ -28,7 +28,8 @@ CODES = {
 }
 TABS = {
     "masks": ("look", ["Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Gallery", "Where it went"]),
-    "models": ("inspect", ["Overview", "What heads do", "Together", "What if", "Side by side", "Needle"]),
+    "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
+    "models": ("inspect", ["Overview", "Together", "What if", "Side by side"]),
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
     ),

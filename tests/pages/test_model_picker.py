@@ -262,8 +262,6 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
     ("key", "values", "left"),
     [
         ("color-by", ["Mass"], []),
-        ("across", ["Next token"], []),  # a decoder has none
-        ("up", ["Itself"], ["Itself"]),
         ("rollout-to", ["encoder 1"], []),
         ("right-head", ["Head 9"], []),
         ("right-head", ["Kopf 2"], ["Kopf 2"]),
@@ -273,7 +271,7 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
         ("bookmarks", ["0-1.0-1..one"], []),
     ],
 )
-@pytest.mark.parametrize("tab", ["Overview", "Needle"])
+@pytest.mark.parametrize("tab", ["Overview", "Together"])
 def test_a_link_loses_only_what_the_model_does_not_have(saved, key, values, left, tab) -> None:
     app = ok(page(model=saved / "gpt2", text=TEXT, inspect=tab, **{key: values}))
     assert linked(app, key) == left

@@ -1,15 +1,13 @@
-"""Three tabs of the Models page without a browser: what heads do, together and side by side.
+"""Two tabs of the Models page without a browser: together and side by side.
 
 What is drawn is compared with what the model itself says of its attention, run eagerly.
 """
 
 import functools
 import itertools
-import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 import transformers as hf
@@ -19,23 +17,16 @@ from streamlit.testing.v1 import AppTest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from attnviz.analysis import work
-from attnviz.analysis.head_metrics import HEAD_METRICS
-from attnviz.analysis.head_metrics import head_metrics as metrics_of
-from attnviz.analysis.strongest_heads import metrics_on_random_tokens, strongest_heads
-from attnviz.formatting import number
 from attnviz.models import model_cache
 from attnviz.models.hub import MINILM
-from attnviz.models.minilm import minilm, minilm_folder
-from attnviz.models.random_tokens import repeated_random_tokens
-from attnviz.server import jobs
+from attnviz.models.minilm import minilm
 from attnviz.state.aggregation_methods import METHODS, head_choices, layer_head_names
 from attnviz.text import EXAMPLE
 from attnviz.ui import head_charts
-from attnviz.ui.models import head_metrics, metrics_table
 from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
-TABS = ("What heads do", "Together", "Side by side")
+TABS = ("Together", "Side by side")
 WIDE = EXAMPLE.replace("tired", "wide")
 
 
@@ -75,153 +66,16 @@ def test_every_tab_opens_for_one_head_and_for_several(part: str, head: str, spec
 
 @pytest.mark.parametrize("part", TABS)
 def test_a_link_with_nonsense_opens(part: str) -> None:
-    names = ["across", "up", "leave-out", "together", "heads-together", "tokens-together"]
+    names = ["together", "heads-together", "tokens-together"]
     names += [f"right-{what}" for what in ("model", "text", "layer", "head")]
     healthy(page(part, **dict.fromkeys(names, "<b>")))
 
 
-# What heads do
-
-
-def table_of(app) -> pd.DataFrame:
-    """The table, in the order of the layers and heads."""
-    return app.dataframe[0].value.sort_values(["Layer", "Head"], ignore_index=True)
-
-
-def test_the_table_has_every_measure_of_every_head(drawn) -> None:
-    app = ok(page("What heads do"))
-    table = table_of(app)
-    names = [measure.name for measure in HEAD_METRICS if measure.name in table]
-    assert list(table.columns) == ["Layer", "Head", *names]
-    assert list(zip(table["Layer"], table["Head"], strict=True)) == [
-        (f"encoder {layer}", head) for layer in range(6) for head in range(12)
-    ]
-    weights, _, tokens = ran()
-    n = len(tokens)
-    flat = weights.reshape(-1, n, n)
-    near(table["Previous token"], [one.diagonal(-1).mean() for one in flat])
-    near(table["Next token"], [one.diagonal(1).mean() for one in flat])
-    near(table["Itself"], [one.diagonal().mean() for one in flat])
-    near(table["First token"], flat[:, :, 0].mean(1))
-    near(table["Special tokens"], (flat[:, :, 0] + flat[:, :, -1]).mean(1))
-    near(table["Largest weight"], flat.max(-1).mean(1))
-    near(table["Distance"], [sum(one[q, k] * abs(q - k) for q in range(n) for k in range(n)) / n for one in flat])
-
-
-def test_a_point_is_a_head_with_its_two_measures(drawn) -> None:
-    app = ok(page("What heads do", across="Itself", up="First token", layer="encoder 2", head="Head 5"))
-    chart, table = drawn["heads-scatter"], table_of(app)
-    near(chart.figure.data[0].x, table["Itself"])
-    near(chart.figure.data[0].y, table["First token"])
-    assert list(chart.figure.data[0].marker.color) == [layer for layer in range(6) for _ in range(12)]
-    opened = 2 * 12 + 5
-    near(
-        [chart.figure.data[1].x[0], chart.figure.data[1].y[0]], [table["Itself"][opened], table["First token"][opened]]
-    )
-    assert chart.spec.sentences[opened].startswith("encoder 2, head 5: itself 0.")
-    near(cells(drawn["opened-map"]), ran()[0][2, 5])
-    for name in ("Itself", "First token"):
-        measure = next(one for one in HEAD_METRICS if one.name == name)
-        assert head_metrics.help_text(type(measure)).split("\n\n")[0].replace("\n", " ") in contents(app)
-
-
-def test_the_table_is_sorted_by_the_metric_that_goes_up() -> None:
-    app = ok(page("What heads do", up="Largest weight", layer="encoder 1", head="Head 3"))
-    shown = app.dataframe[0].value
-    assert (np.diff(shown["Largest weight"]) <= 0).all()
-    assert "Sorted by largest weight, the largest first." in contents(app)
-    # The opened head is the selected row.
-    [row] = app.session_state[head_metrics.TABLE]["selection"]["rows"]
-    assert shown.iloc[row][["Layer", "Head"]].tolist() == ["encoder 1", 3]
-    app.selectbox(key="head").select("Mean of heads").run()
-    assert ok(app).session_state[head_metrics.TABLE]["selection"]["rows"] == []
-
-
-def test_a_number_says_on_how_many_tokens_it_rests(drawn) -> None:
-    app = ok(page("What heads do", text="a cat and a dog", up="Induction", leave_out="Special tokens"))
-    assert "Induction, over 1 token." in contents(app)  # the second “a”
-    assert "Distance, tokens, over 5 tokens" in contents(app)
-    assert drawn["heads-scatter"].figure.layout.yaxis.title.text == "Induction, over 1 token"
-
-
-def test_heads_far_from_the_others_have_labels(drawn) -> None:
-    app = ok(page("What heads do", up="Previous token"))
-    table, labels = table_of(app), drawn["heads-scatter"].figure.data[2]
-    assert "L0H2" in labels.text  # it looks at the token before
-    for text, x, y in zip(labels.text, labels.x, labels.y, strict=True):
-        layer, head = map(int, text[1:].split("H"))
-        near([x, y], table.iloc[12 * layer + head][["Distance", "Previous token"]].tolist())
-
-
-def test_random_tokens_are_measured_as_transformers_attends_to_them() -> None:
-    app = ok(page("What heads do", measured_on="Random repeated tokens", up="Induction"))
-    model = minilm()
-    own = hf.AutoModel.from_pretrained(minilm_folder(), attn_implementation="eager").eval()
-    scores = []
-    for seed in (0, 1, 2):
-        batch, *_ = repeated_random_tokens(model.text_inputs, seed, decoder=False)
-        with torch.no_grad():
-            weights = torch.cat(own(**batch, output_attentions=True).attentions, 0).flatten(0, 1)
-        # [CLS], 50 tokens, the same again, [SEP]: each of the second half looks at what came after it.
-        scores.append(weights[:, range(51, 101), range(2, 52)].mean(-1))
-    near(table_of(app)["Induction"], torch.stack(scores).mean(0))
-    assert "Induction, over 150 tokens." in contents(app)
-    assert "The map is of your text." in contents(app)
-
-
-@pytest.mark.parametrize("measured_on", ["This text", "Random repeated tokens"])
-def test_the_strongest_heads_on_random_tokens_and_on_the_text_are_named(measured_on: str) -> None:
-    app = ok(page("What heads do", measured_on=measured_on, head="Head 7"))
-    row = re.search("<th>Previous token</th><td>(.*?)</td><td>(.*?)</td>", contents(app))
-    assert row
-    tables = metrics_on_random_tokens(minilm()), metrics_of(minilm().layers(EXAMPLE))
-    for cell, table in zip(row.groups(), tables, strict=True):
-        for one in strongest_heads(table)["Previous token"]:
-            assert f">L{one.layer}H{one.head}</a> {number(one.share)}" in cell
-            assert f"layer=encoder+{one.layer}&head=Head+{one.head}'" in cell
-
-
-def test_special_tokens_and_the_first_are_left_out_as_queries_and_as_keys(drawn) -> None:
-    weights, _, _ = ran()
-    flat = weights.reshape(72, *weights.shape[-2:])
-    app = ok(page("What heads do", leave_out="Special tokens"))
-    inner = flat[:, 1:-1, 1:-1]
-    near(table_of(app)["Row sum"], inner.sum(-1).mean(-1))
-    near(table_of(app)["Itself"], [np.trace(one) / one.sum() for one in inner])
-    assert "Special tokens" not in table_of(app)
-    app.selectbox(key="leave-out").select("The first token").run()
-    assert "First token" not in table_of(ok(app))
-    inner = flat[:, 1:, 1:]
-    near(table_of(app)["Special tokens"], inner[:, :, -1].sum(-1) / inner.sum((-1, -2)))
-    app.selectbox(key="up").select("First token").run()
-    assert "No head here has a number for “First token”" in contents(ok(app))
-
-
-def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch) -> None:
-    started, request = [], jobs.request
-    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
-    monkeypatch.setattr(jobs, "request", lambda *job: started.append(request(*job)) or started[-1])
-    app = ok(page("What heads do", leave_out="The first token"))
-    started[0].thread.join()
-    table = table_of(ok(app.run()))
-    inner = ran()[0].reshape(72, 16, 16)[:, 1:, 1:]
-    near(table["Itself"], [np.trace(one) / one.sum() for one in inner])
-
-
-def test_of_a_long_text_one_layer_is_measured_and_one_head_drawn(drawn, monkeypatch) -> None:
+def test_of_a_long_text_both_sides_are_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
     monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
-    monkeypatch.setattr(metrics_table, "MOST_MAP_WORK", 12 * 16 * 16)
-    app = ok(page("What heads do", layer="encoder 4", head="Head 2", text=EXAMPLE))
-    assert set(table_of(app)["Layer"]) == {"encoder 4"}
-    assert len(table_of(app)) == 12
-    assert "These are the heads of encoder 4" in contents(app)
-    near(drawn["heads-scatter"].figure.data[1].x, [table_of(app)["Distance"][2]])
     one = ran()[0][4, 2]
-    near(cells(drawn["opened-map"]), fewer(one))
-    app.selectbox(key="head").select("Mean of heads").run()
-    near(cells(drawn["opened-map"]), fewer(ran()[0][4].mean(0)))
     app = ok(page("Side by side", layer="encoder 4", head="Head 2"))
     near(cells(drawn["left-map"]), fewer(one))
     near(cells(drawn["right-map"]), fewer(ran(WIDE)[0][4, 2]))
@@ -448,21 +302,6 @@ def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
     app.segmented_control(key="together").set_value("Rollout").run()
     assert "Rollout needs layers in which the same" in contents(healthy(app))
-
-
-def test_heads_that_look_across_have_no_distance(drawn, bart: str) -> None:
-    app = ok(page("What heads do", model=bart, text="the animal was too tired"))
-    table = table_of(app)
-    across = table["Layer"].str.contains("cross")
-    assert across.sum() == 4
-    assert table.loc[across, "Distance"].isna().all()
-    assert not table.loc[~across, "Distance"].isna().any()
-    assert "distance none" in " ".join(drawn["heads-scatter"].spec.sentences)
-    assert "4 of 12 heads have no distance and no point; the table has them." in contents(app)
-    assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in contents(app)
-    marker = drawn["heads-scatter"].figure.data[0].marker
-    assert [marker.symbol.count(shape) for shape in ("circle", "square", "diamond")] == [4, 4, 4]
-    assert marker.color.max() == 1  # two layers of each kind
 
 
 def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:

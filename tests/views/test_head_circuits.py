@@ -2,23 +2,21 @@
 
 import gc
 import weakref
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
 
-from attnviz.analysis.head_detectors import COPY_SUPPRESSION, DETECTORS
 from attnviz.effects.head_circuits import head_circuits
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.text_attribution import read_text
-from attnviz.page.blocks import Block, Figure, Note, Summary, Table, every_block, page_view
-from attnviz.state.effects import CIRCUITS, KINDS, MORE, EffectsState
+from attnviz.page.blocks import Block, page_view
+from attnviz.state.effects import CIRCUITS, MORE, EffectsState
 from attnviz.views import head_circuits as views
 from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_circuits import CircuitsView, circuits_of_model, circuits_view
-from attnviz.views.head_detection import detection_of_model, kinds_of_heads
 
 B = TypeVar("B", bound=Block)
 
@@ -102,53 +100,18 @@ def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         circuits_view(state())
 
 
-def kinds(of: type[B], **values: Any) -> list[B]:
-    """The blocks of a kind on the tab of kinds of heads."""
-    blocks = every_block(kinds_of_heads(state(KINDS, **values)))
-    return [block for block in blocks if isinstance(block, of)]
-
-
-def test_kinds_of_heads_are_those_that_detectors_find() -> None:
-    chosen = {"kind": "induction head", "effects_head": "layer 24, head 4"}
-    strongest, of_head = kinds(Table, **chosen)
-    assert [row[0].text for row in strongest.rows[:3]] == ["18.6", "17.3", "17.4"]
-    assert ("effects-head", "layer 18, head 6") in strongest.rows[0][0].link
-    assert strongest.rows[0][1] == "0.89"
-    [summary] = kinds(Summary, **chosen)
-    assert "Over 150 queries of 3 texts" in summary.content
-    [grid] = kinds(Figure, **chosen)
-    tile = grid.picture.spec.names.index("layer 18, head 6: 0.89")
-    assert grid.opens(*grid.picture.spec.corner(tile)) == strongest.rows[0][0].link
-    assert [name for name, _share in of_head.rows[:3]] == ["attention sink", "copy-suppression head", "induction head"]
-    assert len(of_head.rows) == len(DETECTORS)
-
-
-def test_kinds_of_heads_of_an_encoder_leave_out_copying() -> None:
-    [strongest] = kinds(Table, why_model=MINILM)
-    assert strongest.rows[0][0].text == "0.2"
-    none, _click = kinds(Note, why_model=MINILM, kind=COPY_SUPPRESSION.name)
-    assert none.content == "No head has a share of 0.30 or more."
-    [summary] = kinds(Summary, why_model=MINILM, kind=COPY_SUPPRESSION.name)
-    assert "norms or other maps lie in the residual stream" in summary.content
-
-
-def test_lessons_can_check_what_both_tabs_show(opening: CircuitsView) -> None:
+def test_lessons_can_check_what_is_shown(opening: CircuitsView) -> None:
     circuits = page_view(effects_page(state()))
     assert circuits.quantities["copying score"] == pytest.approx(opening.copying_score)
     assert circuits.quantities["composition with 22.1"] == pytest.approx(float(opening.composition.values[22, 1]))
     np.testing.assert_array_equal(circuits.panels[1].weights, opening.composition.values)
-    kinds = page_view(effects_page(state(KINDS, kind="induction head")))
-    assert kinds.quantities["share of 18.6"] == pytest.approx(0.885, abs=0.01)
 
 
 def test_the_circuits_of_a_model_end_with_it(saved) -> None:
     loaded = inspect_folder(saved / "llama").load()
     run = read_text(loaded, "the cat")
     circuits = weakref.ref(circuits_of_model(loaded, run, "first layer").maps)
-    detection = weakref.ref(detection_of_model(loaded, run))
     assert circuits() is not None
-    assert detection() is not None
     del loaded, run
     gc.collect()
     assert circuits() is None
-    assert detection() is None

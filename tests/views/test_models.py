@@ -17,7 +17,6 @@ from attnviz.models.intervention_run import run_with_interventions
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.page.page_view import PageView
-from attnviz.sources.haystack import Haystack
 from attnviz.state.models import TWIN, ModelsState
 from attnviz.text import EXAMPLE
 from attnviz.views import text_probabilities
@@ -118,11 +117,6 @@ def test_a_model_with_fewer_layers_and_heads_has_its_last(saved: Path, isolated:
     last = model_cache.model(str(saved / "gpt2")).layers(TEXT)[-1]
     assert state.right_selection.title == f"{last.name}, head {last.inputs.heads - 1}"
     assert ModelsState.read(state.link()) == state
-
-
-def test_the_needle_is_in_the_text_of_the_link() -> None:
-    layer = minilm().layers(Haystack(60, 0).text)[3]
-    near(shown("inspect=Needle&needle-words=60&needle-depth=0"), weights(layer, 1))
 
 
 def test_a_model_in_a_link_is_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,10 +6,12 @@ from functools import partial
 
 import numpy as np
 import streamlit as st
+from jaxtyping import Int
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.analysis.head_metrics import HeadMetric, HeadMetricTable, head_metrics
 from attnviz.analysis.work import check_work, heads_work, is_affordable
+from attnviz.formatting import grouped, number
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import head_name
 from attnviz.state.models import ModelSelection, ModelsState
@@ -22,7 +24,6 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import grouped_query, layer_table, products
-from attnviz.ui.models.metrics_table import metric_title, value_text
 from attnviz.views import attention_kinds
 from attnviz.views.head_view import HeadView, head_view
 from attnviz.views.selected_maps import row_weights, selected_thumbnails
@@ -166,14 +167,14 @@ def _show_grid(
     layers = selection.mosaic_layers
     values = np.stack([table.values[metric.name][table.layers == layer] for layer in layers])
     sentences = [
-        f"{head_name(selection.layers[layer].id, head)}: {value_text(metric, float(value))}"
+        f"{head_name(selection.layers[layer].id, head)}: {_value_text(metric, float(value))}"
         for layer, row in zip(layers, values, strict=True)
         for head, value in enumerate(row)
     ]
     everything = table.values[metric.name]
     largest = 1.0 if metric.unit == "share" else float(np.nanmax(everything, initial=0)) or 1.0
     head_grid.show(
-        selection, layers, values, sentences, key, metric_title(metric, table),
+        selection, layers, values, sentences, key, _metric_title(metric, table),
         largest=largest, hint=hint, framed=is_selected, height=height, titled=True,
     )  # fmt: skip
 
@@ -198,3 +199,27 @@ def missing_layers(selection: ModelSelection, drawn: Sequence[ModelSelection]) -
         name=option_name(name),
         others=layer_table.layer_ranges(missing),
     )
+
+
+def _positions_text(positions: Int[np.ndarray, " heads"]) -> str:
+    """Returns on how many tokens the numbers of heads rest, as “over 3 tokens”; empty if none has a number."""
+    counts = positions[positions > 0].tolist()
+    if not counts:
+        return ""
+    least, most = min(counts), max(counts)
+    if least < most:
+        return _("over {least} to {most} tokens", least=grouped(least), most=grouped(most))
+    return plural("over {count} token", "over {count} tokens", most, count=grouped(most))
+
+
+def _metric_title(metric: HeadMetric, table: HeadMetricTable) -> str:
+    """Returns a metric's name with its unit, and on how many tokens it rests."""
+    unit = "" if metric.unit == "share" else _(metric.unit)
+    return ", ".join(filter(None, (_(metric.name), unit, _positions_text(table.positions[metric.name]))))
+
+
+def _value_text(metric: HeadMetric, value: float) -> str:
+    """Returns a metric's value with its unit."""
+    if np.isnan(value):
+        return _("none")
+    return number(value) if metric.unit == "share" else f"{number(value)} {_(metric.unit)}"

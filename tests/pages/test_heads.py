@@ -1,0 +1,40 @@
+"""The Heads page: its tabs, and what a link to it may say."""
+
+import pytest
+
+from attnviz.models import MINILM
+from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT
+from tests.support.app import contents, errors, healthy, ok, open_page
+from tests.support.tiny_models import TEXT
+
+
+@pytest.mark.parametrize("tab", [THIS_TEXT, REPEATED, HIDDEN_FACT])
+@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
+def test_every_tab_of_tiny_models(saved, name: str, tab: str) -> None:
+    app = open_page("heads", **{"why-model": saved / name, "text": TEXT}, inspect=tab)
+    assert not app.exception
+    assert [each.label for each in app.tabs] == [THIS_TEXT, REPEATED, HIDDEN_FACT]
+    assert errors(app) or len(app.get("bidi_component")) >= 2, "a chart, or why there is none"
+
+
+@pytest.mark.parametrize(
+    "link", [{"words": 5_000}, {"words": "many", "depth": -4}, {"effects-head": "layer 99, head 1"}]
+)
+def test_a_link_with_nonsense_opens(link: dict[str, object]) -> None:
+    ok(healthy(open_page("heads", **{"why-model": MINILM}, inspect=HIDDEN_FACT, **link), charts=2))
+
+
+def test_what_cannot_be_shown_keeps_the_tabs(saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.models.model.LoadedModel.limit", 48)
+    app = open_page("heads", **{"why-model": MINILM}, inspect=HIDDEN_FACT)
+    assert "reads at most 48 tokens" in errors(app)
+    assert len(app.tabs) == 3
+    app = open_page("heads", **{"why-model": saved / "vit"})
+    assert "sees images" in errors(app)
+
+
+def test_a_choice_is_remembered_for_each_list_of_measures() -> None:
+    app = ok(open_page("heads", **{"why-model": MINILM}, kind="Entropy"))
+    assert "has the largest number for “Entropy, bits”" in contents(app)
+    app.selectbox(key="against").select("Distance").run()
+    assert "Each point is a head" in str(ok(app).get("bidi_component")) or len(app.get("bidi_component")) >= 2
