@@ -51,12 +51,12 @@ class NoViewerError(ValueError):
 
 
 def viewer(link: str) -> HtmlOutput:
-    """Returns the viewer of what a link to Explore, Masks, Why or Write opens: as `attnviz.view`, but interactive, in a
-    notebook or as a page that needs neither Python nor a network.
+    """Returns the viewer of what a link to Explore, Masks, Write or a page of blocks opens: as `attnviz.view`, but
+    interactive, in a notebook or as a page that needs neither Python nor a network.
 
     Explore gives all heads of the source. Masks compares mask A with mask B and with the other masks of the catalogue
-    that fit the text. Why gives the sum and the terms that are opened, and Write plays the text that the model has
-    written. Raises ValueError for another page, or if nothing can be shown; warns about values that are not taken.
+    that fit the text. Write plays the text that the model has written. Why, Effects and Heads are whole. Raises
+    ValueError for another page, or if nothing can be shown; warns about values that are not taken.
 
     Example:
         >>> shown = viewer("/masks?source=Toy&text=a+b+c&mask-a=full&mask-b=causal")

@@ -8,13 +8,19 @@ import { watchTheme } from "./theme.js";
 /** @typedef {import("../chart/types").Header} Header */
 /**
  * @typedef {object} Node as page/nodes.py makes it
- * @property {"html" | "figure" | "columns" | "row" | "more" | "other states"} kind
+ * @property {"html" | "figure" | "columns" | "row" | "more" | "other states" | "control"} kind
  * @property {string} [html] escaped; its links begin with "?"
  * @property {string} [name] of a figure
  * @property {string} [title] of what is folded
  * @property {string} [chart]
  * @property {object[]} [shapes] the frame of what is shown
  * @property {(string | null)[]} [opens] the links of its tiles
+ * @property {string} [label] of a control
+ * @property {string} [parameter] of the link that a control sets
+ * @property {string | number | boolean | null} [value]
+ * @property {[string, string][]} [options] the values of a menu, and what it shows
+ * @property {number} [least]
+ * @property {number} [most]
  * @property {Node[]} [nodes]
  * @property {{ share: number, nodes: Node[] }[]} [columns]
  */
@@ -98,11 +104,15 @@ export class PageBlocks {
     /** @param {Node[]} list */
     const made = (list) => list.map((node) => this.#node(node, charts, before, draws, made)).filter((one) => one !== null);
     const children = made(nodes);
-    const focused = this.blocks.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+    const active = this.blocks.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
+    const attribute = active?.dataset.parameter ? "data-parameter" : "href";
+    const focused = active?.getAttribute(attribute);
+    const folded = [...this.blocks.querySelectorAll("details")].map(({ open }) => open);
     this.blocks.replaceChildren(...children);
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
-    if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`a[href="${CSS.escape(focused)}"]`))?.focus();
+    for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? false;
+    if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
   }
 
   /**
@@ -117,6 +127,7 @@ export class PageBlocks {
     const { kind, nodes = [], columns = [] } = node;
     if (kind === "html") return this.#html(node.html ?? "");
     if (kind === "figure") return this.#figure(node, charts, before, draws);
+    if (kind === "control") return this.#control(node);
     if (kind === "other states" && this.source.holds) return null;
     if (kind === "more") return element("details", "attnviz-more", element("summary", "", node.title), ...made(nodes));
     if (kind !== "columns") return filled(element("div", kind === "row" ? "attnviz-row" : "", ...made(nodes)));
@@ -160,6 +171,32 @@ export class PageBlocks {
     return holder;
   }
 
+  /**
+   * The control of a field: what is chosen or written is a state.
+   *
+   * @param {Node} node
+   */
+  #control({ label = "", parameter = "", value = "", options, least, most }) {
+    const input = element(options ? "select" : "input", "");
+    if (input instanceof HTMLSelectElement) {
+      for (const [name, text] of options ?? []) input.add(new Option(text, name, false, name === value));
+    } else if (input instanceof HTMLInputElement) {
+      input.type = typeof value === "boolean" ? "checkbox" : typeof value === "number" ? "number" : "text";
+      if (typeof value === "boolean") input.checked = value;
+      else input.value = String(value ?? "");
+      if (least !== undefined) input.min = String(least);
+      if (most !== undefined) input.max = String(most);
+    }
+    input.dataset.parameter = parameter;
+    input.addEventListener("change", () => {
+      const link = new URLSearchParams(this.state.get("link"));
+      const { type, checked, value: chosen } = /** @type {HTMLInputElement} */ (input);
+      link.set(parameter, type === "checkbox" ? String(checked) : chosen);
+      this.state.set({ link: link.toString() });
+    });
+    return element("label", "attnviz-control", label, input);
+  }
+
   #newFigure() {
     const holder = element("div", "attnviz-viewer-chart");
     holder.innerHTML = this.template; // ours, without anything of the figure
@@ -172,7 +209,7 @@ export class PageBlocks {
    * @param {{ row: number, column: number }} cell
    */
   #click({ spec }, opens, { row, column }) {
-    const link = spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
+    const link = spec.mode === "points" ? opens[row] : spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
     if (typeof link === "string" && (this.source.holds?.(link) ?? true)) this.state.set({ link });
   }
 

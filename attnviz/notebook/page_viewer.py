@@ -1,5 +1,6 @@
 """A page of the app in a notebook or in a file: what is opened, and what its links open."""
 
+import time
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
 from importlib.util import find_spec
@@ -19,8 +20,8 @@ from attnviz.page.map_files import write_whole
 from attnviz.page.nodes import PageNodes, link_text, page_nodes
 from attnviz.page.page_view import PageView, Panel
 
-FILE_STATES = 400  # that a file holds
-CELL_STATES = 12  # that the output of a cell holds, for when no kernel runs
+FILE_STATES, FILE_SECONDS = 400, 60.0  # that a file holds at most, and that its states take
+CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
 CELL = 2  # of a click on a cell, as a number of links: there are many cells
 SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
 
@@ -88,25 +89,25 @@ class PageViewer(HtmlOutput):
             pass
         return blocks
 
-    def _nodes(self, link: str) -> PageNodes:
-        return page_nodes(self._blocks_of(link), self.key)
+    def _nodes(self, link: str, has_controls: bool = True) -> PageNodes:
+        return page_nodes(self._blocks_of(link), self.key, has_controls)
 
     def file_html(self) -> Markup:
         """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states in
-        all. What is not there is not offered."""
-        return self._html_of_states(FILE_BYTES, FILE_STATES)
+        all, as far as FILE_SECONDS go. What is not there is not offered."""
+        return self._html_of_states(FILE_BYTES, FILE_STATES, FILE_SECONDS)
 
     def _html(self, limit: int, wait: int = 0) -> Markup:
         """Returns the HTML with what is shown, and CELL_STATES in all."""
-        return self._html_of_states(limit, CELL_STATES, wait)
+        return self._html_of_states(limit, CELL_STATES, CELL_SECONDS, wait)
 
-    def _html_of_states(self, limit: int, count: int, wait: int = 0) -> Markup:
-        states, charts, size = dict[str, str](), dict[str, str](), 0
+    def _html_of_states(self, limit: int, count: int, seconds: float, wait: int = 0) -> Markup:
+        states, charts, size, end = dict[str, str](), dict[str, str](), 0, 0.0
         waiting, noted = [(0, 0, self.link)], {self.link}  # by the number of links to a state, and their order
         while waiting:
             cost, _order, link = heappop(waiting)
             try:
-                page = self._nodes(link)
+                page = self._nodes(link, has_controls=False)
             except ValueError:  # such as a key that the mask forbids
                 continue
             parts = {name: html_page.encoded(chart) for name, chart in page.charts.items() if name not in charts}
@@ -116,7 +117,8 @@ class PageViewer(HtmlOutput):
                 break
             states[link] = text
             charts |= parts
-            if len(states) == count:
+            end = end or time.monotonic() + seconds  # the first state may take a minute, the others what is left
+            if len(states) == count or time.monotonic() > end:
                 break
             for more, links in ((1, page.links), (CELL, page.cells)):
                 for one in links:

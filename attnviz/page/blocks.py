@@ -134,9 +134,10 @@ class More(Block):
 
 @dataclass(frozen=True, eq=False)
 class Control(Block):
-    """The widget of a field at this place, where a place has widgets."""
+    """The widget of a field at this place, with the value of a state, where a place has widgets."""
 
     field: Field[Any]
+    state: State
 
 
 @dataclass(frozen=True, eq=False)

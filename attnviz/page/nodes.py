@@ -9,9 +9,23 @@ from urllib.parse import urlencode
 
 from attnviz.chart import header, pack
 from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.language import _
 from attnviz.link import Link
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Anchor, Block, Columns, Computed, Figure, More, OptionMenu, OtherStates, Row, Tabs
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Columns,
+    Computed,
+    Control,
+    Figure,
+    More,
+    OptionMenu,
+    OtherStates,
+    Row,
+    Tabs,
+)
+from attnviz.state.fields import ChoiceField, FlagField, NumberField
 
 Node = dict[str, Any]
 
@@ -22,6 +36,7 @@ class PageNodes:
 
     nodes: list[Node]
     charts: dict[str, Node] = field(default_factory=dict)
+    has_controls: bool = True
 
     @property
     def links(self) -> list[str]:
@@ -34,9 +49,10 @@ class PageNodes:
         return [*_links(self.nodes, "opens")]
 
 
-def page_nodes(blocks: Iterable[Block], key: str) -> PageNodes:
-    """Returns blocks as nodes. `key` tells their charts from those of other pages in the same document."""
-    page = PageNodes([])
+def page_nodes(blocks: Iterable[Block], key: str, has_controls: bool = True) -> PageNodes:
+    """Returns blocks as nodes, with the controls of fields where there is a place for them. `key` tells their charts
+    from those of other pages in the same document."""
+    page = PageNodes([], has_controls=has_controls)
     page.nodes.extend(_nodes(page, blocks, key))
     return page
 
@@ -52,6 +68,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         links: list[str] = []
         if (html := block_html(block, partial(_address, links))) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
+        elif isinstance(block, Control):
+            nodes += [_control(block)] if page.has_controls and block.field.is_offered(block.state) else []
         elif isinstance(block, Figure):
             nodes.append(_figure(page, block, key))
         elif isinstance(block, Columns):
@@ -60,7 +78,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
         elif isinstance(block, OptionMenu):
-            nodes += _nodes(page, [block.links(), *(block.blocks if isinstance(block, Tabs) else ())], key)
+            nodes += _nodes(page, [OtherStates([block.links()])], key)
+            nodes += _nodes(page, block.blocks, key) if isinstance(block, Tabs) else []
         elif isinstance(block, Computed):
             nodes += _nodes(page, block.blocks(), key)
         elif isinstance(block, More) and (inner := _nodes(page, block.blocks, key)):
@@ -90,12 +109,27 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "opens": _opens(block)}
 
 
+def _control(block: Control) -> Node:
+    """Returns the control of a field: a menu, a switch, a number or a text, whose value a link has."""
+    field, state = block.field, block.state
+    value, node = state.values[field.name], {"kind": "control", "label": _(field.label), "parameter": field.parameter}
+    if isinstance(field, ChoiceField):
+        options = [(name, field.option_name(name)) for name in field.options(state)]
+        return node | {"options": options, "value": field.name_of(state, value)}
+    if isinstance(field, NumberField):
+        return node | {"least": field.least(state), "most": field.most, "value": value}
+    return node | {"value": value if isinstance(field, FlagField) else field.text(value)}  # type: ignore[attr-defined]
+
+
 def _opens(block: Figure) -> list[str | None]:
-    """Returns what the tiles of a mosaic open, in their order."""
+    """Returns what the tiles of a mosaic, or points, open, in their order."""
     spec = block.picture.spec
-    if block.opens is None or not isinstance(spec, MosaicSpec):
+    if block.opens is None:
         return []
-    links = (block.opens(*spec.corner(tile)) for tile in range(spec.rows * spec.columns))
+    if isinstance(spec, MosaicSpec):
+        links = [block.opens(*spec.corner(tile)) for tile in range(spec.rows * spec.columns)]
+    else:
+        links = [block.opens(point, 0) for point in range(len(spec.sentences))]
     return [None if link is None else link_text(link) for link in links]
 
 

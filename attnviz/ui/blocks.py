@@ -126,8 +126,8 @@ def _draw_block(page: _Page, block: Block) -> None:
                             _draw(page, blocks)
         case Unavailable(text):
             show_error(text)
-        case OptionMenu(field):
-            draw_field(field, page.state, partial(draw, label_visibility="collapsed", width=MENU))
+        case OptionMenu(field, state):
+            draw_field(field, state, partial(draw, label_visibility="collapsed", width=MENU))
         case OtherStates(blocks):
             if not st.query_params.get(LESSON):  # which has steps of its own
                 _draw(page, blocks)
@@ -137,8 +137,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
             st.caption(text)
-        case Control(field):
-            draw_field(field, page.state)
+        case Control(field, state):
+            draw_field(field, state)
         case Download(label, file_name, make):
             with st.popover(_("Download"), icon=":material/download:", key="page-download"):
                 st.download_button(label, make, file_name, on_click="ignore")

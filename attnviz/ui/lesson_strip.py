@@ -115,7 +115,7 @@ def _begin(step: LessonStep) -> None:
     """Begins what takes time of a step that is next, unless it cannot be shown."""
     try:
         state = read_state(step.page, step.state or ())
-        for block in every_block(BLOCKS[step.page](state), of_results=False):
+        for block in every_block(BLOCKS[step.page].blocks(state), of_results=False):
             if isinstance(block, Computed):
                 begin_job(block.compute, *block.key())
     except ValueError as problem:  # which is shown where the step is opened

@@ -1,8 +1,5 @@
 """A page about a model and a text that it reads: its controls, and its blocks below them."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
-
 import streamlit as st
 
 from attnviz.language import _
@@ -15,16 +12,14 @@ from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import hidden_container
 from attnviz.ui.heading import page_heading
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
-from attnviz.ui.page_state import Words, current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
+from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
+from attnviz.views.pages import BLOCKS
 
-S = TypeVar("S", bound=TextQuestion)
 
-
-def show_text_page(
-    page: str, kind: type[S], blocks: Callable[[S], Iterable[Block]], words: Callable[[Any], Words]
-) -> None:
-    """Draws the page of a state; `words` are its question, as a sentence with menus. What cannot be shown is explained,
-    and the last state that can be is shown."""
+def show_text_page(page: str) -> None:
+    """Draws a page of BLOCKS, with its question as a sentence with menus. What cannot be shown is explained, and the
+    last state that can be is shown."""
+    kind, blocks, words = BLOCKS[page]
     page_heading(page)
     notes = st.container()
     opened = current_state(kind, [kind.model, kind.text, *kind.tabs])
@@ -50,9 +45,9 @@ def show_text_page(
     with more:
         draw_widgets("more", state, drawn)
     draw_hidden_fields(state)
-    shown: dict[S, list[Block]] = {}
+    shown: dict[TextQuestion, list[Block]] = {}
 
-    def show(state: S) -> S:
+    def show(state: TextQuestion) -> TextQuestion:
         if state.problem:
             raise ValueError(state.problem)
         with notes, st.spinner(_("Computing …"), show_time=True):
@@ -60,7 +55,7 @@ def show_text_page(
         keep_model(state.model)
         return state
 
-    def show_example() -> S | None:
+    def show_example() -> TextQuestion | None:
         try:
             return show(kind(model=opened.model))
         except (ValueError, NotImplementedError):

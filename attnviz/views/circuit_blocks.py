@@ -25,7 +25,7 @@ def circuit_blocks(state: EffectsState) -> Iterator[Block]:
     shown = circuits_view(state)
     known = _KnownParts()
     yield Row(
-        [Control(field) for field in (EffectsState.head, EffectsState.reads, EffectsState.token_vectors)],
+        [Control(field, state) for field in (EffectsState.head, EffectsState.reads, EffectsState.token_vectors)],
         "effects-circuits",
     )
     numbers = partial(circuit_quantities, shown)
@@ -92,7 +92,7 @@ def _composition(shown: CircuitsView, state: EffectsState) -> Iterator[Block]:
         return Anchor(shown.name(head), state.link_with(head=head))
 
     yield Heading(_("With which heads {head} works together", head=shown.head_name))
-    yield Control(EffectsState.composition)
+    yield Control(EffectsState.composition, state)
     hint = _("Click a head to see its circuits.")
     yield shown.composition.grid("effects-composition", EffectsState.head, state, hint, shown.head)
     headings = _("What this head writes"), _(PARTS[state.composition]), _("above random")

@@ -64,13 +64,13 @@ def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
         yield Note(_("Where the heads of this model look is not known here, so they have no weight."))
     farthest = compared.farthest(LISTED) if is_known else []
     shown = state.head or next(iter(farthest), None)
-    of_head: list[Block] = [Control(EffectsState.head)]
+    of_head: list[Block] = [Control(EffectsState.head, state)]
     if shown is not None:
         of_head += chosen_head(state, shown, EffectGrid(state.run, effects))
         if is_known and shown not in farthest:
             of_head.append(_tested(compared, [shown], "reasons of a head", _reasons_of_head))
     fields = EffectsState.across, EffectsState.up, EffectsState.without_first
-    axes = Row([Control(field) for field in fields], "effects-axes")
+    axes = Row([Control(field, state) for field in fields], "effects-axes")
     yield Columns([(0.56, [_points(compared, shown), axes]), (0.44, of_head)])
     if farthest:
         across, up = in_sentence(state.across), in_sentence(state.up)

@@ -31,7 +31,7 @@ def effects(state: EffectsState) -> Iterator[Block]:
 
 def _heads_and_words(state: EffectsState) -> Iterator[Block]:
     yield from heads_compared(state) if state.compares else without_heads(state)
-    yield Control(EffectsState.compares)
+    yield Control(EffectsState.compares, state)
     yield from without_words(state)
 
 

@@ -81,7 +81,7 @@ def _this_text(state: HeadsState) -> Iterator[Block]:
     def describe(table: HeadMetricTable) -> str:
         return _("{done} of {heads} heads so far.", done=grouped(len(table.heads)), heads=grouped(heads_count))
 
-    yield _choice()
+    yield _choice(state)
     yield Computed(
         "metrics", compute, lambda: ("head metrics", state.source, excluded), describe, partial(_of_table, state),
         work=heads_work(layers),
@@ -90,7 +90,7 @@ def _this_text(state: HeadsState) -> Iterator[Block]:
         _(
             "**What you are seeing.** Each number is a mean over the queries of this text; a share is one of all "
             "attention of the head. **What it does not say:** what a head does in another text. A text has few "
-            "repetitions, or none: *Repeated tokens* has nothing else."
+            "repetitions, or none: the tab “Repeated tokens” has nothing else."
         )
     )
 
@@ -123,7 +123,7 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
         "Over {count} queries of {texts} texts of repeated random tokens.",
         queries, count=grouped(queries), texts=len(SEEDS),
     )  # fmt: skip
-    yield _choice()
+    yield _choice(state)
     yield from _measured(state, measured, f"{rests} {_('The map is of your text.')}")
     yield Caption(
         _(
@@ -135,8 +135,8 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
     )
 
 
-def _choice() -> Columns:
-    return Columns([(0.5, [Control(HeadsState.measure)]), (0.5, [Control(HeadsState.against)])])
+def _choice(state: HeadsState) -> Columns:
+    return Columns([(0.5, [Control(HeadsState.measure, state)]), (0.5, [Control(HeadsState.against, state)])])
 
 
 def _numbers(
@@ -215,7 +215,7 @@ def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Hea
 
 def _chosen(state: HeadsState, head: Head | None, measured: dict[Detector, HeadNumbers]) -> Iterator[Block]:
     """Yields the map of a head on the text, links to what else is known of it, and all that is measured of it."""
-    yield Control(HeadsState.head)
+    yield Control(HeadsState.head, state)
     if head is None:
         return
     yield from _map(state, head)
@@ -237,7 +237,7 @@ def _map(state: HeadsState, head: Head) -> Iterator[Block]:
     explore = HeadState(source=state.source, layer=index, head=number_of_head).link()
     without = effects_link(state.link(), HeadsState.head.name_of(state, head))
     yield Paragraph(
-        (Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"), " · ",
+        (Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"), " ",
          Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"))
     )  # fmt: skip
 
@@ -286,13 +286,13 @@ def _hidden_fact(state: HeadsState) -> Iterator[Block]:
     numbers = _masses(state, example, masses)
     strongest = numbers.strongest(LISTED)
     head = state.head or strongest[0]
-    yield Row([Control(HeadsState.words), Control(HeadsState.depth)], "heads-haystack")
+    yield Row([Control(HeadsState.words, state), Control(HeadsState.depth, state)], "heads-haystack")
     yield Summary(_mass_sentence(state, example, masses, numbers, head), partial(numbers.quantities, "mass of"))
     yield numbers.grid("heads-needle", HeadsState.head, state, _("Click a head to see its map."), head)
     yield Note(_("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact,
                  question=haystack.question))  # fmt: skip
     table = numbers.table(_("mass on the fact"), HeadsState.head, state, strongest)
-    yield Columns([(0.4, [table]), (0.6, [Control(HeadsState.head), *_marked_map(state, example, head)])])
+    yield Columns([(0.4, [table]), (0.6, [Control(HeadsState.head, state), *_marked_map(state, example, head)])])
     yield More(_("The text"), [Paragraph(haystack.text)])
 
 

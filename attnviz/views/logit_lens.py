@@ -222,7 +222,7 @@ def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
     yield Figure(picture, "effects-lens", AROUND + ROW * picture.spec.rows, opens, panels=[panel])
     if shown.note:
         yield Note(shown.note)
-    yield Control(EffectsState.lens_color)
+    yield Control(EffectsState.lens_color, state)
     yield Heading(shown.title)
     rows = [
         (html.token(row.token), row.probability,

@@ -1,20 +1,22 @@
 """The pages whose views are computed from a link."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from attnviz.formatting import enumeration, quoted
-from attnviz.language import value_error
+from attnviz.language import _, value_error
 from attnviz.link import Link
-from attnviz.page.blocks import Block, page_view
+from attnviz.page.blocks import Block, Control, InWords, More, Row, page_view
 from attnviz.page.page_view import PageView
 from attnviz.result_cache import result_cache
 from attnviz.sources import Model
 from attnviz.sources.source import Source
-from attnviz.state.effects import EffectsState
+from attnviz.state.effects import EffectsState, measure_words
 from attnviz.state.explore import ExploreState
+from attnviz.state.fields import Field
 from attnviz.state.head_state import HeadState
 from attnviz.state.heads import HeadsState
 from attnviz.state.lookup import LookupState
@@ -25,9 +27,10 @@ from attnviz.state.scores import ScoresState
 from attnviz.state.source_field import layer
 from attnviz.state.state import State
 from attnviz.state.steps import StepsState
+from attnviz.state.text_question import TextQuestion
 from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
-from attnviz.state.why import WhyState
+from attnviz.state.why import WhyState, question_words
 from attnviz.state.write import WriteState
 from attnviz.views.effects import effects
 from attnviz.views.explore import explore
@@ -42,14 +45,11 @@ from attnviz.views.transformer import transformer
 from attnviz.views.why import why
 from attnviz.views.write import write_view
 
-PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
+_OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "explore": (ExploreState, explore),
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
-    "heads": (HeadsState, lambda state: page_view(heads(state))),
-    "why": (WhyState, lambda state: page_view(why(state))),
-    "effects": (EffectsState, lambda state: page_view(effects(state))),
     "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
@@ -57,8 +57,27 @@ PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "models": (ModelsState, models),
 }
 
-# The pages that are lists of blocks.
-BLOCKS: dict[str, Callable[[Any], Iterable[Block]]] = {"heads": heads, "why": why, "effects": effects}
+
+def _block_view(page: "BlockPage", state: State) -> PageView:
+    return page_view(page.blocks(state))
+
+
+class BlockPage(NamedTuple):
+    """A page that is a list of blocks, with its question as a sentence: words, and the fields after them."""
+
+    state: type[TextQuestion]
+    blocks: Callable[[Any], Iterable[Block]]
+    words: Callable[[Any], Sequence[tuple[str, Field[Any]]]] = lambda _state: ()
+
+
+BLOCKS = {
+    "heads": BlockPage(HeadsState, heads),
+    "why": BlockPage(WhyState, why, question_words),
+    "effects": BlockPage(EffectsState, effects, measure_words),
+}
+PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
+    name: (page.state, partial(_block_view, page)) for name, page in BLOCKS.items()
+}
 
 
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
@@ -79,7 +98,19 @@ def page_blocks(page: str, link: Link) -> Iterable[Block]:
         warnings.warn(sentence, stacklevel=2)
     if state.problem:
         raise ValueError(state.problem)
-    return BLOCKS[page](state)
+    yield from _controls(BLOCKS[page], state)
+    yield from BLOCKS[page].blocks(state)
+
+
+def _controls(page: BlockPage, state: Any) -> Iterator[Block]:
+    """Yields the controls that the app has around the blocks: the text, the question, and folded the others."""
+    text, question = page.state.text, [field for _text, field in page.words(state)]
+    shown = [text] * state.reads_text + question * state.asks
+    if state.reads_text:
+        yield InWords(_("{model} reads “{text}”.", model=state.source.model().title, text=state.text))
+    yield Row([Control(field, state) for field in shown], "page-question")
+    others = [field for field in state.fields if field.place in ("side", "more") and field not in (text, *question)]
+    yield More(_("More"), [Control(field, state) for field in others])
 
 
 def view_of(page: str, state: State) -> PageView:

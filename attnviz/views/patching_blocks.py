@@ -39,12 +39,12 @@ LARGEST = 10  # parts in the table
 def patching_blocks(state: EffectsState) -> Iterator[Block]:
     """Yields the corrupted text with its alignment, what each part recovers, and the positions of the chosen head.
     Raises ValueError if nothing can be patched."""
-    yield Control(EffectsState.corrupted)
+    yield Control(EffectsState.corrupted, state)
     yield Computed(
         "patching", partial(patching_view, state), partial(patching_key, state), describe,
         partial(_of_patching, state), subject=(state.source, state.metric),
     )  # fmt: skip
-    yield Control(EffectsState.patched)
+    yield Control(EffectsState.patched, state)
     yield from _alignment(state)
     yield Caption(
         _(
@@ -102,7 +102,7 @@ def _of_patching(state: EffectsState, shown: PatchingView) -> Iterator[Block]:
         return
     of_head: list[Block] = []
     if shown.is_of_heads:
-        of_head.append(Control(EffectsState.head))
+        of_head.append(Control(EffectsState.head, state))
         if chosen is not None:
             of_head.append(Figure(head_positions(state, chosen), "effects-positions", 200))
     yield Columns([(0.4, [_table(shown)]), (0.6, of_head)])
@@ -112,7 +112,7 @@ def _of_patching(state: EffectsState, shown: PatchingView) -> Iterator[Block]:
 
 def _paths(state: EffectsState, head: Head) -> Iterator[Block]:
     """Yields what direct paths from the heads before the chosen one recover."""
-    yield Control(EffectsState.received)
+    yield Control(EffectsState.received, state)
     if state.received is None:
         return
     if head[0] == 0:

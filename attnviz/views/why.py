@@ -56,8 +56,6 @@ def why(state: WhyState) -> Iterator[Block]:
     shown = why_answer(state)
     yield OtherStates([*_examples(state)])
     yield from sum_blocks(shown)
-    if state.source.weights_note:
-        yield InWords(state.source.weights_note)
 
 
 def sum_blocks(shown: StateAnswer) -> Iterator[Block]:
@@ -195,7 +193,7 @@ def _drawing(shown: StateAnswer) -> Iterator[Block]:
     step, parts = shown.next_step(), list[Block]()
     if step is not None and len(shown.trail) < MOST_STEPS:
         parts = [Paragraph(Anchor(_("Follow the largest"), _opened(shown, (*shown.trail, step)), style="attnviz-main"))]
-    yield Row([*parts, Control(WhyState.tree)], "why-drawing")
+    yield Row([*parts, Control(WhyState.tree, shown.state)], "why-drawing")
     if shown.state.tree:
         yield Figure(shown.tree_drawing(), "why-circuit", DRAWING)
     elif shown.trail:

@@ -60,7 +60,7 @@ def without_heads(state: EffectsState) -> Iterator[Block]:
 def ablation_controls(state: EffectsState) -> Iterator[Block]:
     """Yields what ablated heads write instead, and in which texts effects are measured."""
     fields = EffectsState.ablation, EffectsState.averages, EffectsState.other_texts
-    offered = [Control(field) for field in fields if field.is_offered(state)]
+    offered = [Control(field, state) for field in fields if field.is_offered(state)]
     yield More(_("What a head writes instead"), offered)
     instead = option_name(EffectsState.ablation.name_of(state, state.ablation))
     yield InWords(_("Instead of what a head or an MLP writes, the model has: {instead}.", instead=instead))
@@ -94,7 +94,7 @@ def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     rows = [
         (name if head is None else Anchor(name, state.link_with(head=head)), effect) for name, head, effect in largest
     ]
-    of_head = [Control(EffectsState.head), *([] if shown is None else chosen_head(state, shown, grid))]
+    of_head = [Control(EffectsState.head, state), *([] if shown is None else chosen_head(state, shown, grid))]
     yield Columns([(0.4, [Table((_("Without"), _("effect")), rows)]), (0.6, of_head)])
 
 

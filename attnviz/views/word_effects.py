@@ -25,7 +25,9 @@ def without_words(state: EffectsState) -> Iterator[Block]:
     """Yields the effects of hiding each word from the heads, and from which heads it is hidden."""
     compute, key = partial(word_effects, state), partial(word_effects_key, state)
     yield Computed("words", compute, key, _so_far, partial(_of_effects, state), subject=(state.source, state.metric))
-    yield Row([Control(EffectsState.hidden_from), Control(EffectsState.hidden_from_head)], "effects-hidden")
+    yield Row(
+        [Control(EffectsState.hidden_from, state), Control(EffectsState.hidden_from_head, state)], "effects-hidden"
+    )
 
 
 def _so_far(effects: Float[np.ndarray, " words"]) -> str:

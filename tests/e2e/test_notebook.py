@@ -21,6 +21,7 @@ from attnviz.attribution import Attribution, LogitDifference, WriterShare
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.figures.shares import signed
 from attnviz.formatting import number
+from attnviz.models import TRANSLATOR
 from attnviz.notebook.page_viewer import PageViewer
 from tests.support.browser import ROOT, Browser, place_of, running
 from tests.support.ports import free_port
@@ -299,6 +300,26 @@ def test_a_sum_is_opened_by_python(jupyter: tuple[str, Path], browser: Browser) 
         term = next(term for term in found.largest(10) if (term.layer, term.head) == (0, 1))
         expect(page.get_by_text(f"opened is term={SumTerm.from_share(term)}", exact=True)).to_be_visible()
         expect(questions).to_have_count(2)
+
+
+def test_a_page_of_the_app_is_whole_in_a_notebook(jupyter: tuple[str, Path], browser: Browser) -> None:
+    link = f"/heads?why-model={TRANSLATOR}&kind=Itself"
+    cells = [f"import attnviz\npage = attnviz.view({link!r})\npage", "print('opened is', page.link)"]
+    with notebook(jupyter, browser, "notebooks", cells) as page:
+        viewer = page.locator(".attnviz-page")
+        answer = viewer.locator(".attnviz-summary")
+        expect(answer).to_contain_text("has the largest number for “Itself”")
+        expect(viewer).to_have_count(1)  # the HTML for when no kernel runs is gone
+        viewer.get_by_label("What heads do").select_option("Entropy")
+        expect(answer).to_contain_text("has the largest number for “Entropy, bits”")
+        expect(viewer.get_by_label("What heads do")).to_have_value("Entropy")
+        viewer.get_by_label("Text").fill("the cat sleeps .")
+        viewer.get_by_label("Text").press("Enter")
+        expect(viewer).to_contain_text("reads “the cat sleeps .”")
+        viewer.get_by_label("Compared with").select_option("Itself")
+        expect(viewer.get_by_text("Each point is a head. Click to open it.")).to_be_visible()
+        run_last_cell(page)
+        expect(page.get_by_text(re.compile("opened is .*kind=Entropy"))).to_be_visible()
 
 
 def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser: Browser) -> None:

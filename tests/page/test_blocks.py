@@ -1,11 +1,15 @@
 """Blocks: their HTML, their quantities and panels, and their nodes for the browser."""
 
+from urllib.parse import quote_plus
+
 import numpy as np
 import pytest
 from markupsafe import Markup
 
 from attnviz.figures import head_grid
+from attnviz.figures.scatter import scatter
 from attnviz.figures.shares import split_bar
+from attnviz.models import MINILM
 from attnviz.page.block_html import block_html, inline
 from attnviz.page.blocks import (
     Anchor,
@@ -25,13 +29,16 @@ from attnviz.page.blocks import (
     Row,
     Summary,
     Table,
+    Tabs,
+    Unavailable,
     every_block,
     page_quantities,
     page_view,
 )
 from attnviz.page.nodes import page_nodes
 from attnviz.page.page_view import Panel
-from attnviz.state.why import WhyState
+from attnviz.state.heads import HIDDEN_FACT, REPEATED, HeadsState
+from attnviz.state.why import SumState
 
 BAD = "<script>"
 WORD = Anchor(BAD, (("term", "1.2"), ("text", "a & b")))
@@ -110,11 +117,47 @@ def test_states_that_differ_in_a_frame_share_a_chart() -> None:
     assert first.nodes[0]["shapes"] != second.nodes[0]["shapes"]
 
 
-def test_what_is_folded_is_there_unless_it_holds_controls_alone() -> None:
-    folded = [More("one", [Control(WhyState.tree)]), More("two", [Note(Anchor("x", (("a", "b"),)))])]
-    [more] = page_nodes(folded, "key").nodes
+def test_what_is_folded_is_there_unless_it_holds_nothing() -> None:
+    tree = Control(SumState.tree, SumState())
+    folded = [More("one", [tree]), More("two", [Note(Anchor("x", (("a", "b"),)))])]
+    [more] = page_nodes(folded, "key", has_controls=False).nodes
     assert more["title"] == "two"
     assert more["nodes"][0]["links"] == ["a=b"]
+    assert len(page_nodes(folded, "key").nodes) == 2
+
+
+def test_a_control_has_what_a_link_can_say() -> None:
+    state = HeadsState(model=MINILM, words=100, inspect=HIDDEN_FACT)
+    fields = HeadsState.text, HeadsState.words, HeadsState.inspect, HeadsState.measure, SumState.tree
+    text, words, tab, tree = page_nodes(
+        [Control(field, SumState() if field is SumState.tree else state) for field in fields], "key"
+    ).nodes
+    assert (text["parameter"], text["value"]) == ("text", state.text)
+    assert (words["value"], words["least"], words["most"]) == (100, 60, 700)
+    assert [name for name, _label in tab["options"]] == ["This text", "Repeated tokens", "Hidden fact"]
+    assert tab["value"] == HIDDEN_FACT
+    assert tree["value"] is False
+
+
+def test_tabs_are_links_but_not_in_files() -> None:
+    tabs = Tabs(HeadsState.inspect, HeadsState(model=MINILM), [Note("inside")])
+    links, inside = page_nodes([tabs], "key").nodes
+    assert links["kind"] == "other states"
+    assert links["nodes"][0]["links"][1:] == [f"why-model={quote_plus(MINILM)}&inspect={quote_plus(tab)}" for tab in (
+        REPEATED, HIDDEN_FACT)]  # fmt: skip
+    assert "inside" in inside["html"]
+    assert page_nodes([tabs], "key").links == []
+
+
+def test_a_part_that_cannot_be_shown_says_why() -> None:
+    with pytest.raises(ValueError, match="not today"):
+        [*every_block([Columns([(1.0, [Unavailable("not today")])])])]
+
+
+def test_points_open_states_too() -> None:
+    picture = scatter(np.array([0.1, 0.2]), np.array([1.0, 2.0]), ["a", "b"], np.array([0, 1]))
+    figure = Figure(picture, "points", 100, lambda point, _column: (("point", str(point)),))
+    assert page_nodes([figure], "key").cells == ["point=0", "point=1"]
 
 
 def test_a_result_that_takes_time_is_waited_for_where_nobody_watches() -> None:
