@@ -138,6 +138,7 @@ class Control(Block):
 
     field: Field[Any]
     state: State
+    stays: bool = False  # in presentations, which have few controls
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
 """Blocks as Streamlit draws them."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -130,15 +131,17 @@ def _draw_block(page: _Page, block: Block) -> None:
             draw_field(field, state, partial(draw, label_visibility="collapsed", width=MENU))
         case OtherStates(blocks):
             if not st.query_params.get(LESSON):  # which has steps of its own
-                _draw(page, blocks)
+                with st.container(key="other-states"):
+                    _draw(page, blocks)
         case Computed():
             _draw_computed(page, block)
         case ClassQuestion(ask, options, values):
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
             st.caption(text)
-        case Control(field, state):
-            draw_field(field, state)
+        case Control(field, state, stays):
+            with presentation.control(field.parameter) if stays else nullcontext():
+                draw_field(field, state)
         case Download(label, file_name, make):
             with st.popover(_("Download"), icon=":material/download:", key="page-download"):
                 st.download_button(label, make, file_name, on_click="ignore")

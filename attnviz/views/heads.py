@@ -136,7 +136,9 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
 
 
 def _choice(state: HeadsState) -> Columns:
-    return Columns([(0.5, [Control(HeadsState.measure, state)]), (0.5, [Control(HeadsState.against, state)])])
+    return Columns(
+        [(0.5, [Control(HeadsState.measure, state, stays=True)]), (0.5, [Control(HeadsState.against, state)])]
+    )
 
 
 def _numbers(

@@ -40,6 +40,7 @@ class PatchingView:
     patching: Patching
     tokens: tuple[str, ...]  # of the corrupted text
     is_of_heads: bool
+    is_complete: bool
 
     @cached_property
     def recovered(self) -> Float[np.ndarray, "layers columns"]:
@@ -57,11 +58,6 @@ class PatchingView:
         return int(self.patching.values.isfinite().sum())
 
     @property
-    def cells(self) -> int:
-        """The number of cells that there are when all are known."""
-        return sum(self.state.run.heads) if self.is_of_heads else self.recovered.size
-
-    @property
     def sentence(self) -> str:
         """The measure after both texts, and what recovers most."""
         metric, patching = self.state.metric, self.patching
@@ -76,7 +72,7 @@ class PatchingView:
         )  # fmt: skip
         if not self.has_way:
             more = _("Both are the same, so there is nothing to recover. Change the corrupted text.")
-        elif not self.done:
+        elif not self.is_complete:  # what recovers most is not known yet
             return own
         elif self.state.patched == "residual" and not self.is_of_heads:
             more = _("Most is recovered {places}.", places=enumeration(self._places))
@@ -220,14 +216,14 @@ def _view(
 ) -> PatchingView:
     tokens = state.corrupted_inputs.source.tokens
 
-    def view(patching: Patching) -> PatchingView:
-        return PatchingView(state, patching, tokens, is_of_heads)
+    def view(patching: Patching, is_complete: bool) -> PatchingView:
+        return PatchingView(state, patching, tokens, is_of_heads, is_complete)
 
     def on_progress(share: float, patching: Patching) -> None:
         if progress is not None:
-            progress(share, view(patching))
+            progress(share, view(patching, is_complete=False))
 
-    return view(measure(aligned=state.alignment, on_progress=on_progress))
+    return view(measure(aligned=state.alignment, on_progress=on_progress), is_complete=True)
 
 
 def _arguments(state: EffectsState) -> tuple[nn.Module, dict[str, Any], dict[str, Any], EffectMetric]:

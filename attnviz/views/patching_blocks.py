@@ -44,7 +44,7 @@ def patching_blocks(state: EffectsState) -> Iterator[Block]:
         "patching", partial(patching_view, state), partial(patching_key, state), describe,
         partial(_of_patching, state), subject=(state.source, state.metric),
     )  # fmt: skip
-    yield Control(EffectsState.patched, state)
+    yield Control(EffectsState.patched, state, stays=True)
     yield from _alignment(state)
     yield Caption(
         _(
@@ -92,7 +92,7 @@ def _alignment(state: EffectsState) -> Iterator[Block]:
 
 
 def _of_patching(state: EffectsState, shown: PatchingView) -> Iterator[Block]:
-    is_known = shown.done == shown.cells
+    is_known = shown.is_complete
     yield Summary(shown.sentence, partial(patching_quantities, shown) if is_known else None)
     if not shown.has_way:
         return

@@ -104,6 +104,8 @@ def test_what_is_known_so_far_is_shown() -> None:
     reports: list[tuple[float, PatchingView]] = []
     shown = patching_view(state_of(patched="output"), progress=lambda *report: reports.append(report))
     assert reports[-1][0] == 1
+    assert not any("Most is recovered" in view.sentence for _share, view in reports), "before all are known"
+    assert "Most is recovered" in shown.sentence
     np.testing.assert_allclose(reports[-1][1].recovered, shown.recovered)
 
 

@@ -11,7 +11,9 @@ from attnviz.server.streamlit_internals import Block, Element, ForwardMsg, messa
 
 MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
 CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold controls or what is folded
-OMITTED = re.compile("in-link-|present|not-presenting|lesson-strip|class-strip|embedded")  # containers, by their keys
+OMITTED = re.compile(
+    "in-link-|present|not-presenting|lesson-strip|class-strip|embedded|other-states"
+)  # containers, by their keys
 KEPT = "lesson-texts"  # the container within them that is recorded
 MARKS = re.compile(r"\\(.)|\*+|`")  # of Markdown
 
