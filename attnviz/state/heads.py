@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float, Int
+
 from attnviz.analysis.head_detectors import MEASURES, Detector
 from attnviz.analysis.head_metrics import Excluded, Next
 from attnviz.cached_property import cached_property
@@ -80,6 +83,15 @@ class HeadsState(TextQuestion):
     def ids(self) -> tuple[LayerId, ...]:
         """The ids of the layers."""
         return tuple(layer.id for layer in self.layers)
+
+    def grid(
+        self, layers: Int[np.ndarray, " numbers"], heads: Int[np.ndarray, " numbers"],
+        values: Float[np.ndarray, " numbers"],
+    ) -> Float[np.ndarray, "layers heads"]:  # fmt: skip
+        """Returns numbers of heads by their places; NaN where there is none."""
+        grid = np.full((len(self.layers), max(layer.inputs.heads for layer in self.layers)), np.nan)
+        grid[layers, heads] = values
+        return grid
 
     @property
     def heads(self) -> Mapping[str, Head]:

@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from jaxtyping import Float
 
 from attnviz.analysis.head_detectors import DETECTORS, MEASURES, Detector, HeadDetection, detect_heads
 from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
-from attnviz.analysis.needle import PassageMass, passage_mass
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
 from attnviz.analysis.work import check_heads, heads_work
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import HeadCircuits
-from attnviz.figures.bands import add_bands
 from attnviz.figures.scatter import scatter
-from attnviz.formatting import grouped, number, percent
+from attnviz.formatting import grouped, percent
 from attnviz.language import _, plural, value_error
 from attnviz.lessons.checks import Quantities
 from attnviz.link import Link
@@ -33,23 +30,21 @@ from attnviz.page.blocks import (
     More,
     Note,
     Paragraph,
-    Row,
     Summary,
     Table,
     Tabs,
     Unavailable,
 )
 from attnviz.page.head_numbers import HeadNumbers
-from attnviz.result_cache import ResultCache, result_cache
-from attnviz.sources.haystack import Haystack
+from attnviz.result_cache import ResultCache
 from attnviz.state.effects_links import effects_link
 from attnviz.state.head_state import HeadState
 from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT, HeadsState
 from attnviz.state.parts import help_text
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE
-from attnviz.views.haystack_layers import HaystackLayers, find_needle, most_words
 from attnviz.views.head_circuits import circuits_of_model
+from attnviz.views.hidden_fact import hidden_fact
 from attnviz.views.selected_maps import map_panel, selected_map
 
 if TYPE_CHECKING:
@@ -63,7 +58,7 @@ _detections: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 def heads(state: HeadsState) -> Iterator[Block]:
     """Yields the open tab. Raises ValueError if the model reads no text."""
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
-        THIS_TEXT: _this_text, REPEATED: _repeated, HIDDEN_FACT: _hidden_fact,
+        THIS_TEXT: _this_text, REPEATED: _repeated, HIDDEN_FACT: hidden_fact,
     }  # fmt: skip
     try:
         blocks = [*parts[state.inspect](state)]
@@ -100,7 +95,7 @@ def _of_table(state: HeadsState, table: HeadMetricTable) -> Iterator[Block]:
         yield Summary(_("Measured are the heads of the first {count} layers.", count=len({*table.layers})), None)
         return
     measured = {
-        one: _numbers(state, one, _grid(state, table.layers, table.heads, table.values[one.metric.name]))
+        one: _numbers(state, one, state.grid(table.layers, table.heads, table.values[one.metric.name]))
         for one in HeadsState.measure.options(state).values()
         if one.metric is not None
     }
@@ -128,9 +123,9 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
     yield Caption(
         _(
             "**What you are seeing.** A text of random tokens, twice in the same order: nothing but order and "
-            "repetition can be attended to. Each number is a share of all attention of the head, as mean of texts of "
-            "several seeds. **What it does not say:** what a head does in another text. Copying is by what values "
-            "write to the logits directly."
+            "repetition can be attended to. Each number is a mean over texts of several seeds; a share is one of all "
+            "attention of the head. **What it does not say:** what a head does in another text. Copying is by what "
+            "values write to the logits directly."
         )
     )
 
@@ -169,7 +164,14 @@ def _largest(measure: Detector, shown: HeadNumbers, strongest: Sequence[Head]) -
     if not strongest:
         return _("No head here has a number for “{name}”.", name=shown.title)
     name, value = shown.name(strongest[0]), shown.text(strongest[0])
-    if measure in DETECTORS:
+    if measure in DETECTORS and shown.values[strongest[0]] < MOST_OF:
+        text = _(
+            "No head is a clear “{kind}” here. The largest share, {value}, has {head}.",
+            kind=_(measure.name),
+            value=value,
+            head=name,
+        )
+    elif measure in DETECTORS:
         text = _("{head} is the strongest {kind}: {value}.", head=name, kind=_(measure.name), value=value)
     else:
         text = _("{head} has the largest number for “{name}”: {value}.", head=name, name=shown.title, value=value)
@@ -259,87 +261,9 @@ def _kinds(state: HeadsState, measured: dict[Detector, HeadNumbers]) -> Table:
     return Table((_("Kind"), _("at least {least} of all attention", least=percent(MOST_OF))), rows)
 
 
-def _grid(
-    state: HeadsState, layers: np.ndarray, heads: np.ndarray, values: np.ndarray
-) -> Float[np.ndarray, "layers heads"]:
-    grid = np.full((len(state.layers), max(layer.inputs.heads for layer in state.layers)), np.nan)
-    grid[layers, heads] = values
-    return grid
-
-
 def detection_of_model(model: "LoadedModel", make_circuits: Callable[[], HeadCircuits], work: int = 0) -> HeadDetection:
     """Returns what is measured of the heads of a model on repeated random tokens, which is computed once; `work` is the
     number of steps of a forward pass. Raises ValueError if the model cannot read random tokens."""
     results = _detections.setdefault(model, ResultCache(1))
     compute = partial(detect_heads, model, make_circuits, detectors=MEASURES)
     return results.once(compute, "detection", work=len(SEEDS) * work)
-
-
-# A hidden fact
-
-
-def _hidden_fact(state: HeadsState) -> Iterator[Block]:
-    """Yields how much attention the question at the end of a long text gives to a fact that is hidden in it."""
-    words = min(int(state.words), most_words(state.source))
-    haystack = Haystack(words, int(state.depth))
-    example = find_needle(state.source, haystack)
-    compute = partial(passage_mass, example.layers, example.question, example.needle)
-    masses: PassageMass = result_cache().once(compute, "needle", example.source, work=heads_work(example.layers))
-    numbers = _masses(state, example, masses)
-    strongest = numbers.strongest(LISTED)
-    head = state.head or strongest[0]
-    yield Row([Control(HeadsState.words, state), Control(HeadsState.depth, state)], "heads-haystack")
-    yield Summary(_mass_sentence(state, example, masses, numbers, head), partial(numbers.quantities, "mass of"))
-    yield numbers.grid("heads-needle", HeadsState.head, state, _("Click a head to see its map."), head)
-    yield Note(_("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact,
-                 question=haystack.question))  # fmt: skip
-    table = numbers.table(_("mass on the fact"), HeadsState.head, state, strongest)
-    yield Columns([(0.4, [table]), (0.6, [Control(HeadsState.head, state), *_marked_map(state, example, head)])])
-    yield More(_("The text"), [Paragraph(haystack.text)])
-
-
-def _masses(state: HeadsState, example: HaystackLayers, masses: PassageMass) -> HeadNumbers:
-    places = [state.ids.index(layer.id) for layer in example.layers]
-    layers = np.array(places)[masses.layers.numpy()]
-    values = _grid(state, layers, masses.heads.numpy(), masses.mass.numpy())
-    return HeadNumbers(_("Mass on the fact"), state.ids, values)
-
-
-def _mass_sentence(
-    state: HeadsState, example: HaystackLayers, masses: PassageMass, numbers: HeadNumbers, head: Head
-) -> str:
-    name = state.layers[head[0]].name
-    index = next((i for i, layer in enumerate(example.layers) if layer.name == name), None)
-    if index is None:
-        return _("The text does not attend to itself in {name}. Open a head of the table.", name=name)
-    here = int(((masses.layers == index) & (masses.heads == head[1])).nonzero()[0, 0])
-    return _(
-        "{title}: the question gives {mass} of its attention to the fact; spread over all tokens "
-        "alike, it would be {uniform}.",
-        title=numbers.name(head)[:1].upper() + numbers.name(head)[1:],
-        mass=number(float(masses.mass[here])),
-        uniform=number(float(masses.uniform[here])),
-    )
-
-
-def _marked_map(state: HeadsState, example: HaystackLayers, head: Head) -> Iterator[Block]:
-    """Yields the map of a head, with the rows and columns of the fact and the rows of the question."""
-    index, number_of_head = head
-    selection = Selection(source=state.source, layers=state.layers, index=index, head=number_of_head, viewport=WHOLE)
-    try:
-        head_map = selected_map(example.selected(selection))
-    except ValueError as problem:
-        yield Note(str(problem))
-        return
-    picture = head_map.chart(largest=float(np.nanmax(head_map.weights, initial=0)) or 1.0)
-    rows = [_band(head_map.queries, part) for part in (example.needle, example.question)]
-    columns = [_band(head_map.keys, example.needle)]
-    add_bands(picture.figure, head_map.weights.shape, rows=rows, columns=columns)
-    picture = picture.with_about(hint=_("Marked: the fact, and the question’s rows."))
-    yield Figure(picture, "heads-map", MAP, panels=[map_panel(head_map, head_map.title, None)])
-
-
-def _band(positions: Sequence[int], passage: slice) -> tuple[int, int]:
-    """Returns the first and last row or column of a passage among those that are shown."""
-    shown = [i for i, position in enumerate(positions) if passage.start <= position < passage.stop]
-    return shown[0], shown[-1]

@@ -83,7 +83,10 @@ def test_a_word_is_hidden_from_all_heads_or_from_a_layer(effects: Effects) -> No
     effects.open(SMALL)
     expect(effects.word).to_have_text("Without “is”, the logit of “est” above that of “rouge” changes most: by −8.23.")
     effects.measured()
-    effects.page.get_by_role("combobox", name="Hidden from").first.click()
+    menu = effects.page.get_by_role("combobox", name="Hidden from")
+    menu.scroll_into_view_if_needed()  # while a page scrolls, an open menu closes
+    effects.settled()
+    menu.click()
     effects.page.get_by_role("option", name="encoder 1", exact=True).click()
     effects.expect_in_link("hidden-from", "encoder+1")
     expect(effects.word).to_contain_text("Without “red”")

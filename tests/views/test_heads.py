@@ -25,6 +25,7 @@ from attnviz.state.heads import HIDDEN_FACT, REPEATED, HeadsState, head_measures
 from attnviz.text import EXAMPLE
 from attnviz.views.head_circuits import circuits_of_model
 from attnviz.views.heads import detection_of_model, heads
+from tests.support.tiny_models import TEXT
 
 B = TypeVar("B", bound=Block)
 TOKENS = len(FACT.replace(".", " .").split())  # of the fact: MiniLM has a token for each of its words
@@ -218,3 +219,8 @@ def test_what_is_detected_of_a_model_ends_with_it(saved) -> None:
     loaded = run = None
     gc.collect()
     assert detection() is None
+
+
+def test_a_small_share_does_not_make_a_kind(saved) -> None:
+    [summary] = of(Summary, why_model=saved / "gpt2", text=f"{TEXT} {TEXT}", kind="induction head")
+    assert summary.content.startswith("No head is a clear “induction head” here. The largest share, 0.")
