@@ -34,7 +34,7 @@ def show() -> None:
          scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
         ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.", keys=KEYS),
          scaling.greatest, {"dashes": "even", "theory": np.full((1, len(widths)), 1 / KEYS, dtype="f4")}),
-        ("gradient", _("The gradient vanishes"), _("The norm of ∂weights/∂scores, on average."),
+        ("gradient", _("The gradient shrinks"), _("The norm of ∂weights/∂scores, on average."),
          scaling.gradient, {}),
     )  # fmt: skip
     for column, (key, title, about, measured, more) in zip(st.columns(3, gap="medium"), views, strict=True):
