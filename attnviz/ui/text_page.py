@@ -1,6 +1,7 @@
 """A page about a model and a text that it reads: its controls, and its blocks below them."""
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
@@ -23,13 +24,19 @@ def show_text_page(page: str) -> None:
     page_heading(page)
     notes = st.container()
     opened = current_state(kind, [kind.model, kind.text, *kind.tabs])
-    with st.sidebar:
-        side, more = st.container(), st.expander(_("More"), key="more")
+    # A lesson has its own question, so that these controls are folded below it; in a presentation they stay.
+    controls: DeltaGenerator
+    side: DeltaGenerator
+    more: DeltaGenerator
+    if st.query_params.get(LESSON) and not presentation.presenting():
+        place, controls = st.container(), st.expander(_("Text and question"), key="controls")
+        side = more = controls
+    else:
+        controls, place = st.container(), st.container()
+        with st.sidebar:
+            side, more = st.container(), st.expander(_("More"), key="more")
     with side:
         choose_model(kind.model, more=more)
-    # A lesson has its own question, and in a presentation these are the controls that stay.
-    is_folded = bool(st.query_params.get(LESSON)) and not presentation.presenting()
-    controls = st.expander(_("Text and question"), key="controls") if is_folded else st.container()
     with controls, presentation.control("text") if opened.reads_text else hidden_container("text"):
         draw_field(kind.text, opened)
     load_or_end(opened.model, notes, opened.text)
@@ -64,4 +71,5 @@ def show_text_page(page: str) -> None:
     good = cache.or_last_good(page, opened.model, lambda: show(state), show_example, notes)
     if good is None:
         raise PageEnd
-    draw_blocks(page, good, shown.get(good) or blocks(good))
+    with place:
+        draw_blocks(page, good, shown.get(good) or blocks(good))
