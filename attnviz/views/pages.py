@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from attnviz.formatting import enumeration, quoted
@@ -58,16 +57,16 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 }
 
 
-def _block_view(page: "BlockPage", state: State) -> PageView:
-    return page_view(page.blocks(state))
-
-
 class BlockPage(NamedTuple):
     """A page that is a list of blocks, with its question as a sentence: words, and the fields after them."""
 
     state: type[TextQuestion]
     blocks: Callable[[Any], Iterable[Block]]
     words: Callable[[Any], Sequence[tuple[str, Field[Any]]]] = lambda _state: ()
+
+    def view(self, state: Any) -> PageView:
+        """Returns the maps and the quantities of a state."""
+        return page_view(self.blocks(state))
 
 
 BLOCKS = {
@@ -76,7 +75,7 @@ BLOCKS = {
     "effects": BlockPage(EffectsState, effects, measure_words),
 }
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
-    name: (page.state, partial(_block_view, page)) for name, page in BLOCKS.items()
+    name: (page.state, page.view) for name, page in BLOCKS.items()
 }
 
 
