@@ -19,6 +19,7 @@ LINKS: dict[str, dict[str, str]] = {
     "steps": {"sentence": "a b c", "heads": "2", "head-shown": "Head 1"},
     "write": {"prompt": "the cat sat", "length": "2", "layer": "Schicht 3", "head": "Kopf 5"},
     "why": {"text": "The capital of France is", "rather-than": "das durchschnittliche Token", "term": "23.4.4"},
+    "heads": {"text": "The capital of France is", "kind": "Induktionskopf (Induction Head)", "against": "Entropie"},
     "effects": {"text": "The capital of France is", "measure": "Wahrscheinlichkeit", "compared": "true"},
     "models": {"text": "the cat sat", "second": "a dog", "layer": "Encoder 2", "head": "Kopf 5", "pinned": "2 · cat"},
 }
