@@ -1,6 +1,6 @@
 """Blocks as Streamlit draws them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -79,7 +79,7 @@ class _Page:
                 set_field_value(field, value, opened)
 
 
-def _draw(page: _Page, blocks: Sequence[Block]) -> None:
+def _draw(page: _Page, blocks: Iterable[Block]) -> None:
     texts: list[Markup] = []  # which are drawn as one element
 
     def draw_texts() -> None:
@@ -165,4 +165,4 @@ def _draw_computed(page: _Page, block: Computed[Any]) -> None:
 
     good = cache.or_last_good(f"{page.name} {block.name}", block.subject, computed, lambda: None, notes)
     if good is not None:
-        _draw(page, [*good.shows(result(good))])
+        _draw(page, good.shows(result(good)))  # each block as soon as it is known
