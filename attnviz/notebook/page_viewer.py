@@ -85,8 +85,7 @@ class PageViewer(HtmlOutput):
 
     def _blocks_of(self, link: str) -> list[Block]:
         blocks = [*self.read(tuple(parse_qsl(link, keep_blank_values=True)))]
-        for _block in every_block(blocks, of_results=False):  # which raises for a problem
-            pass
+        _ = [*every_block(blocks, of_results=False)]  # raises ValueError for what cannot be shown
         return blocks
 
     def _nodes(self, link: str, has_controls: bool = True) -> PageNodes:

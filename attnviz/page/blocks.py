@@ -237,9 +237,17 @@ class OtherStates(Block):
     blocks: Sequence[Block]
 
 
+def available(blocks: Iterable[Block]) -> list[Block]:
+    """Returns blocks, or why they cannot be shown: what is around them stays."""
+    try:
+        return [*blocks]
+    except ValueError as problem:
+        return [Unavailable(str(problem))]
+
+
 def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Block]:
     """Yields blocks and those that they hold, in the order of reading; those of results that take time if wanted.
-    Raises ValueError if one of them is a problem."""
+    Raises ValueError if one of them cannot be shown."""
     for block in blocks:
         yield block
         if isinstance(block, Unavailable):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.cached_property import cached_property
 from attnviz.effects.ablation import Head
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
@@ -42,13 +43,23 @@ class HeadNumbers:
     largest: float | None = None  # of the color scale; by default the largest number
     sign: tuple[str, str] | None = None
 
+    @cached_property
+    def layer_names(self) -> tuple[str, ...]:
+        """The names of the layers."""
+        return layer_names(self.layers)
+
+    @cached_property
+    def layer_numbers(self) -> tuple[str, ...]:
+        """The numbers of the layers, as axes and tables have them."""
+        return layer_numbers(self.layers)
+
     def name(self, head: Head) -> str:
         """Returns the name of a head in a sentence."""
-        return head_name(layer_names(self.layers)[head[0]], head[1])
+        return head_name(self.layer_names[head[0]], head[1])
 
     def short_name(self, head: Head) -> str:
         """Returns the name of a head in a table: 23.3."""
-        return f"{option_name(layer_numbers(self.layers)[head[0]])}.{head[1]}"
+        return f"{option_name(self.layer_numbers[head[0]])}.{head[1]}"
 
     def text(self, head: Head) -> str:
         """Returns the number of a head, as sentences and tables have it."""
@@ -63,7 +74,7 @@ class HeadNumbers:
         ]
         return head_grid(
             self.values, sentences, largest=self.largest, signed=self.sign is not None, ends=self.sign or ("", ""),
-            chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, layer_numbers(self.layers))],
+            chosen=[] if chosen is None else [chosen], layer_names=[*map(option_name, self.layer_numbers)],
         ).with_about(label=self.title)  # fmt: skip
 
     def grid(self, name: str, field: Field[Head | None], state: State, hint: str, chosen: Head | None = None) -> Figure:
@@ -110,4 +121,4 @@ class HeadNumbers:
     def panel(self) -> Panel:
         """Returns the numbers as files have them."""
         heads = [str(head) for head in range(self.values.shape[1])]
-        return Panel(self.title, self.values, list(layer_numbers(self.layers)), heads, is_signed=self.sign is not None)
+        return Panel(self.title, self.values, list(self.layer_numbers), heads, is_signed=self.sign is not None)

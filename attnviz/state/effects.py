@@ -17,15 +17,14 @@ from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
 from attnviz.formatting import grouped, quoted
-from attnviz.language import N_, _, option_name, value_error
+from attnviz.language import N_, _, value_error
 from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
-from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
 from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
-from attnviz.state.text_question import MARY, TextQuestion, other_field, position_field, token_field
+from attnviz.state.text_question import MARY, TextQuestion, head_field, other_field, position_field, token_field
 from attnviz.text import EXAMPLE, too_long_error
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first la
 COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
 CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
 LIKELIEST, ENTROPY, CHOSEN = N_("probability of the likeliest token"), N_("entropy"), N_("probability of the token")
-EVERYWHERE, NO_HEAD = N_("all layers"), N_("automatic")
+EVERYWHERE = N_("all layers")
 
 
 def measures(state: Any) -> Sequence[str]:
@@ -103,10 +102,6 @@ def parse_position(text: str) -> int | None:
 def format_position(position: int | None) -> str:
     """Returns a position as a link has it."""
     return "" if position is None else str(position)
-
-
-def head_choice_name(option: str, code: str | None = None) -> str:
-    return option_name(option, code) if option == NO_HEAD else layer_head_name(option, code)
 
 
 def measures_token(state: Any) -> bool:
@@ -200,11 +195,7 @@ class EffectsState(TextQuestion):
         lambda _state: None, when=lambda state: state.hidden_from is not None, parameter="hidden-from-head",
         place="block",
     )  # fmt: skip
-    head = ChoiceField[Head | None](
-        N_("Head"),
-        lambda state: {NO_HEAD: None} | all_heads(state),
-        lambda _state: None, option_name=head_choice_name, parameter="effects-head", place="block",
-    )  # fmt: skip
+    head = head_field(all_heads)
     across = ChoiceField(
         N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across",
         place="block",

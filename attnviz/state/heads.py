@@ -13,14 +13,13 @@ from attnviz.effects.ablation import Head
 from attnviz.language import N_
 from attnviz.layer import Kind, Layer, LayerId, head_option
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
-from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.fields import ChoiceField, NumberField
 from attnviz.state.source_field import source_layers
-from attnviz.state.text_question import TextQuestion
+from attnviz.state.text_question import TextQuestion, head_field
 
 THIS_TEXT, REPEATED, HIDDEN_FACT = N_("This text"), N_("Repeated tokens"), N_("Hidden fact")
 LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
-AUTOMATIC, NOTHING = N_("automatic"), N_("nothing")
+NOTHING = N_("nothing")
 MOST_WORDS = 700  # so that the map has about a thousand tokens at most, and is drawn whole
 START = Haystack()
 
@@ -62,10 +61,7 @@ class HeadsState(TextQuestion):
         N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, place="block",
         about=N_("At 0% it is at the beginning of the text, at 100% before the question."),
     )  # fmt: skip
-    head = ChoiceField[Head | None](
-        N_("Head"), lambda state: {AUTOMATIC: None, **state.heads}, lambda _state: None, option_name=layer_head_name,
-        parameter="effects-head", place="block",
-    )  # fmt: skip
+    head = head_field(lambda state: state.heads)
 
     tabs = (inspect,)
 

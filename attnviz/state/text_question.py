@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
+from attnviz.effects.ablation import Head
 from attnviz.formatting import numbered_tokens
 from attnviz.language import N_, option_name, option_with_name, value_error
 from attnviz.models import SMOLLM2
@@ -11,6 +12,7 @@ from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
 from attnviz.sources import Model
 from attnviz.sources.model import example_text
+from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.fields import ChoiceField, Field, ModelField, TextField
 from attnviz.state.state import State
 from attnviz.text import EXAMPLE
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 MARY = "When Mary and John went to the store, John gave the ball to"
 AVERAGE: dict[str, Literal["mean"]] = {N_("the average key"): "mean"}
 SAYING = ("next token", "labels")  # outputs of models that say something
-AVERAGE_TOKEN = N_("the average token")
+AVERAGE_TOKEN, AUTOMATIC = N_("the average token"), N_("automatic")
 MOST_TEXTS = 2  # of a model whose passes are kept
 FORWARDS = 4  # that a first question takes about
 
@@ -58,6 +60,14 @@ def other_field(when: Callable[[Any], bool]) -> TextField:
     return TextField(
         N_("Rather than"), lambda state: state.other_name if when(state) else "", parameter="rather-than", when=when
     )
+
+
+def head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
+    """Returns the field of a head, of these by their names; None for the one that a page shows by itself."""
+    return ChoiceField[Head | None](
+        N_("Head"), lambda state: {AUTOMATIC: None, **heads(state)}, lambda _state: None, option_name=layer_head_name,
+        parameter="effects-head", place="block",
+    )  # fmt: skip
 
 
 class TextQuestion(State):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from attnviz.page.blocks import Block, Control, OptionMenu, Tabs, Unavailable
+from attnviz.page.blocks import Block, Control, OptionMenu, Tabs, available
 from attnviz.state.effects import (
     CIRCUITS,
     HEADS_AND_WORDS,
@@ -37,12 +37,4 @@ def _heads_and_words(state: EffectsState) -> Iterator[Block]:
 
 def _more(state: EffectsState) -> Iterator[Block]:
     yield OptionMenu(EffectsState.more, state)
-    yield from _shown(OTHERS[state.more], state)
-
-
-def _shown(part: Part, state: EffectsState) -> list[Block]:
-    """Returns a part, or why it cannot be shown: the way to the others stays."""
-    try:
-        return [*part(state)]
-    except ValueError as problem:
-        return [Unavailable(str(problem))]
+    yield from available(OTHERS[state.more](state))

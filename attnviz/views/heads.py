@@ -10,10 +10,10 @@ import numpy as np
 from attnviz.analysis.head_detectors import DETECTORS, MEASURES, Detector, HeadDetection, detect_heads
 from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
-from attnviz.analysis.work import check_heads, heads_work
+from attnviz.analysis.work import MOST_MAP_WORK, heads_work
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import HeadCircuits
-from attnviz.figures.scatter import scatter
+from attnviz.figures.scatter import SHAPES, scatter
 from attnviz.formatting import grouped, percent
 from attnviz.language import _, plural, value_error
 from attnviz.lessons.checks import Quantities
@@ -33,7 +33,7 @@ from attnviz.page.blocks import (
     Summary,
     Table,
     Tabs,
-    Unavailable,
+    available,
 )
 from attnviz.page.head_numbers import HeadNumbers
 from attnviz.result_cache import ResultCache
@@ -43,6 +43,7 @@ from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT, HeadsState
 from attnviz.state.parts import help_text
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE
+from attnviz.views import attention_kinds
 from attnviz.views.head_circuits import circuits_of_model
 from attnviz.views.hidden_fact import hidden_fact
 from attnviz.views.selected_maps import map_panel, selected_map
@@ -60,16 +61,16 @@ def heads(state: HeadsState) -> Iterator[Block]:
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
         THIS_TEXT: _this_text, REPEATED: _repeated, HIDDEN_FACT: hidden_fact,
     }  # fmt: skip
-    try:
-        blocks = [*parts[state.inspect](state)]
-    except ValueError as problem:  # the way to the other tabs stays
-        blocks = [Unavailable(str(problem))]
-    yield Tabs(HeadsState.inspect, state, blocks)
+    yield Tabs(HeadsState.inspect, state, available(parts[state.inspect](state)))
 
 
 def _this_text(state: HeadsState) -> Iterator[Block]:
     layers, excluded = state.layers, state.leave_out
-    check_heads(layers)
+    if heads_work(layers) > MOST_MAP_WORK:
+        tokens = grouped(layers[0].inputs.keys)
+        raise value_error(
+            "To measure all heads on {tokens} tokens takes too long here. Shorten the text.", tokens=tokens
+        )
     compute = partial(head_metrics, layers, excluded_queries=excluded, excluded_keys=excluded)
     heads_count = sum(layer.inputs.heads for layer in layers)
 
@@ -154,6 +155,8 @@ def _measured(state: HeadsState, measured: dict[Detector, HeadNumbers], rests: s
     yield Summary(_largest(state.measure, shown, strongest), partial(_quantities, measured, state))
     yield _picture(state, measured, head)
     yield Note(f"{_about(state.measure)} {rests}")
+    if state.against is not None:
+        yield from map(Note, _about_points(state, shown, measured[state.against]))
     table = shown.table(shown.title, HeadsState.head, state, strongest)
     yield Columns([(0.4, [table]), (0.6, [*_chosen(state, head, measured)])])
     yield Heading(_("Heads that do mainly one thing"))
@@ -202,19 +205,33 @@ def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Hea
         return shown.grid("heads-grid", HeadsState.head, state, hint, head)
     other, places = measured[state.against], [*state.heads.values()]
     rows, columns = zip(*places, strict=True)
+    kinds = [*dict.fromkeys(map(attention_kinds.group, state.layers))]
     names = [
         f"{shown.name(place)}: {other.title} {other.text(place)}, {shown.title} {shown.text(place)}" for place in places
     ]
     picture = scatter(
         other.values[rows, columns], shown.values[rows, columns], names, np.array(rows),
         [i for i, place in enumerate(places) if place == head],
-        titles=(other.title, shown.title), labels=[*map(shown.short_name, places)], aspect=0.5, group=_("layer"),
+        titles=(other.title, shown.title), kinds=[kinds.index(attention_kinds.group(state.layers[i])) for i in rows],
+        labels=[*map(shown.short_name, places)], aspect=0.5, group=_("layer"),
     ).with_about(hint=_("Each point is a head. Click to open it."))  # fmt: skip
 
     def opens(point: int, _column: int) -> Link:
         return state.link_with(head=places[point])
 
     return Figure(picture, "heads-points", POINTS, opens, [other.panel(), shown.panel()])
+
+
+def _about_points(state: HeadsState, *numbers: HeadNumbers) -> Iterator[str]:
+    """Yields what the shapes of points are, and how many heads have none."""
+    is_encoder_decoder = state.source.model().is_encoder_decoder
+    kinds = dict.fromkeys(attention_kinds.kind_name(layer, is_encoder_decoder) for layer in state.layers)
+    if len(kinds) > 1:
+        yield " · ".join(f"{shape} {name}" for shape, name in zip(SHAPES.values(), kinds, strict=False))
+    total = len(state.heads)
+    missing = total - int(np.isfinite(numbers[0].values + numbers[1].values).sum())
+    if missing:
+        yield _("{count} of {total} heads lack one of the numbers, and have no point.", count=missing, total=total)
 
 
 def _chosen(state: HeadsState, head: Head | None, measured: dict[Detector, HeadNumbers]) -> Iterator[Block]:

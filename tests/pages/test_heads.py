@@ -3,6 +3,7 @@
 import pytest
 
 from attnviz.models import MINILM
+from attnviz.server import jobs
 from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT
 from tests.support.app import contents, errors, healthy, ok, open_page
 from tests.support.tiny_models import TEXT
@@ -33,8 +34,17 @@ def test_what_cannot_be_shown_keeps_the_tabs(saved, monkeypatch: pytest.MonkeyPa
     assert "sees images" in errors(app)
 
 
-def test_a_choice_is_remembered_for_each_list_of_measures() -> None:
+def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, request = [], jobs.request
+    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
+    monkeypatch.setattr(jobs, "request", lambda *job: started.append(request(*job)) or started[-1])
+    app = ok(open_page("heads", **{"why-model": MINILM}, kind="Entropy", leave_out="The first token"))
+    started[0].thread.join()
+    assert "has the largest number for “Entropy, bits”" in contents(ok(app.run()))
+
+
+def test_a_second_number_keeps_the_first() -> None:
     app = ok(open_page("heads", **{"why-model": MINILM}, kind="Entropy"))
     assert "has the largest number for “Entropy, bits”" in contents(app)
     app.selectbox(key="against").select("Distance").run()
-    assert "Each point is a head" in str(ok(app).get("bidi_component")) or len(app.get("bidi_component")) >= 2
+    assert ok(app).selectbox(key="kind").value == "Entropy"

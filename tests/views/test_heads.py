@@ -166,6 +166,33 @@ def test_heads_that_look_across_have_no_distance(saved) -> None:
         assert np.isnan(row).all() == (layer.kind is Kind.CROSS)
 
 
+def test_heads_without_a_number_have_no_point_and_it_is_said(saved) -> None:
+    link = {"why_model": saved / "bart", "text": "the animal was too tired", "kind": "Distance", "against": "Entropy"}
+    notes = [note.content for note in of(Note, **link)]
+    assert "4 of 12 heads lack one of the numbers, and have no point." in notes
+    assert "● Encoder self-attention · ■ Decoder self-attention · ◆ Encoder–decoder attention" in notes
+    marker = of(Figure, **link)[0].picture.figure.data[0].marker
+    assert [marker.symbol.count(shape) for shape in ("circle", "square", "diamond")] == [4, 4, 4]
+
+
+def test_heads_far_from_the_others_have_labels() -> None:
+    link = {"why_model": MINILM, "text": EXAMPLE, "kind": "previous-token head", "against": "Distance"}
+    assert "0.2" in of(Figure, **link)[0].picture.figure.data[2].text  # it looks at the token before
+
+
+def test_a_number_says_on_how_many_queries_it_rests() -> None:
+    link = {"why_model": MINILM, "text": "a cat and a dog", "leave_out": "Special tokens"}
+    assert of(Note, **link, kind="induction head")[0].content.endswith(" Over 1 query.")  # the second “a”
+    assert of(Note, **link, kind="Distance")[0].content.endswith(" Over 5 queries.")
+
+
+def test_a_text_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.views.heads.MOST_MAP_WORK", 72 * 16 * 16)
+    assert of(Figure, why_model=MINILM, text=EXAMPLE)
+    with pytest.raises(ValueError, match="To measure all heads on 17 tokens takes too long here"):
+        of(Figure, why_model=MINILM, text=f"{EXAMPLE} now")
+
+
 def test_measures_are_those_that_a_tab_has() -> None:
     on_text, repeated = HeadsState(model=MINILM), HeadsState(model=MINILM, inspect=REPEATED)
     assert {*head_measures(repeated)} - {*head_measures(on_text)} == {"copying head", "copy-suppression head"}
