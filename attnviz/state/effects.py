@@ -24,7 +24,7 @@ from attnviz.sources.model import TRANSLATED
 from attnviz.state.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
 from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
-from attnviz.state.text_question import MARY, TextQuestion, head_field, other_field, position_field, token_field
+from attnviz.state.text_question import MARY, TextQuestion, chosen_head_field, other_field, position_field, token_field
 from attnviz.text import EXAMPLE, too_long_error
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class EffectsState(TextQuestion):
         lambda _state: None, when=lambda state: state.hidden_from is not None, parameter="hidden-from-head",
         place="block",
     )  # fmt: skip
-    head = head_field(all_heads)
+    head = chosen_head_field(all_heads)
     across = ChoiceField(
         N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across",
         place="block",

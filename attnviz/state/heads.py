@@ -15,7 +15,7 @@ from attnviz.layer import Kind, Layer, LayerId, head_option
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
 from attnviz.state.fields import ChoiceField, NumberField
 from attnviz.state.source_field import source_layers
-from attnviz.state.text_question import TextQuestion, head_field
+from attnviz.state.text_question import TextQuestion, chosen_head_field
 
 THIS_TEXT, REPEATED, HIDDEN_FACT = N_("This text"), N_("Repeated tokens"), N_("Hidden fact")
 LEFT_OUT: dict[str, Excluded] = {N_("Nothing"): "none", N_("The first token"): "first", N_("Special tokens"): "special"}
@@ -61,7 +61,7 @@ class HeadsState(TextQuestion):
         N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, place="block",
         about=N_("At 0% it is at the beginning of the text, at 100% before the question."),
     )  # fmt: skip
-    head = head_field(lambda state: state.heads)
+    head = chosen_head_field(lambda state: state.heads)
 
     tabs = (inspect,)
 

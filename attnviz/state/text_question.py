@@ -62,7 +62,7 @@ def other_field(when: Callable[[Any], bool]) -> TextField:
     )
 
 
-def head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
+def chosen_head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
     """Returns the field of a head, of these by their names; None for the one that a page shows by itself."""
     return ChoiceField[Head | None](
         N_("Head"), lambda state: {AUTOMATIC: None, **heads(state)}, lambda _state: None, option_name=layer_head_name,
