@@ -21,16 +21,14 @@ class EffectGrid:
     """A row for each layer, with its heads and then its MLP; heads that have not been measured yet have their
     estimates."""
 
-    def __init__(
-        self, run: NamedPass, effects: HeadEffects, estimated: Float[np.ndarray, "layers heads"] | None = None
-    ) -> None:
+    def __init__(self, run: NamedPass, effects: HeadEffects) -> None:
         self.run = run
         layers, self.heads = effects.heads.shape
         self.is_estimated = np.zeros((layers, self.heads + 1), dtype=bool)
         heads = effects.heads.copy()
-        if estimated is not None:
-            self.is_estimated[:, :-1] = np.isnan(heads) & np.isfinite(estimated)
-            heads = np.where(np.isnan(heads), estimated, heads)
+        if effects.estimated is not None:
+            self.is_estimated[:, :-1] = np.isnan(heads) & np.isfinite(effects.estimated)
+            heads = np.where(np.isnan(heads), effects.estimated, heads)
         self.values = np.concatenate([heads, effects.mlps[:, None]], axis=1)
         self.spread = np.zeros(self.values.shape)  # over texts, of heads
         if effects.spread is not None:

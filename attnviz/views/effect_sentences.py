@@ -78,19 +78,19 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
     return True, (favored, against)
 
 
-def progress_sentence(effects: HeadEffects, estimated: Float[np.ndarray, "layers heads"] | None) -> str:
+def progress_sentence(effects: HeadEffects) -> str:
     """Returns how much has been measured, of how many texts it is the mean, and how far off estimates are."""
     if effects.is_complete and effects.texts > 1:
         return _("The mean of {count} texts, ± the standard deviation over them.", count=effects.texts)
     if effects.is_complete:
         return _("Each head and each MLP has been measured by running the model without it.")
-    if estimated is None:
+    if effects.estimated is None:
         return _("What has no color has not been measured yet.")
     text = _(
         "Heads that have not been measured yet have an estimate, by gradients: it is exact only where the rest of the "
         "model is linear."
     )
-    return f"{text} {estimates_sentence(estimated, effects.heads)}".strip()
+    return f"{text} {estimates_sentence(effects.estimated, effects.heads)}".strip()
 
 
 def estimates_sentence(

@@ -28,6 +28,7 @@ class HeadEffects:
     mlps: Float[np.ndarray, " layers"]
     texts: int = 1
     spread: Float[np.ndarray, "layers heads"] | None = None  # the standard deviation over the texts
+    estimated: Float[np.ndarray, "layers heads"] | None = None  # what heads have until they are measured
 
     @property
     def measured(self) -> int:
@@ -57,6 +58,10 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     of_mlps: list[Tensor] = []
     parts = sum(layers), len(state.run.mlp_layers)
     options: dict[str, Any] = {"how": state.ablation, "texts": others}
+    if progress is not None:
+        progress(0, known)  # the measure, before the texts of means are read
+        known = replace(known, estimated=_estimates(state, **options))
+        progress(0, known)
 
     def report(number: int, done: float, so_far: HeadEffects) -> None:
         if progress is not None:
@@ -103,21 +108,16 @@ def other_effect(state: EffectsState, head: Head) -> float | None:
     return result_cache().once(lambda: other_effects(state, [head]), *key, work=work).get(head)
 
 
-def head_estimates(state: EffectsState) -> Float[np.ndarray, "layers heads"] | None:
+def _estimates(state: EffectsState, **options: Any) -> Float[np.ndarray, "layers heads"] | None:
     """Returns estimates of the effects of heads on the text, by gradients; None for a measure that has none where
     nothing is changed, and for a model that has none."""
-
-    def compute() -> Float[np.ndarray, "layers heads"] | None:
-        batch, metric = state.measured_runs[0]
-        others = None if state.ablation == "zero" else state.other_runs
-        try:
-            return estimates(state.run.linearized.model, batch, metric, how=state.ablation, texts=others).numpy()
-        except ValueError:
-            return None
-
     if isinstance(state.metric, KL | Cosine):
         return None
-    return result_cache().once(compute, "estimates", *effects_key(state)[1:], work=4 * state.source.forward_work)
+    batch, metric = state.measured_runs[0]
+    try:
+        return estimates(state.run.linearized.model, batch, metric, **options).numpy()
+    except ValueError:
+        return None
 
 
 def _on_layers(state: EffectsState, mlps: Tensor) -> Float[np.ndarray, " layers"]:

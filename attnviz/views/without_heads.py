@@ -37,7 +37,7 @@ from attnviz.views.effect_sentences import (
     progress_sentence,
 )
 from attnviz.views.head_detail import HeadDetail, head_detail, measured_query
-from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, head_estimates, other_effect
+from attnviz.views.head_effects import HeadEffects, effects_key, head_effects, other_effect
 
 LARGEST = 10  # effects in the table
 HIDDEN = "effect of hiding "  # in names of quantities
@@ -82,15 +82,14 @@ def _so_far(state: EffectsState, effects: HeadEffects) -> str:
 
 def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     """Yields the grid of effects that are known, the largest of them, and the chosen head."""
-    estimated = None if effects.is_complete else head_estimates(state)
-    grid = EffectGrid(state.run, effects, estimated)
+    grid = EffectGrid(state.run, effects)
     largest = grid.largest(LARGEST)
     shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
     yield Summary(
         measure_sentence(state, effects.own), partial(heads_quantities, state, effects) if effects.is_complete else None
     )
     yield _grid(state, grid, shown)
-    yield from map(Note, [progress_sentence(effects, estimated), *measure_notes(state, effects)])
+    yield from map(Note, [progress_sentence(effects), *measure_notes(state, effects)])
     rows = [
         (name if head is None else Anchor(name, state.link_with(head=head)), effect) for name, head, effect in largest
     ]

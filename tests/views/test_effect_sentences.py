@@ -1,5 +1,7 @@
 """Sentences on effects say what the numbers say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -87,7 +89,7 @@ def test_estimates_say_how_far_they_are_off() -> None:
 def test_nothing_is_said_to_be_measured_before_it_is() -> None:
     heads, mlps = np.ones((2, 4)), np.array([1.0, np.nan])
     so_far = HeadEffects(1.0, heads, mlps)
-    assert "has been measured by" not in progress_sentence(so_far, None)
-    assert "estimate" in progress_sentence(so_far, heads)
+    assert "has been measured by" not in progress_sentence(so_far)
+    assert "estimate" in progress_sentence(replace(so_far, estimated=heads))
     done = HeadEffects(1.0, heads, np.ones(2), spread=np.zeros((2, 4)))
-    assert progress_sentence(done, None) == "Each head and each MLP has been measured by running the model without it."
+    assert progress_sentence(done) == "Each head and each MLP has been measured by running the model without it."

@@ -18,7 +18,7 @@ from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
 from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_detail import head_detail, sum_of_measure
-from attnviz.views.head_effects import HeadEffects, head_effects, head_estimates, other_effects
+from attnviz.views.head_effects import HeadEffects, head_effects, other_effects
 from attnviz.views.word_effects import word_effects
 from tests.support.tiny_models import TEXT
 
@@ -31,8 +31,8 @@ def measured(state: EffectsState = MARY_OR_JOHN) -> HeadEffects:
 
 
 @cache
-def first_part() -> HeadEffects:
-    """What is known when some heads have been measured."""
+def first_parts(state: EffectsState = MARY_OR_JOHN) -> list[HeadEffects]:
+    """What is known at first, with estimates, and when some heads have been measured."""
 
     class PartKnownError(Exception):
         pass
@@ -41,11 +41,12 @@ def first_part() -> HeadEffects:
 
     def stop(share: float, effects: HeadEffects) -> None:
         parts.append(effects)
-        raise PartKnownError
+        if share:
+            raise PartKnownError
 
     with pytest.raises(PartKnownError):
-        head_effects(MARY_OR_JOHN, stop)
-    return parts[0]
+        head_effects(state, stop)
+    return parts
 
 
 def tiny(saved, name="gpt2", **values) -> EffectsState:
@@ -87,14 +88,14 @@ def test_weight_share_and_effect_of_a_head_are_beside_each_other() -> None:
 
 
 def test_estimates_are_marked_until_heads_are_measured() -> None:
-    part, estimated = first_part(), head_estimates(MARY_OR_JOHN)
-    assert estimated is not None
+    part = first_parts()[-1]
+    assert part.estimated is not None
     assert 0 < part.measured < 270
     assert not part.is_complete
-    grid = EffectGrid(MARY_OR_JOHN.run, part, estimated)
+    grid = EffectGrid(MARY_OR_JOHN.run, part)
     known = np.isfinite(part.heads)
     assert (grid.is_estimated[:, :-1] == ~known).all()
-    np.testing.assert_array_equal(grid.values[:, :-1], np.where(known, part.heads, estimated))
+    np.testing.assert_array_equal(grid.values[:, :-1], np.where(known, part.heads, part.estimated))
     sentences = np.array(grid.sentences, dtype=object).reshape(grid.values.shape)
     assert sentences[23, 3].startswith("layer 23, head 3: about ")
     assert sentences[23, 3].endswith(", estimated")
@@ -104,8 +105,16 @@ def test_estimates_are_marked_until_heads_are_measured() -> None:
 
 
 def test_a_measure_at_its_extreme_has_no_estimates() -> None:
-    assert head_estimates(EffectsState(measure=DIVERGENCE)) is None
-    assert head_estimates(EffectsState(model=MINILM)) is None
+    assert first_parts(EffectsState(measure=DIVERGENCE))[-1].estimated is None
+    assert first_parts(EffectsState(model=MINILM))[-1].estimated is None
+
+
+def test_the_measure_comes_before_all_else() -> None:
+    first = first_parts()[0]
+    assert first.own == measured(MARY_OR_JOHN).own
+    assert not first.measured
+    assert first.estimated is None
+    assert not [sentence for sentence in EffectGrid(MARY_OR_JOHN.run, first).sentences if sentence]
 
 
 def test_cells_are_heads_and_then_an_mlp() -> None:
