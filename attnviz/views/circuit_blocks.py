@@ -61,8 +61,8 @@ class _KnownParts:
 
 
 def _copying(shown: CircuitsView, state: EffectsState) -> Block:
-    hint = _("Click a head to see its circuits.")
-    return shown.copying_scores().grid("effects-copying", EffectsState.head, state, hint, shown.head)
+    numbers, hint = shown.copying_scores(), _("Click a head to see its circuits.")
+    return numbers.grid("effects-copying", hint, numbers.opens_head(state), shown.head)
 
 
 def _written(shown: CircuitsView) -> Iterator[Block]:
@@ -94,7 +94,8 @@ def _composition(shown: CircuitsView, state: EffectsState) -> Iterator[Block]:
     yield Heading(_("With which heads {head} works together", head=shown.head_name))
     yield Control(EffectsState.composition, state)
     hint = _("Click a head to see its circuits.")
-    yield shown.composition.grid("effects-composition", EffectsState.head, state, hint, shown.head)
+    numbers = shown.composition
+    yield numbers.grid("effects-composition", hint, numbers.opens_head(state), shown.head)
     headings = _("What this head writes"), _(PARTS[state.composition]), _("above random")
     yield Table(headings, [(anchor(row.writer), anchor(row.reader), row.above_random) for row in shown.compositions])
     yield Note(shown.composition_note)

@@ -29,7 +29,6 @@ from attnviz.page.blocks import (
 from attnviz.page.page_view import Panel
 from attnviz.state.effects import EFFECT, WEIGHT, EffectsState
 from attnviz.views.compared_heads import ComparedHeads, Reasons, compared_heads, compensation, reasons, reasons_key
-from attnviz.views.effect_grid import EffectGrid
 from attnviz.views.effect_sentences import effect_colors, measure_sentence
 from attnviz.views.head_effects import HeadEffects
 from attnviz.views.without_heads import ablation_controls, chosen_head, computed_effects, heads_quantities
@@ -66,7 +65,7 @@ def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     shown = state.head or next(iter(farthest), None)
     of_head: list[Block] = [Control(EffectsState.head, state)]
     if shown is not None:
-        of_head += chosen_head(state, shown, EffectGrid(state.run, effects))
+        of_head += chosen_head(state, shown, effects)
         if is_known and shown not in farthest:
             of_head.append(_tested(compared, [shown], "reasons of a head", _reasons_of_head))
     fields = EffectsState.across, EffectsState.up, EffectsState.without_first

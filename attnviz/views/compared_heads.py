@@ -20,12 +20,12 @@ from attnviz.figures.shares import signed
 from attnviz.formatting import number, percent
 from attnviz.language import _, option_name
 from attnviz.layer import head_name
+from attnviz.page.head_numbers import mlp_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_numbers
 from attnviz.views.effect_sentences import both_effects, changes_sentence, differ, effect_colors
 from attnviz.views.head_detail import measured_query, sum_of_measure
 from attnviz.views.head_effects import HeadEffects, other_effects
-from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
 LARGE_WEIGHT = 0.5

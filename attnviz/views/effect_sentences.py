@@ -13,8 +13,7 @@ from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.views.head_effects import HeadEffects
-from attnviz.views.share_grid import for_and_against
-from attnviz.views.why_answer import plain_word
+from attnviz.views.why_answer import for_and_against, plain_word
 
 LEAST_MEASURED = 10  # heads on which estimates are judged
 SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits

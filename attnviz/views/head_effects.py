@@ -59,9 +59,11 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     parts = sum(layers), len(state.run.mlp_layers)
     options: dict[str, Any] = {"how": state.ablation, "texts": others}
     if progress is not None:
-        progress(0, known)  # the measure, before the texts of means are read
+        if state.ablation != "resample":  # whose texts are refused, if they are too short, once they are read
+            progress(0, known)
         known = replace(known, estimated=_estimates(state, **options))
-        progress(0, known)
+        if known.estimated is not None:
+            progress(0, known)
 
     def report(number: int, done: float, so_far: HeadEffects) -> None:
         if progress is not None:

@@ -157,7 +157,7 @@ def _measured(state: HeadsState, measured: dict[Detector, HeadNumbers], rests: s
     yield Note(f"{_about(state.measure)} {rests}")
     if state.against is not None:
         yield from map(Note, _about_points(state, shown, measured[state.against]))
-    table = shown.table(shown.title, HeadsState.head, state, strongest)
+    table = shown.table((_("Head"), shown.title), state, strongest)
     yield Columns([(0.4, [table]), (0.6, [*_chosen(state, head, measured)])])
     yield Heading(_("Heads that do mainly one thing"))
     yield _kinds(state, measured)
@@ -202,7 +202,7 @@ def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Hea
     """Returns the grid of the numbers, or both numbers of each head as a point."""
     shown, hint = measured[state.measure], _("Click a head to see all that it does.")
     if state.against is None:
-        return shown.grid("heads-grid", HeadsState.head, state, hint, head)
+        return shown.grid("heads-grid", hint, shown.opens_head(state), head)
     other, places = measured[state.against], [*state.heads.values()]
     rows, columns = zip(*places, strict=True)
     kinds = [*dict.fromkeys(map(attention_kinds.group, state.layers))]

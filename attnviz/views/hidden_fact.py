@@ -37,10 +37,10 @@ def hidden_fact(state: HeadsState) -> Iterator[Block]:
     head = state.head or strongest[0]
     yield Row([Control(HeadsState.words, state), Control(HeadsState.depth, state)], "heads-haystack")
     yield Summary(_mass_sentence(state, example, masses, numbers, head), partial(numbers.quantities, "mass of"))
-    yield numbers.grid("heads-needle", HeadsState.head, state, _("Click a head to see its map."), head)
+    yield numbers.grid("heads-needle", _("Click a head to see its map."), numbers.opens_head(state), head)
     yield Note(_("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact,
                  question=haystack.question))  # fmt: skip
-    table = numbers.table(_("mass on the fact"), HeadsState.head, state, strongest)
+    table = numbers.table((_("Head"), _("mass on the fact")), state, strongest)
     yield Columns([(0.4, [table]), (0.6, [Control(HeadsState.head, state), *_marked_map(state, example, head)])])
     yield More(_("The text"), [Paragraph(haystack.text)])
 

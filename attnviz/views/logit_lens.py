@@ -18,11 +18,11 @@ from attnviz.language import _, option_name
 from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Caption, Control, Figure, Heading, Note, Summary, Table
+from attnviz.page.head_numbers import INPUT
 from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import CHOSEN, ENTROPY, EffectsState
 from attnviz.state.why_links import text_of_model
-from attnviz.views.share_grid import INPUT
 from attnviz.views.why_answer import plain_word
 
 MOST_COLUMNS = 24  # tokens that are drawn

@@ -16,16 +16,16 @@ from attnviz.effects.metrics import KL, Cosine, EffectMetric
 from attnviz.effects.patching import patch
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.text_pair import Patching
-from attnviz.figures import Chart, head_grid
-from attnviz.figures.chart_spec import MosaicSpec, PointsSpec
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.shares import word_rows
 from attnviz.formatting import enumeration, fixed, grouped, number
-from attnviz.language import N_, _, option_name, value_error
+from attnviz.language import _, option_name, value_error
 from attnviz.layer import head_name
+from attnviz.page.head_numbers import HeadNumbers, Place, mlp_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import AT_POSITIONS, EffectsState
 from attnviz.views.effect_sentences import measure_name
-from attnviz.views.share_grid import mlp_name
 from attnviz.views.why_answer import plain_word
 
 MOST_PLACES = 4  # of a sentence
@@ -77,9 +77,9 @@ class PatchingView:
         elif self.state.patched == "residual" and not self.is_of_heads:
             more = _("Most is recovered {places}.", places=enumeration(self._places))
         else:
-            row, column = np.unravel_index(np.nanargmax(self.recovered), self.recovered.shape)
-            part, share = self.name(int(row), int(column)), _share(self.recovered[row, column])
-            more = _("Most is recovered with {part}: {share}.", part=part, share=share)
+            (place,) = self.numbers.strongest(1)
+            names = {"part": self.numbers.name(place), "share": self.numbers.text(place)}
+            more = _("Most is recovered with {part}: {share}.", **names)
         return f"{own} {more}"
 
     @property
@@ -99,54 +99,31 @@ class PatchingView:
             )
         return places[:MOST_PLACES]
 
-    def chart(self, chosen: Head | None) -> Chart[MosaicSpec]:
-        """Returns the shares as colors: of heads, where the chosen one has a frame, or of positions."""
-        layers, columns = self.recovered.shape
-        sentences = [
-            "" if np.isnan(share) else _("{part}: {share} recovered", part=self.name(*cell), share=_share(share))
-            for cell, share in np.ndenumerate(self.recovered)
-        ]
-        numbers = [option_name(self.state.run.layer_numbers[layer]) for layer in self.patching.layers]
-        picture = head_grid(
-            self.recovered, sentences, signed=True, ends=(_("farther"), _("recovered")), layer_names=numbers,
-            chosen=[chosen] if chosen is not None and self.is_of_heads else [],
-            head_names=self.column_names, heads_name="heads" if self.is_of_heads else N_("tokens"),
+    @cached_property
+    def numbers(self) -> HeadNumbers:
+        """The shares, of heads or of positions."""
+        run = self.state.run
+        options: dict[str, Any] = {"counts": run.heads} if self.is_of_heads else {
+            "columns": self._column_names, "names": self._position_name,
+        }  # fmt: skip
+        return HeadNumbers(
+            _("Recovered by heads") if self.is_of_heads else _("Recovered by layers and positions"),
+            [run.ids[layer] for layer in self.patching.layers], self.recovered,
+            sign=(_("farther"), _("recovered")), texts=lambda place: _share(self.recovered[place]), **options,
         )  # fmt: skip
-        if self.is_of_heads:
-            return picture.with_about(label=_("Recovered by heads"), hint=_("Click a head to see its positions."))
-        return picture.with_about(
-            label=_("Recovered by layers and positions"),
-            description=_("{rows} layers by {columns} tokens, a cell each.", rows=layers, columns=columns),
-            hint=_("Point at a cell to read it."),
-        )
 
-    def largest(self, count: int) -> list[tuple[str, Head | None, str]]:
-        """Returns the names of the parts that recover most, their heads, and what they recover."""
-        known = np.nan_to_num(self.recovered)
-        order = np.argsort(-np.abs(known), axis=None, kind="stable")[:count]
-        cells = [(int(row), int(column)) for row, column in zip(*np.unravel_index(order, known.shape), strict=True)]
-        return [
-            (self.name(*cell), cell if self.is_of_heads else None, _share(known[cell]))
-            for cell in cells
-            if np.isfinite(self.recovered[cell])
-        ]
-
-    def name(self, row: int, column: int) -> str:
-        """Returns the name of a part."""
-        run, layer = self.state.run, self.patching.layers[row]
-        if self.is_of_heads:
-            return head_name(run.layers[layer], column)
-        word = self._word(layer, column)
+    def _position_name(self, place: Place) -> str:
+        run, layer = self.state.run, self.patching.layers[place[0]]
+        word = self._word(layer, place[1])
         if self.state.patched == "mlp":
             return _("{mlp}, at “{word}”", mlp=mlp_name(run.ids[layer]), word=word)
         return _("the stream before {layer}, at “{word}”", layer=option_name(run.layers[layer]), word=word)
 
     @property
-    def column_names(self) -> list[str]:
-        """The names of the columns: numbers of heads, or tokens; numbers of positions, where an encoder and a decoder
-        have their own."""
+    def _column_names(self) -> list[str]:
+        """The names of positions: tokens, or numbers where an encoder and a decoder have their own."""
         count = self.recovered.shape[1]
-        if self.is_of_heads or self.state.run.target is not None:
+        if self.state.run.target is not None:
             return [*map(str, range(count))]
         return [*map(plain_word, self.tokens[:count])]
 

@@ -1,15 +1,13 @@
 """What a corrupted text recovers with parts of the run of the clean text."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
-
-import numpy as np
 
 from attnviz.effects.ablation import Head
 from attnviz.formatting import numbered_tokens
 from attnviz.language import _, plural
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import (
     AlignedTexts,
@@ -25,11 +23,8 @@ from attnviz.page.blocks import (
     Summary,
     Table,
 )
-from attnviz.page.head_numbers import grid_height
-from attnviz.page.page_view import Panel
 from attnviz.state.corrected_alignment import add_correction
 from attnviz.state.effects import EffectsState
-from attnviz.views.effect_grid import head_at
 from attnviz.views.patching import PatchingView, describe, head_positions, patching_key, patching_view, paths_view
 from attnviz.views.token_columns import token_columns
 
@@ -96,7 +91,7 @@ def _of_patching(state: EffectsState, shown: PatchingView) -> Iterator[Block]:
     yield Summary(shown.sentence, partial(patching_quantities, shown) if is_known else None)
     if not shown.has_way:
         return
-    chosen = shown.largest(1)[0][1] if state.head is None and is_known and shown.is_of_heads else state.head
+    chosen = shown.numbers.farthest(1)[0] if state.head is None and is_known and shown.is_of_heads else state.head
     yield _grid(shown, "effects-patching", chosen if shown.is_of_heads else None)
     if state.patched == "residual":
         return
@@ -128,36 +123,23 @@ def _of_paths(head: Head, shown: PatchingView) -> Iterator[Block]:
     yield _table(shown)
 
 
-def _grid(shown: PatchingView, name: str, chosen: Head | None, label: str = "") -> Figure:
-    state, picture = shown.state, shown.chart(chosen)
-    picture = picture.with_about(label=label) if label else picture
-
-    def opens(row: int, column: int) -> Link | None:
-        head = head_at(picture.spec, state.run.heads, row, column)
-        return None if head is None else state.link_with(head=head)
-
-    layers = [state.run.layer_numbers[layer] for layer in shown.patching.layers]
-    panel = Panel(label or _("Recovered shares"), shown.recovered, layers, shown.column_names, is_signed=True)
+def _grid(shown: PatchingView, name: str, chosen: Head | None, title: str = "") -> Figure:
     # A click is that on a head, also while numbers are still being replaced.
-    return Figure(
-        picture, name, grid_height(picture.spec), opens if shown.is_of_heads else None, [panel],
-        cells=(state.source, picture.spec.size),
-    )  # fmt: skip
+    numbers = replace(shown.numbers, title=title or shown.numbers.title)
+    cells = (shown.state.source, shown.recovered.shape)
+    if not shown.is_of_heads:
+        return numbers.grid(name, _("Point at a cell to read it."), cells=cells)
+    return numbers.grid(
+        name, _("Click a head to see its positions."), numbers.opens_head(shown.state), chosen, cells=cells
+    )
 
 
 def _table(shown: PatchingView) -> Table:
-    rows = [
-        (name if head is None else Anchor(name, shown.state.link_with(head=head)), share)
-        for name, head, share in shown.largest(LARGEST)
-    ]
-    return Table((_("Taken"), _("recovers")), rows)
+    return shown.numbers.table((_("Taken"), _("recovers")), shown.state, shown.numbers.farthest(LARGEST))
 
 
 def patching_quantities(shown: PatchingView) -> Quantities:
     """Returns the numbers that lessons check: the measure in both runs, and what each head, or the part of a layer at a
     position, recovers."""
-    numbers = {"clean": shown.patching.clean, "corrupted": shown.patching.corrupted}
-    for (row, column), share in np.ndenumerate(shown.recovered):
-        if np.isfinite(share):
-            numbers[f"recovered by {row}.{column}"] = float(share)
-    return numbers
+    ends = {"clean": shown.patching.clean, "corrupted": shown.patching.corrupted}
+    return {**ends, **shown.numbers.quantities("recovered by")}

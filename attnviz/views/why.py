@@ -9,7 +9,6 @@ import numpy as np
 
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
-from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed, split_bar, word_shares
 from attnviz.formatting import spreadsheet_cell
 from attnviz.language import _
@@ -33,7 +32,7 @@ from attnviz.page.blocks import (
     Summary,
     Table,
 )
-from attnviz.page.head_numbers import grid_height
+from attnviz.page.head_numbers import Place
 from attnviz.page.page_view import Panel
 from attnviz.state.effects_links import head_effect_link
 from attnviz.state.why import WhyState
@@ -103,19 +102,15 @@ def _trail(shown: StateAnswer) -> Block:
 
 
 def _grid(shown: StateAnswer) -> Block:
-    grid = shown.grid
-    tiles = LayerTiles(*grid.values.shape)
-    picture = grid.chart(SumTerm.from_share(shown.term) if shown.term else None)
-
-    def opens(row: int, column: int) -> Link | None:
-        tile = picture.spec.head_at(row, column)
-        term = None if tile is None else grid.term_at(*tiles.place(tile))
+    def opens(place: Place) -> Link | None:
+        term = shown.terms_by_place.get(place)
         return None if term is None else shown.state.link_with(term=term)
 
     terms = shown.attribution.largest(TERMS)
     names = [f"{shown.short_name(term)} {shown.word(term)}".strip() for term in terms]
     panel = Panel(_("Largest terms"), np.array([[term.share for term in terms]]), [""], names, is_signed=True)
-    return Figure(picture, "why-grid", grid_height(picture.spec), opens, panels=[panel])
+    chosen = None if shown.term is None else shown.place(shown.term)
+    return shown.numbers.grid("why-grid", _("Click a head or an MLP to open it."), opens, chosen, [panel])
 
 
 def _parts(shown: WhyAnswer) -> Block:

@@ -17,12 +17,12 @@ from attnviz.cached_property import cached_property
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
+from attnviz.figures.sentences import label
 from attnviz.figures.shares import signed, word_shares
 from attnviz.formatting import visible
 from attnviz.language import _, option_name
-from attnviz.layer import head_name
+from attnviz.page.head_numbers import HeadNumbers, Place
 from attnviz.state.why import SumState, WhyState
-from attnviz.views.share_grid import ShareGrid, mlp_name
 
 UNITS = 12  # of an MLP that are drawn
 LAST = 3  # terms of the last sum that are drawn behind a trail
@@ -77,9 +77,33 @@ class WhyAnswer:
         return self.sums[-1]
 
     @cached_property
-    def grid(self) -> ShareGrid:
-        """The shares of heads and MLPs, which are summed over positions."""
-        return ShareGrid(self.run, self.attribution, self.favored)
+    def numbers(self) -> HeadNumbers:
+        """The shares of heads, MLPs and inputs, which are summed over positions: they add up to the number."""
+        shown, counts = self.attribution, np.array(self.run.heads)
+        heads = shown.heads.sum(-1).numpy().astype(float)
+        heads[np.arange(heads.shape[1]) >= counts[:, None]] = np.nan
+        mlps = np.full(len(counts), np.nan)
+        mlps[[*self.mlp_layers]] = 0
+        np.add.at(mlps, [*self.mlp_layers], shown.mlps.sum(-1).numpy())
+        inputs = shown.constant + shown.bias, float(shown.embeddings.sum())
+        return HeadNumbers(
+            _("Shares of heads and MLPs"), self.run.ids, heads, sign=for_and_against(self.favored), mlps=mlps,
+            inputs=inputs,
+        )  # fmt: skip
+
+    def place(self, term: SumTerm | WriterShare) -> Place:
+        """Returns where the number of a term is among those of heads."""
+        if term.layer is None:
+            return -1, self.attribution.heads.shape[1]
+        if term.head is None:
+            return self.mlp_layers[term.layer], self.attribution.heads.shape[1]
+        return term.layer, term.head
+
+    @cached_property
+    def terms_by_place(self) -> dict[Place, SumTerm]:
+        """The largest term of each place that has one."""
+        ordered = sorted(self.attribution.terms, key=lambda share: abs(share.share))
+        return {self.place(share): SumTerm.from_share(share) for share in ordered}
 
     @cached_property
     def mlp_layers(self) -> tuple[int, ...]:
@@ -145,20 +169,12 @@ class WhyAnswer:
 
     def writer(self, term: WriterShare) -> str:
         """Returns the name of what has written a term."""
-        if term.layer is None:
-            return _("embedding")
-        if term.head is None:
-            return mlp_name(self.run.ids[self.mlp_layers[term.layer]])
-        return head_name(self.run.layers[term.layer], term.head)
+        return _("embedding") if term.layer is None else self.numbers.name(self.place(term))
 
     def short_name(self, term: WriterShare) -> str:
         """Returns the name of what has written a term in tables and drawings: 23.3 for a head, MLP 28; empty for an
         embedding."""
-        if term.layer is None:
-            return ""
-        if term.head is None:
-            return f"MLP {self.run.ids[self.mlp_layers[term.layer]].number or term.layer}"
-        return f"{option_name(self.run.layer_numbers[term.layer])}.{term.head}"
+        return "" if term.layer is None else self.numbers.short_name(self.place(term))
 
     @cached_property
     def parts(self) -> dict[str, float]:
@@ -277,9 +293,11 @@ class WhyAnswer:
         if term.layer is not None and node.source is not None:
             source = self.source_column(term.layer, node.source)
             sentence = _("{writer}, from {source} to {word}: {share}", source=self.columns[source], **facts)
-        place = self.column(term), level
+        place, name = (self.column(term), level), self.short_name(term)
+        if name == facts["writer"]:  # too long: the row names the layer
+            name = "MLP" if term.head is None else str(term.head)
         return DrawnNode(
-            self.short_name(term), sentence, term.share, *place, term.head is not None, source, node.parent, question
+            name, sentence, term.share, *place, term.head is not None, source, node.parent, question
         )  # fmt: skip
 
 
@@ -299,3 +317,8 @@ def why_answer(state: WhyState) -> StateAnswer:
 def plain_word(token: str) -> str:
     """Returns a token as sentences have it: without the space before it."""
     return visible(token.strip(" ") or token)
+
+
+def for_and_against(word: str) -> tuple[str, str]:
+    """Returns labels for the ends of a scale of shares: against a word, and for it; empty without a word."""
+    return (_("against"), _("for “{word}”", word=label(word))) if word else ("", "")

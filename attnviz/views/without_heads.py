@@ -1,6 +1,7 @@
 """What the measure becomes without each head and MLP, and what the chosen head does."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from attnviz.effects.ablation import Head
 from attnviz.language import _, option_name
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
-from attnviz.link import Link
 from attnviz.page.blocks import (
     Anchor,
     Block,
@@ -22,16 +22,14 @@ from attnviz.page.blocks import (
     Note,
     Paragraph,
     Summary,
-    Table,
 )
-from attnviz.page.head_numbers import grid_height
-from attnviz.page.page_view import Panel
+from attnviz.page.head_numbers import HeadNumbers, Place
 from attnviz.state.effects import DIFFERENCE, EffectsState
 from attnviz.state.effects_links import term_link
-from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import (
     both_effects,
     effect_colors,
+    effect_text,
     measure_notes,
     measure_sentence,
     progress_sentence,
@@ -82,38 +80,42 @@ def _so_far(state: EffectsState, effects: HeadEffects) -> str:
 
 def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     """Yields the grid of effects that are known, the largest of them, and the chosen head."""
-    grid = EffectGrid(state.run, effects)
-    largest = grid.largest(LARGEST)
-    shown = state.head or next((head for _name, head, _effect in largest if head is not None), None)
+    numbers = effect_numbers(state, effects)
+    largest = effect_numbers(state, replace(effects, estimated=None)).farthest(LARGEST)
+    shown = state.head or next(filter(numbers.is_head, largest), None)
     yield Summary(
         measure_sentence(state, effects.own), partial(heads_quantities, state, effects) if effects.is_complete else None
     )
-    yield _grid(state, grid, shown)
-    yield from map(Note, [progress_sentence(effects), *measure_notes(state, effects)])
-    rows = [
-        (name if head is None else Anchor(name, state.link_with(head=head)), effect) for name, head, effect in largest
-    ]
-    of_head = [Control(EffectsState.head, state), *([] if shown is None else chosen_head(state, shown, grid))]
-    yield Columns([(0.4, [Table((_("Without"), _("effect")), rows)]), (0.6, of_head)])
-
-
-def _grid(state: EffectsState, grid: EffectGrid, shown: Head | None) -> Figure:
-    reverse, ends = effect_colors(state)
-    picture = grid.chart(shown, reverse, ends)
-
-    def opens(row: int, column: int) -> Link | None:
-        head = head_at(picture.spec, state.run.heads, row, column)
-        return None if head is None else state.link_with(head=head)
-
-    heads = [str(head) for head in range(grid.heads)]
-    layers = list(state.run.layer_numbers)
-    panel = Panel(_("Effects of heads"), grid.values[:, :-1], layers, heads, is_signed=True, reverse=reverse)
     # A click is that on a head, also while numbers are still being replaced.
-    height, cells = grid_height(picture.spec), (state.source, picture.spec.size)
-    return Figure(picture, "effects-grid", height, opens, [panel], cells=cells)
+    hint, cells = _("Click a head to see what it looks at, writes and does."), (state.source, numbers.cells.shape)
+    yield numbers.grid("effects-grid", hint, numbers.opens_head(state), shown, cells=cells)
+    yield from map(Note, [progress_sentence(effects), *measure_notes(state, effects)])
+    table = [numbers.table((_("Without"), _("effect")), state, largest)] if largest else []
+    of_head = [Control(EffectsState.head, state), *([] if shown is None else chosen_head(state, shown, effects))]
+    yield Columns([(0.4, table), (0.6, of_head)])
 
 
-def chosen_head(state: EffectsState, head: Head, grid: EffectGrid) -> Iterator[Block]:
+def effect_numbers(state: EffectsState, effects: HeadEffects) -> HeadNumbers:
+    """Returns the effects of heads and MLPs; heads that have not been measured yet have their estimates."""
+    heads, run = effects.heads, state.run
+    if effects.estimated is not None:
+        heads = np.where(np.isnan(heads), effects.estimated, heads)
+
+    def text(place: Place) -> str:
+        is_head = place[1] < heads.shape[1]
+        is_estimated = is_head and bool(np.isnan(effects.heads[place]))
+        spread = float(effects.spread[place]) if is_head and effects.spread is not None else 0.0
+        return effect_text(float(heads[place] if is_head else effects.mlps[place[0]]), is_estimated, spread)
+
+    reverse, ends = effect_colors(state)
+    largest = float(np.nanmax(np.abs(heads), initial=0)) or 1.0  # MLPs do far more
+    return HeadNumbers(
+        _("Effects of heads and MLPs"), run.ids, heads, largest=largest, sign=ends, reverse=reverse,
+        counts=run.heads, texts=text, mlps=effects.mlps if np.isfinite(effects.mlps).any() else None,
+    )  # fmt: skip
+
+
+def chosen_head(state: EffectsState, head: Head, effects: HeadEffects) -> Iterator[Block]:
     """Yields the keys of a head with their weights, their shares, and the effects of hiding them; with the effect of
     the head, by zeros and by means where they differ."""
     try:
@@ -121,8 +123,8 @@ def chosen_head(state: EffectsState, head: Head, grid: EffectGrid) -> Iterator[B
     except ValueError as problem:
         yield Note(str(problem))
         return
-    effect, is_measured = grid.text(*head), not grid.is_estimated[head]
-    if is_measured and np.isfinite(value := float(grid.values[head])):
+    effect = effect_numbers(state, effects).text(head)
+    if np.isfinite(value := float(effects.heads[head])):
         effect = both_effects(effect, value, other_effect(state, head), state.ablation)
     why: tuple[object, ...] = ()
     if state.measure == DIFFERENCE:

@@ -48,7 +48,7 @@ def tiny(saved, name: str, **link: object) -> AppTest:
 def test_the_page_opens_with_heads_that_a_difference_rests_on() -> None:
     app = measured(open_page("effects", effects_head="layer 23, head 3"))
     assert "Now the logit of “Mary” above that of “John” is 6.09." in contents(app)
-    assert dict(largest(app))["layer 23, head 3"] == "−3.11"
+    assert dict(largest(app))["23.3"] == "−3.11"
     assert (
         "Layer 23, head 3 looks from “to” most at “John” (0.77). What it writes adds +2.95. Without the head: −3.11."
         in contents(app)

@@ -14,11 +14,11 @@ from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
 from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, EffectsState
-from attnviz.views.effect_grid import EffectGrid, head_at
 from attnviz.views.effect_sentences import effect_colors, measure_notes, measure_sentence
 from attnviz.views.effects import effects as effects_page
 from attnviz.views.head_detail import head_detail, sum_of_measure
 from attnviz.views.head_effects import HeadEffects, head_effects, other_effects
+from attnviz.views.without_heads import effect_numbers
 from attnviz.views.word_effects import word_effects
 from tests.support.tiny_models import TEXT
 
@@ -92,16 +92,16 @@ def test_estimates_are_marked_until_heads_are_measured() -> None:
     assert part.estimated is not None
     assert 0 < part.measured < 270
     assert not part.is_complete
-    grid = EffectGrid(MARY_OR_JOHN.run, part)
+    numbers = effect_numbers(MARY_OR_JOHN, part)
     known = np.isfinite(part.heads)
-    assert (grid.is_estimated[:, :-1] == ~known).all()
-    np.testing.assert_array_equal(grid.values[:, :-1], np.where(known, part.heads, part.estimated))
-    sentences = np.array(grid.sentences, dtype=object).reshape(grid.values.shape)
+    np.testing.assert_array_equal(numbers.values, np.where(known, part.heads, part.estimated))
+    sentences = np.array(numbers.sentences, dtype=object).reshape(numbers.cells.shape)
+    is_estimated = np.char.endswith(sentences[:, :9].astype(str), ", estimated")
+    assert (is_estimated == ~known).all()
     assert sentences[23, 3].startswith("layer 23, head 3: about ")
     assert sentences[23, 3].endswith(", estimated")
     assert "estimated" not in sentences[0, 0]
-    assert {head for _name, head, _effect in grid.largest(400)} == {*map(tuple, np.argwhere(known).tolist())}
-    assert not EffectGrid(MARY_OR_JOHN.run, measured()).is_estimated.any()
+    assert not any("estimated" in sentence for sentence in effect_numbers(MARY_OR_JOHN, measured()).sentences)
 
 
 def test_a_measure_at_its_extreme_has_no_estimates() -> None:
@@ -114,18 +114,19 @@ def test_the_measure_comes_before_all_else() -> None:
     assert first.own == measured(MARY_OR_JOHN).own
     assert not first.measured
     assert first.estimated is None
-    assert not [sentence for sentence in EffectGrid(MARY_OR_JOHN.run, first).sentences if sentence]
+    assert not [sentence for sentence in effect_numbers(MARY_OR_JOHN, first).sentences if sentence]
 
 
 def test_cells_are_heads_and_then_an_mlp() -> None:
-    grid = EffectGrid(MARY_OR_JOHN.run, measured())
-    picture = grid.chart((23, 3))
-    rows, columns = picture.spec.rows, picture.spec.columns
-    heads = MARY_OR_JOHN.run.heads
-    found = [head_at(picture.spec, heads, row, column) for row in range(rows) for column in range(columns)]
-    assert {*found} == {None} | {(layer, head) for layer in range(30) for head in range(9)}
-    names = [name for name, _head, _effect in grid.largest(4)]
-    assert names == ["layer 0, MLP", "layer 11, MLP", "layer 0, head 0", "layer 2, MLP"]
+    numbers = effect_numbers(MARY_OR_JOHN, measured())
+    grid = numbers.grid("grid", "", numbers.opens_head(MARY_OR_JOHN), (23, 3))
+    spec = grid.picture.spec
+    links = {grid.opens(row, column) for row in range(spec.rows) for column in range(spec.columns)}
+    heads = {(layer, head) for layer in range(30) for head in range(9)}
+    assert links == {None} | {MARY_OR_JOHN.link_with(head=head) for head in heads}
+    assert [*map(numbers.name, numbers.farthest(4))] == [
+        "layer 0, MLP", "layer 11, MLP", "layer 0, head 0", "layer 2, MLP",
+    ]  # fmt: skip
 
 
 def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> None:
@@ -141,7 +142,7 @@ def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> Non
     assert (effects.spread > 0).any()
     place = np.unravel_index(np.argmax(effects.spread), effects.spread.shape)
     effect, spread = effects.heads[place], effects.spread[place]
-    assert EffectGrid(state.run, effects).text(*map(int, place)) == f"{signed(effect)} ± {number(spread)}"
+    assert effect_numbers(state, effects).text(place) == f"{signed(effect)} ± {number(spread)}"
     assert (head_effects(tiny(saved)).spread == 0).all()
 
 
@@ -260,7 +261,7 @@ def test_what_the_measure_falls_without_is_blue_as_its_share_is() -> None:
 
 def test_the_color_bar_says_that_mlps_do_more_than_heads() -> None:
     effects = measured()
-    grid = EffectGrid(MARY_OR_JOHN.run, effects).chart(None, *effect_colors(MARY_OR_JOHN)).figure
+    grid = effect_numbers(MARY_OR_JOHN, effects).chart().figure
     largest = float(np.abs(effects.heads).max())
     assert np.nanmin(effects.mlps) < -largest
     assert grid.layout.coloraxis3.reversescale

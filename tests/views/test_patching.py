@@ -8,7 +8,6 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
 from attnviz.state.effects import DIVERGENCE, LOGIT, PATCHING, EffectsState
 from attnviz.views import patching
-from attnviz.views.effect_grid import head_at
 from attnviz.views.effects import effects as effects_page
 from attnviz.views.patching import PatchingView, describe, head_positions, patching_view, paths_view
 from attnviz.views.token_columns import token_columns
@@ -25,7 +24,7 @@ def test_the_page_opens_with_a_text_that_says_something_else() -> None:
     assert shown.patching.clean > shown.patching.corrupted + 1
     assert "Most is recovered at “are” before layers encoder 0 to encoder 1" in shown.sentence
     assert shown.recovered[0, 4] == pytest.approx(np.nanmax(shown.recovered[0]))
-    assert shown.column_names == [*map(str, range(8))]  # an encoder and a decoder have their own tokens
+    assert shown.numbers.columns == [*map(str, range(8))]  # an encoder and a decoder have their own tokens
     assert describe(shown) == f"{np.isfinite(shown.recovered).sum()} of 32 cells so far."
 
 
@@ -37,13 +36,14 @@ def test_heads_recover_what_the_library_says() -> None:
     other = state.source.model().encode(state.corrupted).batch | written
     expected = patch(model, clean.batch, other, Logit(state.run.token_id("est"), 4), "value")
     np.testing.assert_allclose(shown.recovered, expected.recovered.numpy(), atol=1e-5)
-    name, largest, share = shown.largest(1)[0]
-    layer, head = np.unravel_index(np.nanargmax(np.abs(shown.recovered)), shown.recovered.shape)
-    assert (name, largest) == (f"{state.run.layers[layer]}, head {head}", (layer, head))
-    assert share == f"{100 * shown.recovered[layer, head]:.0f}%".replace("-", "−")
-    picture = shown.chart((5, 1))
-    assert len(picture.figure.layout.shapes) == 1
-    assert head_at(picture.spec, state.run.heads, 5, 1) == (5, 1)
+    numbers = shown.numbers
+    layer, head = numbers.farthest(1)[0]
+    assert (layer, head) == np.unravel_index(np.nanargmax(np.abs(shown.recovered)), shown.recovered.shape)
+    assert numbers.name((layer, head)) == f"{state.run.layers[layer]}, head {head}"
+    assert numbers.text((layer, head)) == f"{100 * shown.recovered[layer, head]:.0f}%".replace("-", "−")
+    grid = numbers.grid("grid", "", numbers.opens_head(state), (5, 1))
+    assert len(grid.picture.figure.layout.shapes) == 1
+    assert grid.opens(5, 1) == state.link_with(head=(5, 1))
 
 
 def test_positions_of_a_head_are_those_it_reads() -> None:
@@ -91,7 +91,7 @@ def test_what_kl_and_cosine_compare_with_is_said() -> None:
     shown = patching_view(EffectsState(model=MINILM, patched="mlp"))
     assert shown.state.corrupted.endswith("too wide.")
     assert "the cosine with the vector of the clean text: 1.00 in the clean run" in shown.sentence
-    assert shown.name(0, 13) == "encoder 0, MLP, at “wide”"
+    assert shown.numbers.name((0, 13)) == "encoder 0, MLP, at “wide”"
 
 
 def test_long_texts_are_refused_before_they_run(monkeypatch: pytest.MonkeyPatch) -> None:

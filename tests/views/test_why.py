@@ -109,7 +109,7 @@ def test_what_makes_a_negative_number_comes_first() -> None:
 def test_pictures_add_up_to_the_number() -> None:
     for shown in (answered(), answered(*LOOKS_FROM_TO_AT_MARY), answered(("why-model", TRANSLATOR))):
         total = shown.attribution.total
-        assert np.nansum(shown.grid.values) == pytest.approx(total, abs=1e-4)
+        assert np.nansum(shown.numbers.cells) == pytest.approx(total, abs=1e-4)
         rest = shown.attribution.constant + shown.attribution.bias
         assert shown.by_word.sum() + rest == pytest.approx(total, abs=1e-3)
         assert sum(shown.parts.values()) == pytest.approx(total, abs=0.03)
@@ -118,16 +118,13 @@ def test_pictures_add_up_to_the_number() -> None:
 
 
 def test_a_cell_of_the_grid_opens_its_largest_term() -> None:
-    grid = answered().grid
-    rows, columns = grid.values.shape
-    for row in range(rows):
-        for column in range(columns):
-            assert (grid.term_at(row, column) is None) == (
-                np.isnan(grid.values[row, column]) or (row, column) == (0, 0)
-            )
-    assert grid.term_at(24, 3) == SumTerm(13, 23, 3)
-    assert grid.term_at(29, 9) == SumTerm(13, 28)
-    assert grid.sentences[24 * columns + 3] == "layer 23, head 3: +2.95"
+    shown = answered()
+    places = {(int(row) - 1, int(column)) for row, column in np.argwhere(np.isfinite(shown.numbers.cells))}
+    assert {*shown.terms_by_place} == places - {(-1, 0)}, "the constant has no term"
+    assert shown.terms_by_place[23, 3] == SumTerm(13, 23, 3)
+    assert shown.terms_by_place[28, 9] == SumTerm(13, 28)
+    assert f"{shown.numbers.name((23, 3))}: {shown.numbers.text((23, 3))}" == "layer 23, head 3: +2.95"
+    assert shown.short_name(shown.attribution.largest(1)[0]) in ("23.3", "MLP 28")
 
 
 def test_what_a_head_carries_is_a_share_of_the_whole() -> None:
@@ -222,14 +219,14 @@ def test_a_translator_is_asked_in_both_texts() -> None:
 def test_tiny_models_of_five_kinds_answer(saved, name) -> None:
     model, text = str(saved / name), TEXT
     shown = answered(("why-model", model), ("text", text))
-    assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
+    assert np.nansum(shown.numbers.cells) == pytest.approx(shown.attribution.total, abs=1e-3)
     shown.term_chart()
     shown.tree_drawing()
     assert page_view(why(shown.state)).panels
     looks = answered(
         ("why-model", model), ("text", text), ("question", SCORE_QUESTION), ("why-layer", shown.run.layers[0])
     )
-    assert np.nansum(looks.grid.values) == pytest.approx(looks.attribution.total, abs=1e-3)
+    assert np.nansum(looks.numbers.cells) == pytest.approx(looks.attribution.total, abs=1e-3)
 
 
 def test_the_other_token_is_another_one_than_that_which_is_said() -> None:
@@ -256,7 +253,7 @@ def test_two_logits_that_are_about_the_same_have_no_factor() -> None:
 
 def test_a_cap_of_logits_is_a_factor_that_is_named(saved) -> None:
     shown = answered(("why-model", str(saved / "gemma2")), ("text", TEXT))
-    assert np.nansum(shown.grid.values) == pytest.approx(shown.attribution.total, abs=1e-3)
+    assert np.nansum(shown.numbers.cells) == pytest.approx(shown.attribution.total, abs=1e-3)
     assert shown.attribution.gates == ("Gemma2ForCausalLM",)
 
 
@@ -313,8 +310,8 @@ def test_a_translator_has_the_names_of_its_layers_in_every_picture() -> None:
     shown = answered(("why-model", TRANSLATOR), ("tree", "true"))
     rows = shown.tree_drawing().figure.layout.yaxis.ticktext
     assert {"decoder 0 cross", "decoder 1 cross"} <= {*rows} <= {"words", *shown.run.layers}
-    assert any(sentence.startswith("decoder 1, MLP") for sentence in shown.grid.sentences)
-    assert any(name.startswith("decoder 1 cross.") for name in shown.tree_drawing().figure.data[0].text)
+    assert any(sentence.startswith("decoder 1, MLP") for sentence in shown.numbers.sentences)
+    assert "3" in shown.tree_drawing().figure.data[0].text, "the row names the layer"
 
 
 def test_the_average_token_has_its_name_in_each_language() -> None:
@@ -376,6 +373,6 @@ def test_the_colors_of_a_sum_say_what_they_are_for() -> None:
         ((("trail", "query.23.3.13.9"),), "John"),
         ((("trail", "query.23.3.13.9-value.22.4.13.1"),), "John"),
     ):
-        bar = answered(*link).grid.chart(None).figure.layout.coloraxis3.colorbar
+        bar = answered(*link).numbers.chart().figure.layout.coloraxis3.colorbar
         assert bar.ticktext[0].startswith("against −")
         assert bar.ticktext[-1].endswith(f" for “{word}”")
