@@ -39,10 +39,11 @@ from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.downloads import link
-from attnviz.ui.field_widgets import choice_tabs, draw, set_field_value, show_error
+from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.ui.page_state import draw_field
+from attnviz.ui.widget_values import set_field_value
 
 MENU = 240  # pixels
 

@@ -10,9 +10,10 @@ from attnviz.language import _
 from attnviz.state.bookmarks import LONGEST_NAME, MOST_BOOKMARKS, Bookmark, bookmark_name
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import pinned_query
-from attnviz.ui.field_widgets import draw_hidden_value, set_field_value
+from attnviz.ui.field_widgets import draw_hidden_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import read_widget, write_widget
+from attnviz.ui.widget_values import set_field_value
 
 KEY = LongMapState.bookmarks.parameter
 NAME = "bookmark-name"  # of the field for the next one

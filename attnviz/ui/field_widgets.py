@@ -2,9 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from dataclasses import field as dataclass_field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -19,7 +18,6 @@ from attnviz.state.fields import (
     ChoicesField,
     Field,
     FlagField,
-    LinkReader,
     NumberField,
     ParsedField,
     PartField,
@@ -40,22 +38,14 @@ from attnviz.state.parts import (
     title,
 )
 from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
-from attnviz.ui.link_state import link_parameters, refuse, requested_values, unlinked
+from attnviz.ui.link_state import refuse, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
+from attnviz.ui.widget_values import kept_choice, kept_number, menu_of
 
 T = TypeVar("T")
 BIND: Any = "query-params"  # the link has the value of the widget
-
-
-@dataclass
-class _Menu:
-    """How a menu was drawn last, or of a number its opening value."""
-
-    context: int = 0  # a hash: a long text has many queries
-    opening: Any = None
-    choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last choices, by context
 
 
 def draw(field: Field[T], state: Any = None, widget: Any = None, *, opening: Any = None, **options: Any) -> T:
@@ -151,106 +141,6 @@ def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]]
                     show_error(page_failure(problem))
 
 
-def field_value(field: Field[T], state: Any = None) -> Any:
-    """Returns the value that the widget of a field has in the session, or None before it is drawn first."""
-    value = read_widget(field.parameter)
-    return field.options(state).get(value) if isinstance(field, ChoiceField) and value is not None else value
-
-
-def field_text(field: ParsedField[Any]) -> str:
-    """Returns the text of a field: that of its widget, or before it is drawn first that of the link, or the opening
-    one."""
-    linked = st.query_params.get(field.parameter, field.text(field.opening(None)))
-    return str(read_widget(field.parameter, linked))
-
-
-def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
-    """Gives the widget of a field a value; call it before the widget is drawn in a run, as a callback does."""
-    if isinstance(field, PartField):
-        return _set_part(field, value, state)
-    shown = _shown(field, value, state)
-    if isinstance(field, ChoiceField):
-        _menu(field.parameter).choices[hash(field.context(state))] = shown
-    write_widget(field.parameter, shown)
-
-
-def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
-    """Returns the value that the widget of a field is going to have in this run: what somebody has chosen, and before
-    it is drawn first that of the link. Raises ValueError for a text that the field does not take."""
-    key, opening = field.parameter, field.opening(state)
-    if not has_widget(key):
-        return field.read(state, link)
-    if isinstance(field, ChoicesField):
-        choices = field.options(state)
-        chosen = _kept_choice(field, state, [*choices], [])
-        return tuple(choices[name] for name in choices if name in chosen)
-    if isinstance(field, ChoiceField):
-        choices = field.options(state)
-        return choices[_kept_choice(field, state, [*choices], field.name_of(state, opening))]
-    value, menu = read_widget(key), _menu(key)
-    if isinstance(field, ParsedField):
-        context = field.context(state)
-        is_of_another = context is not None and menu.context != hash(context)
-        return opening if is_of_another or value == menu.opening else field.parse(value)
-    if isinstance(field, NumberField):
-        return _kept_number(field, state, opening)
-    return value
-
-
-def set_drawn_value(field: Field[Any], state: Any) -> None:
-    """Lets the widget of a field have the value of a state when it is drawn next in this run."""
-    key, value = field.parameter, state.values[field.name]
-    if isinstance(field, ParsedField):
-        _menu(key).context = hash(field.context(state))
-    if not has_widget(key):
-        drop_stale([field], state)
-    elif field.is_offered(state) and read_widget(key) != (shown := _shown(field, value, state)):
-        write_widget(key, shown)
-
-
-def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
-    """Returns a callback that gives the widget of a field the value of another widget."""
-    return widget_callback(key, lambda value: set_field_value(field, value))
-
-
-def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
-    """Chooses what was clicked in a picture, if that is one of the options: a browser may still show another one."""
-    if value in field.options(state).values():
-        set_field_value(field, value, state)
-
-
-def _set_part(field: PartField[T], value: T, state: Any) -> None:
-    shown = widget_state(field.menu, value, field.parameter)
-    usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)
-    for key in shown:
-        if not has_widget(key) and shown[key] != usual[key]:
-            st.query_params[key] = str(shown[key])  # Streamlit 1.67 leaves out what is set before it is drawn
-        write_widget(key, shown[key])
-
-
-def _shown(field: Field[Any], value: Any, state: Any = None) -> Any:
-    """Returns a value as the widget of its field has it."""
-    if isinstance(field, ChoicesField):
-        return [field.name_of(state, each) for each in value]
-    if isinstance(field, ChoiceField):
-        return field.name_of(state, value)
-    return field.text(value) if isinstance(field, ParsedField) else value
-
-
-def drop_stale(fields: Iterable[Field[Any]], state: Any) -> None:
-    """Removes from the link what fields do not have and no widget has taken yet; Streamlit would leave it there."""
-    link = LinkReader(link_parameters())
-    for field in fields:
-        key = field.parameter
-        if link.text(key) is None or has_widget(key):
-            continue
-        value, opening = field.read(state, link) if field.is_offered(state) else None, field.opening(state)
-        if key in link.refused and value != opening:
-            st.query_params[key] = [text for _parameter, text in field.write(state, value)]
-        elif key in link.refused or not field.is_offered(state):
-            del st.query_params[key]
-
-
 def _note_refusal(field: Field[Any], state: Any) -> None:
     """Notes what the field does not take of the link that this run opens: Streamlit drops it without a word."""
     link = requested_values()
@@ -258,13 +148,9 @@ def _note_refusal(field: Field[Any], state: Any) -> None:
         field.read(state, link)
 
 
-def _menu(key: str) -> _Menu:
-    return SessionValue(f"{key} menu", _Menu).get()
-
-
 def _follow(key: str, opening: str) -> None:
     """Gives a text that nobody has changed the opening one of this run."""
-    menu = _menu(key)
+    menu = menu_of(key)
     if has_widget(key) and read_widget(key) == menu.opening != opening:
         write_widget(key, opening)
     menu.opening = opening
@@ -301,8 +187,8 @@ def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dic
         return (widget or st.toggle)(value=opening, **options)
     if isinstance(field, NumberField):
         options = {"min_value": field.least(state), "max_value": field.most, "value": opening} | options
-        menu = _menu(field.parameter)
-        if (number := _kept_number(field, state, opening)) != read_widget(field.parameter):
+        menu = menu_of(field.parameter)
+        if (number := kept_number(field, state, opening)) != read_widget(field.parameter):
             write_widget(field.parameter, number)
         menu.opening = opening
         if widget or field.decimals == 0:
@@ -332,8 +218,8 @@ def _choose(
 ) -> Any:
     """Draws a widget of options, and returns the name of the chosen one, or of several a list."""
     key, context = field.parameter, hash(field.context(state))
-    menu, is_several = _menu(key), isinstance(field, ChoicesField)
-    if has_widget(key) and (chosen := _kept_choice(field, state, names, opening)) != read_widget(key):
+    menu, is_several = menu_of(key), isinstance(field, ChoicesField)
+    if has_widget(key) and (chosen := kept_choice(field, state, names, opening)) != read_widget(key):
         write_widget(key, chosen)  # which Streamlit would leave in the link otherwise
     opens: dict[str, Any] = {"default": opening, "required": True}  # of buttons
     if is_several:
@@ -344,26 +230,6 @@ def _choose(
     chosen = opening if chosen is None else chosen  # of buttons, where the link has an empty value
     menu.context, menu.opening, menu.choices[context] = context, opening, chosen
     return chosen
-
-
-def _kept_choice(field: ChoiceField[Any], state: Any, names: Sequence[str], opening: Any) -> Any:
-    """Returns the option, or of several a list, that a widget keeps where its options may be others than before."""
-    chosen, menu, context = read_widget(field.parameter), _menu(field.parameter), hash(field.context(state))
-    if menu.context != context and context in menu.choices:
-        chosen = menu.choices[context]
-    elif not isinstance(field, ChoicesField) and chosen == menu.opening:
-        chosen = opening
-    if isinstance(field, ChoicesField):
-        return [name for name in chosen if name in names]
-    return chosen if chosen in names else opening
-
-
-def _kept_number(field: NumberField, state: Any, opening: Any) -> Any:
-    """Returns the number that a widget keeps where its limits may be others than before."""
-    before = read_widget(field.parameter)
-    if before is None or before == _menu(field.parameter).opening:
-        return opening if before is not None else before
-    return min(max(before, field.least(state)), field.most)
 
 
 def show_error(problem: str) -> None:
@@ -440,19 +306,6 @@ def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callabl
     except ValueError as problem:
         on_refusal(str(problem))
         return start
-
-
-def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
-    """Returns the session state with which `choose_object` under `key` shows a value."""
-    if as_in_model(menu, value):
-        return {key: AS_IN_MODEL}
-    return {key: title(type(value)), **field_state(value, key)}
-
-
-def field_state(value: object, prefix: str) -> dict[str, object]:
-    """Returns the session state with which the widgets of a value show it."""
-    fields = {setting.name: setting_field(setting, prefix, value) for setting in settings(type(value))}
-    return {field.parameter: _shown(field, getattr(value, name)) for name, field in fields.items()}
 
 
 def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked: bool = True) -> Any:

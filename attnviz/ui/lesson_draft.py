@@ -13,9 +13,10 @@ from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
 from attnviz.server.addresses import address
 from attnviz.state.every_page import EveryPageState
-from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
+from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.link_state import opens_in_place
 from attnviz.ui.session_values import SessionValue, read_widget, write_widget
+from attnviz.ui.widget_values import field_text, set_field_value
 
 WRITE = EveryPageState.write
 NEW = "new"  # its value for an empty lesson

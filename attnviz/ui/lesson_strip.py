@@ -23,11 +23,12 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
-from attnviz.ui.field_widgets import draw_hidden, field_text, set_field_value
+from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.job_progress import begin_job
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_text, set_field_value
 from attnviz.views.pages import BLOCKS, read_state
 
 _LOGGER = logging.getLogger(__name__)

@@ -12,8 +12,9 @@ from attnviz.mechanism import Mechanism
 from attnviz.state.explore import ExploreState
 from attnviz.state.fields import Field
 from attnviz.state.parts import fits_widgets
-from attnviz.ui.field_widgets import configure, draw, field_state
+from attnviz.ui.field_widgets import configure, draw
 from attnviz.ui.session_values import SessionValue, write_widget
+from attnviz.ui.widget_values import field_state
 
 
 def choose_mechanism(start: Mechanism, others: DeltaGenerator) -> Mechanism:

@@ -15,9 +15,10 @@ from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
 from attnviz.state.fields import ModelField
 from attnviz.ui import cache, conversion, model_download
-from attnviz.ui.field_widgets import draw_text, field_text
+from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue, has_widget, widget_callback, write_widget
+from attnviz.ui.widget_values import field_text
 from attnviz.views.word_pieces import word_pieces_note
 
 ANOTHER = N_(

@@ -7,11 +7,12 @@ import streamlit as st
 
 from attnviz.state.fields import Field, LinkReader, ModelField, ParsedField, WidgetPlace
 from attnviz.state.state import State
-from attnviz.ui.field_widgets import current_value, draw, draw_text, hidden_container, set_drawn_value
+from attnviz.ui.field_widgets import draw, draw_text, hidden_container
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import typed_model
 from attnviz.ui.question_menu import draw_menu
+from attnviz.ui.widget_values import current_value, set_drawn_value
 
 S = TypeVar("S", bound=State)
 Words = Sequence[tuple[str, Field[Any]]]

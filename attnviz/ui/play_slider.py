@@ -6,9 +6,10 @@ import streamlit as st
 
 from attnviz.language import _
 from attnviz.state.fields import ChoiceField
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_value, set_field_value
 
 T = TypeVar("T")
 EVERY = 1.0  # seconds from one option to the next

@@ -11,9 +11,10 @@ from attnviz.language import _
 from attnviz.link import page_address
 from attnviz.page.html import Markup
 from attnviz.state.every_page import EveryPageState
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_menu import Menu
+from attnviz.ui.widget_values import field_value, set_field_value
 
 PRESENTED = EveryPageState.presented
 PRESENTING = (PRESENTED.parameter, "1")  # in a link

@@ -11,9 +11,10 @@ from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import pinned_query
-from attnviz.ui.field_widgets import draw, field_text
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_text
 
 KEY = LongMapState.find.parameter
 LONGEST_PHRASE = 100  # characters of a phrase

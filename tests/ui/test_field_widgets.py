@@ -24,7 +24,8 @@ def script() -> None:
     )  # fmt: skip
     from attnviz.state.parts import by_title
     from attnviz.state.state import State
-    from attnviz.ui.field_widgets import draw, draw_hidden, draw_tabs, field_text, field_value, set_field_value
+    from attnviz.ui.field_widgets import draw, draw_hidden, draw_tabs
+    from attnviz.ui.widget_values import field_text, field_value, set_field_value
 
     class Sample(State):
         flag = FlagField("Flag")

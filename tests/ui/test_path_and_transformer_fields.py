@@ -19,7 +19,8 @@ def script() -> None:
     import streamlit as st
 
     from attnviz.state.fields import ChoiceField
-    from attnviz.ui.field_widgets import draw, set_field_value
+    from attnviz.ui.field_widgets import draw
+    from attnviz.ui.widget_values import set_field_value
 
     field = ChoiceField[int]("Word", lambda state: {str(i): i for i in range(state.count)}, parameter="word")
     state = SimpleNamespace(count=int(st.number_input("Count", 1, 9, 5, key="count")))

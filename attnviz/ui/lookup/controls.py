@@ -13,10 +13,11 @@ from attnviz.lookup.dictionary import SIDE, Dictionary, Point
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot
 from attnviz.state.lookup import SIMILARITIES, LookupState
 from attnviz.ui import presentation
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.lookup import dictionary_table
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import widget_callback, write_widget
+from attnviz.ui.widget_values import set_field_value
 
 FORMULAS = {
     ScaledDot: "q · k / √2",

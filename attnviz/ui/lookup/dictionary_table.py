@@ -9,9 +9,9 @@ import streamlit as st
 from attnviz.language import _, value_error
 from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.state.lookup import EXAMPLE, LookupState
-from attnviz.ui.field_widgets import field_text, set_field_value
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_text, set_field_value
 
 
 @dataclass

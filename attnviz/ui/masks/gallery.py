@@ -8,8 +8,9 @@ from attnviz.masks import GROUPS
 from attnviz.state.masks import MasksState
 from attnviz.state.parts import title
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw, field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.masks.mask_editor import set_mask
+from attnviz.ui.widget_values import field_value
 
 PIXELS = 6  # of a cell
 

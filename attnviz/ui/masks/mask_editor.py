@@ -20,9 +20,10 @@ from attnviz.page.html import element
 from attnviz.state.masks import SIDE_BY_SIDE, MasksState
 from attnviz.state.parts import GROUP, MASK_MENU, help_text, title
 from attnviz.ui import mechanism_controls
-from attnviz.ui.field_widgets import draw, draw_text, field_text, set_field_value
+from attnviz.ui.field_widgets import draw, draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue, read_widget, widget_callback, write_widget
+from attnviz.ui.widget_values import field_text, set_field_value
 
 MASKS = {"A": MasksState.mask_a, "B": MasksState.mask_b}
 BIASES = {"A": MasksState.biases_a, "B": MasksState.biases_b}

@@ -23,10 +23,11 @@ from attnviz.state.selection import similar_layers
 from attnviz.state.viewport import numbered_token
 from attnviz.ui import head_grid, viewport_sliders
 from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_charts import show_mosaic
 from attnviz.ui.head_controls import open_head
 from attnviz.ui.markdown import plain
+from attnviz.ui.widget_values import set_field_value
 from attnviz.views.head_aggregate import aggregate_map, stack_name
 from attnviz.views.selected_maps import HeadMap, selected_thumbnails
 

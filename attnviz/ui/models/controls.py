@@ -9,9 +9,10 @@ from attnviz.language import option_with_name
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.models import OVERVIEW, SAME, SIDE_BY_SIDE, TABS, ModelSelection, ModelsState
 from attnviz.ui import head_controls, viewport_sliders
-from attnviz.ui.field_widgets import draw, drop_stale, field_text
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import model_picker
+from attnviz.ui.widget_values import drop_stale, field_text
 
 
 def choose_model_selection(notes: DeltaGenerator) -> ModelSelection:

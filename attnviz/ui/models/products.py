@@ -23,10 +23,11 @@ from attnviz.state.models import ModelSelection, ModelsState
 from attnviz.state.viewport import numbered_token
 from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.session_values import read_widget
+from attnviz.ui.widget_values import field_value, set_field_value
 from attnviz.views.selected_maps import zoom_key
 
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions

@@ -4,10 +4,10 @@ from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.server import scripts
 from attnviz.state.path import PathState
 from attnviz.ui import presentation
-from attnviz.ui.field_widgets import choose_option
 from attnviz.ui.path.controls import draw_again
 from attnviz.ui.path.depths import path_picture
 from attnviz.ui.session_values import event_callback
+from attnviz.ui.widget_values import choose_option
 
 KEY = "path"
 COLORS = {"weights": WEIGHTS, "changes": CHANGES, "masked": MASKED}

@@ -10,9 +10,10 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.path import MOST_DRAWS, PathState
 from attnviz.translator import EXAMPLES
 from attnviz.ui import cache
-from attnviz.ui.field_widgets import copy_callback, draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.widget_values import copy_callback, field_value, set_field_value
 
 
 def choose_path(notes: DeltaGenerator) -> PathState:

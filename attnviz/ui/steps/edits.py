@@ -4,8 +4,9 @@ from attnviz.language import _, plural
 from attnviz.state.steps import StepsState, computed_steps
 from attnviz.steps.edits import Edits, parse_edits
 from attnviz.steps.matrix import Matrix
-from attnviz.ui.field_widgets import draw_hidden, set_field_value
+from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import set_field_value
 
 PROBLEM = SessionValue("steps problem", str)  # why the last edit was refused
 

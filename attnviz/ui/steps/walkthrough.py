@@ -14,10 +14,11 @@ from attnviz.steps.matrix import Matrix
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import HEADS
 from attnviz.ui import cache, quantities
-from attnviz.ui.field_widgets import choose_option, draw_hidden, set_field_value
+from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.head_links import several_heads_address
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.edits import PROBLEM, edit_number
+from attnviz.ui.widget_values import choose_option, set_field_value
 from attnviz.views.steps import steps as view
 
 TITLES = {

@@ -21,7 +21,8 @@ from attnviz.translator.lexicon import (
     VERBS,
 )
 from attnviz.ui import cache, presentation
-from attnviz.ui.field_widgets import copy_callback, draw, set_field_value
+from attnviz.ui.field_widgets import draw
+from attnviz.ui.widget_values import copy_callback, set_field_value
 
 KINDS = {
     "person": N_("People"),

@@ -13,7 +13,7 @@ from attnviz.state.transformer import HEAD_FIELDS, HEAD_NAMES
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USES, Use
 from attnviz.ui import presentation
 from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import set_field_value
+from attnviz.ui.widget_values import set_field_value
 from attnviz.views.translator_maps import Maps
 
 MASKED = (N_("“{query}” may not look at “{key}”."), N_("“{query}” may look at nothing."))  # a cell, and a whole row

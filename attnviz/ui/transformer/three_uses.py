@@ -12,9 +12,10 @@ from attnviz.translator.encoder_decoder import USES, Use
 from attnviz.translator.grammar import ADJECTIVE
 from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import quantities
-from attnviz.ui.field_widgets import draw, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.transformer import one_use
+from attnviz.ui.widget_values import set_field_value
 from attnviz.views.transformer import use_quantities
 from attnviz.views.translator_maps import use_maps
 

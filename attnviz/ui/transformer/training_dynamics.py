@@ -19,10 +19,11 @@ from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import play_slider
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import teacher
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.transformer import one_use, training
 from attnviz.ui.transformer.word_by_word import pieces
+from attnviz.ui.widget_values import field_value, set_field_value
 from attnviz.views.transformer import best_head, teacher_forced
 from attnviz.views.translator_maps import Maps, use_maps
 

@@ -16,8 +16,8 @@ from attnviz.translator.train import SMOOTHING
 from attnviz.translator.translation import detokenize
 from attnviz.ui import play_slider
 from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import field_value, set_field_value
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_value, set_field_value
 from attnviz.views.translator_maps import use_maps
 
 END = "<end>"

@@ -8,9 +8,10 @@ import streamlit as st
 from attnviz.state.fields import Field
 from attnviz.state.write import WriteState
 from attnviz.ui import presentation
-from attnviz.ui.field_widgets import draw, draw_hidden_value, field_value, set_field_value
+from attnviz.ui.field_widgets import draw, draw_hidden_value
 from attnviz.ui.model_menu import choose_model
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.widget_values import field_value, set_field_value
 
 SIDEBAR: tuple[Field[Any], ...] = (
     WriteState.chat, WriteState.system, WriteState.length,

@@ -21,12 +21,13 @@ from attnviz.state.write import MOST_BRANCHES, Branch, WriteState, decoder_layer
 from attnviz.ui import head_charts, head_controls, quantities, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.downloads import downloads
-from attnviz.ui.field_widgets import draw, field_value, set_field_value
+from attnviz.ui.field_widgets import draw
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import keep_model, load_or_end
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.why_links import cell_links, with_cell_links, word_links
+from attnviz.ui.widget_values import field_value, set_field_value
 from attnviz.ui.write import controls, writing_job, written_text
 from attnviz.ui.write.branch_tree import branch_links
 from attnviz.views.explore import pinned_quantities

@@ -1,0 +1,170 @@
+"""The values that the widgets of fields have in the session, before and after they are drawn."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from attnviz.state.fields import (
+    ChoiceField,
+    ChoicesField,
+    Field,
+    LinkReader,
+    NumberField,
+    ParsedField,
+    PartField,
+    setting_field,
+)
+from attnviz.state.parts import AS_IN_MODEL, as_in_model, settings, title
+from attnviz.ui.link_state import link_parameters
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
+
+T = TypeVar("T")
+
+
+@dataclass
+class Menu:
+    """How a menu was drawn last, or of a number its opening value."""
+
+    context: int = 0  # a hash: a long text has many queries
+    opening: Any = None
+    choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last choices, by context
+
+
+def field_value(field: Field[T], state: Any = None) -> Any:
+    """Returns the value that the widget of a field has in the session, or None before it is drawn first."""
+    value = read_widget(field.parameter)
+    return field.options(state).get(value) if isinstance(field, ChoiceField) and value is not None else value
+
+
+def field_text(field: ParsedField[Any]) -> str:
+    """Returns the text of a field: that of its widget, or before it is drawn first that of the link, or the opening
+    one."""
+    linked = st.query_params.get(field.parameter, field.text(field.opening(None)))
+    return str(read_widget(field.parameter, linked))
+
+
+def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
+    """Gives the widget of a field a value; call it before the widget is drawn in a run, as a callback does."""
+    if isinstance(field, PartField):
+        return _set_part(field, value, state)
+    shown = shown_value(field, value, state)
+    if isinstance(field, ChoiceField):
+        menu_of(field.parameter).choices[hash(field.context(state))] = shown
+    write_widget(field.parameter, shown)
+
+
+def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
+    """Returns the value that the widget of a field is going to have in this run: what somebody has chosen, and before
+    it is drawn first that of the link. Raises ValueError for a text that the field does not take."""
+    key, opening = field.parameter, field.opening(state)
+    if not has_widget(key):
+        return field.read(state, link)
+    if isinstance(field, ChoicesField):
+        choices = field.options(state)
+        chosen = kept_choice(field, state, [*choices], [])
+        return tuple(choices[name] for name in choices if name in chosen)
+    if isinstance(field, ChoiceField):
+        choices = field.options(state)
+        return choices[kept_choice(field, state, [*choices], field.name_of(state, opening))]
+    value, menu = read_widget(key), menu_of(key)
+    if isinstance(field, ParsedField):
+        context = field.context(state)
+        is_of_another = context is not None and menu.context != hash(context)
+        return opening if is_of_another or value == menu.opening else field.parse(value)
+    if isinstance(field, NumberField):
+        return kept_number(field, state, opening)
+    return value
+
+
+def set_drawn_value(field: Field[Any], state: Any) -> None:
+    """Lets the widget of a field have the value of a state when it is drawn next in this run."""
+    key, value = field.parameter, state.values[field.name]
+    if isinstance(field, ParsedField):
+        menu_of(key).context = hash(field.context(state))
+    if not has_widget(key):
+        drop_stale([field], state)
+    elif field.is_offered(state) and read_widget(key) != (shown := shown_value(field, value, state)):
+        write_widget(key, shown)
+
+
+def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
+    """Returns a callback that gives the widget of a field the value of another widget."""
+    return widget_callback(key, lambda value: set_field_value(field, value))
+
+
+def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
+    """Chooses what was clicked in a picture, if that is one of the options: a browser may still show another one."""
+    if value in field.options(state).values():
+        set_field_value(field, value, state)
+
+
+def _set_part(field: PartField[T], value: T, state: Any) -> None:
+    shown = widget_state(field.menu, value, field.parameter)
+    usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)
+    for key in shown:
+        if not has_widget(key) and shown[key] != usual[key]:
+            st.query_params[key] = str(shown[key])  # Streamlit 1.67 leaves out what is set before it is drawn
+        write_widget(key, shown[key])
+
+
+def shown_value(field: Field[Any], value: Any, state: Any = None) -> Any:
+    """Returns a value as the widget of its field has it."""
+    if isinstance(field, ChoicesField):
+        return [field.name_of(state, each) for each in value]
+    if isinstance(field, ChoiceField):
+        return field.name_of(state, value)
+    return field.text(value) if isinstance(field, ParsedField) else value
+
+
+def drop_stale(fields: Iterable[Field[Any]], state: Any) -> None:
+    """Removes from the link what fields do not have and no widget has taken yet; Streamlit would leave it there."""
+    link = LinkReader(link_parameters())
+    for field in fields:
+        key = field.parameter
+        if link.text(key) is None or has_widget(key):
+            continue
+        value, opening = field.read(state, link) if field.is_offered(state) else None, field.opening(state)
+        if key in link.refused and value != opening:
+            st.query_params[key] = [text for _parameter, text in field.write(state, value)]
+        elif key in link.refused or not field.is_offered(state):
+            del st.query_params[key]
+
+
+def menu_of(key: str) -> Menu:
+    return SessionValue(f"{key} menu", Menu).get()
+
+
+def kept_choice(field: ChoiceField[Any], state: Any, names: Sequence[str], opening: Any) -> Any:
+    """Returns the option, or of several a list, that a widget keeps where its options may be others than before."""
+    chosen, menu, context = read_widget(field.parameter), menu_of(field.parameter), hash(field.context(state))
+    if menu.context != context and context in menu.choices:
+        chosen = menu.choices[context]
+    elif not isinstance(field, ChoicesField) and chosen == menu.opening:
+        chosen = opening
+    if isinstance(field, ChoicesField):
+        return [name for name in chosen if name in names]
+    return chosen if chosen in names else opening
+
+
+def kept_number(field: NumberField, state: Any, opening: Any) -> Any:
+    """Returns the number that a widget keeps where its limits may be others than before."""
+    before = read_widget(field.parameter)
+    if before is None or before == menu_of(field.parameter).opening:
+        return opening if before is not None else before
+    return min(max(before, field.least(state)), field.most)
+
+
+def widget_state(menu: Mapping[str, type[T]], value: T, key: str) -> dict[str, object]:
+    """Returns the session state with which `choose_object` under `key` shows a value."""
+    if as_in_model(menu, value):
+        return {key: AS_IN_MODEL}
+    return {key: title(type(value)), **field_state(value, key)}
+
+
+def field_state(value: object, prefix: str) -> dict[str, object]:
+    """Returns the session state with which the widgets of a value show it."""
+    fields = {setting.name: setting_field(setting, prefix, value) for setting in settings(type(value))}
+    return {field.parameter: shown_value(field, getattr(value, name)) for name, field in fields.items()}
