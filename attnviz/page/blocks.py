@@ -107,6 +107,7 @@ class Figure(Block):
     opens: Callable[[int, int], Link | None] | None = None  # what a click on a row and a column opens
     panels: Sequence[Panel] = ()  # what files with maps have in its place
     cells: object = None  # what a click is on, where it stays the same while the picture is replaced
+    pinned: int | None = None  # the row of a map whose weights are shown
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from attnviz.analysis.head_maps import Special
 from attnviz.language import N_
 from attnviz.state.color_range import ColorRange
 from attnviz.state.fields import ChoiceField, FlagField
-from attnviz.state.head_state import BIASES_FIELD, MASK_FIELD, NORMALIZER_FIELD, SCORE_FIELD, QueryField
+from attnviz.state.head_state import BIASES_FIELD, NORMALIZER_FIELD, SCORE_FIELD, QueryField, mask_field
 from attnviz.state.long_map_state import LongMapState
 
 SPECIAL = {
@@ -16,7 +16,7 @@ MOSAIC = {N_("One layer"): False, N_("All layers"): True}
 class ExploreState(LongMapState):
     """A head, its mechanism, and the display of its maps."""
 
-    mask = MASK_FIELD
+    mask = mask_field()
     score = SCORE_FIELD
     biases = BIASES_FIELD
     normalizer = NORMALIZER_FIELD

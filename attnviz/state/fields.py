@@ -15,7 +15,7 @@ from attnviz.state.parts import by_title, field_key, fits_widgets, settings, tit
 
 T = TypeVar("T")
 Options = Mapping[str, T] | Sequence[T]
-WidgetPlace = Literal["side", "more", "block", "hidden"]
+WidgetPlace = Literal["top", "side", "more", "block", "hidden"]
 MOST_OPTIONS = 5  # that a refusal names
 
 
@@ -58,8 +58,8 @@ class LinkReader:
 
 class Field(Generic[T]):
     """A value of a state. `opening` returns the value that a page opens with, given the fields before it; where `when`
-    is false of them, the field has no other value. `place` is where its widget stands: in the sidebar, folded
-    there, where a block or a sentence has it, or hidden."""
+    is false of them, the field has no other value. `place` is where its widget stands: above the figure, in the
+    sidebar, folded there, where a block or a sentence has it, or hidden."""
 
     name = ""  # of the attribute
 
@@ -393,7 +393,7 @@ def setting_field(setting: dataclasses.Field, prefix: str, start: object) -> Fie
 
 def linked_settings(part: PartField | PartsField, start: T, link: LinkReader) -> T:
     """Returns an object with the settings of a link; `start`, with refusals, if its class does not take them."""
-    fields = _setting_fields(part, start)
+    fields = setting_fields(part, start)
     try:
         return replace(start, **{name: field.read(None, link) for name, field in fields.items()})  # type: ignore[type-var]
     except ValueError as problem:
@@ -405,12 +405,12 @@ def linked_settings(part: PartField | PartsField, start: T, link: LinkReader) ->
 
 def write_settings(part: PartField | PartsField, value: object, start: object) -> Iterator[tuple[str, str]]:
     """Yields the parameters of the settings that are not those of `start`."""
-    for name, field in _setting_fields(part, start).items():
+    for name, field in setting_fields(part, start).items():
         if (own := getattr(value, name)) != field.opening(None):
             yield from field.write(None, own)
 
 
-def _setting_fields(part: PartField | PartsField, start: object) -> dict[str, Field[Any]]:
+def setting_fields(part: PartField | PartsField, start: object) -> dict[str, Field[Any]]:
     """Returns the fields of the settings of an object by their names, of all but files."""
     kind = type(start)
     linked = [setting for setting in settings(kind) if "max_bytes" not in setting.metadata]

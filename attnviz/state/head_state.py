@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from attnviz.analysis.head_maps import Special
 from attnviz.biases import BIASES
@@ -13,7 +13,7 @@ from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES, Score
-from attnviz.state.fields import ChoiceField, PartField, PartsField
+from attnviz.state.fields import ChoiceField, Field, PartField, PartsField, WidgetPlace
 from attnviz.state.parts import MASK_MENU, by_title
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import HeadField, LayerField, SourceField, layer, source_layers
@@ -34,11 +34,19 @@ def _own(state: Any) -> Mechanism:
     return own if isinstance(own, Mechanism) else Mechanism()
 
 
-MASK_FIELD = PartField[Mask](N_("Mask"), MASK_MENU, lambda state: _own(state).mask, when=is_free)
-SCORE_FIELD = PartField[Score](N_("Score"), by_title(SCORES), lambda state: _own(state).score, when=is_free)
-BIASES_FIELD = PartsField(N_("Biases"), BIASES, lambda state: _own(state).biases, when=is_free, about=ABOUT_BIASES)
+def mask_field(place: WidgetPlace = "top") -> PartField[Mask]:
+    """Returns the field of the mask, which opens with that of the layer."""
+    return PartField[Mask](N_("Mask"), MASK_MENU, lambda state: _own(state).mask, when=is_free, place=place)
+
+
+SCORE_FIELD = PartField[Score](
+    N_("Score"), by_title(SCORES), lambda state: _own(state).score, when=is_free, place="more"
+)
+BIASES_FIELD = PartsField(
+    N_("Biases"), BIASES, lambda state: _own(state).biases, when=is_free, about=ABOUT_BIASES, place="more"
+)
 NORMALIZER_FIELD = PartField(
-    N_("Normalizer"), by_title(NORMALIZERS), lambda state: _own(state).normalizer, when=is_free
+    N_("Normalizer"), by_title(NORMALIZERS), lambda state: _own(state).normalizer, when=is_free, place="more"
 )
 
 
@@ -46,7 +54,9 @@ class QueryField(ChoiceField[int | None]):
     """The row of the pinned query among those that are shown; None if there is none."""
 
     def __init__(self) -> None:
-        super().__init__(N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name)
+        super().__init__(
+            N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name, place="top"
+        )
 
 
 def query_options(state: Any) -> Mapping[str, int | None]:
@@ -65,6 +75,7 @@ class HeadState(State):
     source = SourceField()
     layer = LayerField()
     head = HeadField()
+    in_lessons: ClassVar[tuple[Field[Any], ...]] = ()  # whose widgets stand above the figure in lessons, too
 
     @property
     def layers(self) -> Sequence[Layer]:

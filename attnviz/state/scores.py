@@ -2,20 +2,20 @@
 
 from attnviz.language import N_
 from attnviz.normalizers import NORMALIZERS
-from attnviz.scores import SCORES, Additive, Cosine, ScaledDot
+from attnviz.scores import SCORES, Cosine, ScaledDot
 from attnviz.state.fields import ChoiceField, PartsField
-from attnviz.state.head_state import BIASES_FIELD, MASK_FIELD, NORMALIZER_FIELD, HeadState, QueryField, is_free
+from attnviz.state.head_state import BIASES_FIELD, NORMALIZER_FIELD, HeadState, QueryField, is_free, mask_field
 from attnviz.state.parts import title
 
 SIMILARITIES, NORMALIZERS_TAB = N_("Similarities"), N_("Normalizers")
-START = (ScaledDot(), Cosine(), Additive())
+START = (ScaledDot(), Cosine())
 
 
 def similarity_field(label: str, parameter: str, index: int) -> ChoiceField[str | None]:
     """Returns the field of one of the similarities that are compared, if there are several."""
     return ChoiceField(
         label, lambda state: state.similarity_names, lambda state: dict(enumerate(state.similarity_names)).get(index),
-        parameter=parameter, when=lambda state: len(state.similarity_names) > 1,
+        parameter=parameter, when=lambda state: len(state.similarity_names) > 1, place="block",
     )  # fmt: skip
 
 
@@ -23,14 +23,16 @@ class ScoresState(HeadState):
     """A head under several similarities, or a row under all normalizers."""
 
     biases = BIASES_FIELD
-    mask = MASK_FIELD
+    mask = mask_field("more")
     pinned = QueryField()
-    look = ChoiceField(N_("Tab"), (SIMILARITIES, NORMALIZERS_TAB), when=is_free)
-    similarities = PartsField(SIMILARITIES, SCORES, lambda _state: START)
+    look = ChoiceField(N_("Tab"), (SIMILARITIES, NORMALIZERS_TAB), when=is_free, place="block")
+    similarities = PartsField(SIMILARITIES, SCORES, lambda _state: START, place="block")
     difference_from = similarity_field(N_("Difference: from"), "from", 0)
     difference_to = similarity_field(N_("to"), "to", 1)
     normalizer = NORMALIZER_FIELD
-    normalizers = PartsField(NORMALIZERS_TAB, NORMALIZERS, lambda _state: [kind() for kind in NORMALIZERS])
+    normalizers = PartsField(
+        NORMALIZERS_TAB, NORMALIZERS, lambda _state: [kind() for kind in NORMALIZERS], place="block"
+    )
 
     @property
     def similarity_names(self) -> list[str]:

@@ -33,7 +33,7 @@ class SourceField(PartField[Source]):
     """A source. The parameter of its input has no prefix, so that a text stays while the source changes."""
 
     def __init__(self) -> None:
-        super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source())
+        super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source(), place="block")
 
     def prefix(self, kind: type, setting: str) -> str:
         return "" if setting == settings(kind)[0].name else title(kind)
@@ -59,6 +59,7 @@ class LayerField(ChoiceField[int]):
             N_("Layer"),
             lambda state: {layer.name: i for i, layer in enumerate(state.layers)},
             lambda state: state.source.opening.layer,
+            place="top",
             about=N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
         )
 
@@ -71,6 +72,7 @@ class HeadField(ChoiceField[HeadChoice]):
             N_("Head"),
             lambda state: head_options(state.layers[state.layer].inputs.heads),
             lambda state: min(state.source.opening.head, state.layers[state.layer].inputs.heads - 1),
+            place="top",
             about=N_("A layer looks several times at once: each head has queries and keys of its own."),
         )
 

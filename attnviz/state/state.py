@@ -64,27 +64,44 @@ class State:
     def link(self) -> Link:
         """Returns the parameters of the link that opens this state. Raises ValueError if a value cannot be written,
         such as a file."""
+        for written in self._written.values():
+            if isinstance(written, ValueError):
+                raise written
         return self.link_with()
 
     def link_with(self, **values: Any) -> Link:
-        """Returns the link of this state with other values of some fields; those after them may be read differently.
-        Raises ValueError as `link`."""
+        """Returns the link of this state with other values of some fields, and without what no link can have; fields
+        after them may be read differently. Raises ValueError if one of these values cannot be written."""
         written = self._written
         for field in self.fields:
             if field.name in values:
-                value = values[field.name]
-                is_opening = value == field.opening(self)
-                written = written | {field.name: () if is_opening else tuple(field.write(self, value))}
-        return tuple(parameter for name in self.values for parameter in written.get(name, ()))
+                written = written | {field.name: self._parameters(field, values[field.name])}
+        links = (each for name in self.values if not isinstance(each := written[name], ValueError))
+        return tuple(parameter for each in links for parameter in each)
+
+    def opened(self, link: Iterable[tuple[str, str]]) -> Self:
+        """Returns the state that a link of this one opens: what no link can have stays."""
+        reader, kept = LinkReader(link), self._written
+        return self.resolved(
+            lambda field, state: (
+                self.values[field.name] if isinstance(kept[field.name], ValueError) else field.read(state, reader)
+            )
+        )
+
+    def _parameters(self, field: Field[Any], value: Any) -> Link:
+        return () if value == field.opening(self) else tuple(field.write(self, value))
 
     @cached_property
-    def _written(self) -> dict[str, Link]:
-        """The parameters of the link, by the names of their fields."""
-        return {
-            field.name: tuple(field.write(self, value))
-            for field in self.fields
-            if field.name in self.values and (value := self.values[field.name]) != field.opening(self)
-        }
+    def _written(self) -> dict[str, Link | ValueError]:
+        """The parameters of the value of each field, or why it cannot be written."""
+        written: dict[str, Link | ValueError] = {}
+        for field in self.fields:
+            if field.name in self.values:
+                try:
+                    written[field.name] = self._parameters(field, self.values[field.name])
+                except ValueError as problem:
+                    written[field.name] = problem
+        return written
 
     def _resolve(self, choose: Callable[[Field[Any]], Any]) -> None:
         values: dict[str, Any] = {}

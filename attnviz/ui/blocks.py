@@ -73,7 +73,7 @@ class _Page:
 
     def open(self, link: Link) -> None:
         """Gives the widgets of this page the values of a link; call it in a callback."""
-        opened = type(self.state).read(link)
+        opened = self.state.opened(link)
         for field in opened.fields:
             value = opened.values.get(field.name)
             if field.name in opened.values and value != self.state.values.get(field.name):
@@ -101,13 +101,14 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
 
 def _draw_block(page: _Page, block: Block) -> None:
     match block:
-        case Figure(picture, name, height, opens, _panels, cells):
+        case Figure(picture, name, height, opens, _panels, cells, pinned):
 
             def click(row: int, column: int) -> None:
                 if opens is not None and (opened := opens(row, column)) is not None:
                     page.open(opened)
 
-            chart(picture, name, height=height, grows=False, cells=cells, on_click=None if opens is None else click)
+            on_click = None if opens is None else click
+            chart(picture, name, height=height, grows=False, cells=cells, pinned=pinned, on_click=on_click)
         case Columns(columns):
             for place, (_share, blocks) in zip(
                 st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True

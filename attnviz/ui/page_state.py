@@ -18,12 +18,15 @@ S = TypeVar("S", bound=State)
 Words = Sequence[tuple[str, Field[Any]]]
 
 
-def current_state(kind: type[S], fields: Sequence[Field[Any]] = ()) -> S:
+def current_state(kind: type[S], fields: Sequence[Field[Any]] = (), **known: Any) -> S:
     """Returns the state of this run, or of its first fields alone: each has the value of its widget, or that of the
-    link before it is drawn first. If a value cannot be taken, the `problem` of the state says why."""
+    link before it is drawn first, but what is known. If a value cannot be taken, the `problem` of the state says
+    why."""
     link = LinkReader(link_parameters())
 
     def choose(field: Field[Any], state: S) -> Any:
+        if field.name in known:
+            return known[field.name]
         value = current_value(field, state, link)
         return typed_model(value) if isinstance(field, ModelField) else value
 

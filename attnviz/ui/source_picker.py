@@ -47,13 +47,23 @@ class Places:
 
 
 def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Selection, Places]:
-    """Draws the widgets of the source, the layer and the head; returns the selection.
+    """Draws the widgets of the source, the layer and the head; returns the selection, with the arguments of
+    `choose_layers`."""
+    source, layers, places = choose_layers(presented=presented, long=long)
+    with st.sidebar:
+        return head_controls.choose_head(source, layers), places
+
+
+def choose_layers(
+    *, presented: bool = False, long: bool = False, side: DeltaGenerator | None = None
+) -> tuple[Source, Sequence[Layer], Places]:
+    """Draws the widgets of the source, its first field here and the others at the `side`; returns it and its layers.
 
     If the source has no layers, the last good one of its kind is selected, or its example; if there is none, the page
-    ends. With `presented` the text stays in presentations; only
-    with `long` are there layers whose maps have to be downsampled.
+    ends. With `presented` the text stays in presentations; only with `long` are there layers whose maps have to be
+    downsampled.
     """
-    chosen, settings_place = choose_source(presented=presented)
+    chosen, settings_place = choose_source(side or st.sidebar, presented=presented)
     places = Places(st.container(), settings_place)
     if chosen.private:
         with places.notes:
@@ -89,8 +99,7 @@ def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Se
         places.notes.info(
             plain(_("{not_installed} Until then, these are toy vectors.", not_installed=minilm.WHEEL.not_installed))
         )
-    with st.sidebar:
-        return head_controls.choose_head(source, layers), places
+    return source, layers, places
 
 
 def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:
@@ -121,17 +130,17 @@ def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | Non
         return None
 
 
-def choose_source(*, presented: bool = False) -> tuple[Source, DeltaGenerator]:
+def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Source, DeltaGenerator]:
     """Returns the chosen source, and the place of its settings.
 
-    Its first field, the text or the file, is on the page; the other fields are in the sidebar.
+    Its first field, the text or the file, is on the page; the other fields are at the side.
     """
-    with st.sidebar:
+    with side:
         opening = SOURCE.opening(None)
         kind = choose_class(SOURCE, opening) or type(opening)
+        place = st.empty()
     start = SOURCE.start(None, kind)
     first, *others = settings(kind)
-    place = st.sidebar.empty()
     with place.container():
         values = {other.name: _draw_setting(other, kind, start) for other in others}
     source = kind(**values)

@@ -1,7 +1,7 @@
 """The values that the widgets of fields have in the session, before and after they are drawn."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Any, TypeVar
 
@@ -15,9 +15,11 @@ from attnviz.state.fields import (
     NumberField,
     ParsedField,
     PartField,
+    PartsField,
     setting_field,
+    setting_fields,
 )
-from attnviz.state.parts import AS_IN_MODEL, as_in_model, settings, title
+from attnviz.state.parts import AS_IN_MODEL, as_in_model, by_title, settings, title
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
 
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Menu:
+class DrawnMenu:
     """How a menu was drawn last, or of a number its opening value."""
 
     context: int = 0  # a hash: a long text has many queries
@@ -48,8 +50,8 @@ def field_text(field: ParsedField[Any]) -> str:
 
 def set_field_value(field: Field[T], value: T, state: Any = None) -> None:
     """Gives the widget of a field a value; call it before the widget is drawn in a run, as a callback does."""
-    if isinstance(field, PartField):
-        return _set_part(field, value, state)
+    if isinstance(field, PartField | PartsField):
+        return _set_parts(field, value, state)
     shown = shown_value(field, value, state)
     if isinstance(field, ChoiceField):
         menu_of(field.parameter).choices[hash(field.context(state))] = shown
@@ -69,6 +71,15 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
     if isinstance(field, ChoiceField):
         choices = field.options(state)
         return choices[kept_choice(field, state, [*choices], field.name_of(state, opening))]
+    if isinstance(field, PartField):
+        kind = field.menu.get(read_widget(key))
+        return opening if kind is None else _current_settings(field, field.start(state, kind), link)
+    if isinstance(field, PartsField):
+        kinds: Mapping[str, type] = by_title(field.kinds)
+        started = {type(each): each for each in field.opening(state)}
+        chosen = [kinds[name] for name in read_widget(key)]
+        fixed = [each for kind, each in started.items() if kind not in field.kinds]
+        return (*fixed, *(_current_settings(field, started.get(kind, kind()), link) for kind in chosen))
     value, menu = read_widget(key), menu_of(key)
     if isinstance(field, ParsedField):
         context = field.context(state)
@@ -86,8 +97,28 @@ def set_drawn_value(field: Field[Any], state: Any) -> None:
         menu_of(key).context = hash(field.context(state))
     if not has_widget(key):
         drop_stale([field], state)
+    elif isinstance(field, PartField | PartsField):
+        for name, shown in part_values(field, value).items():
+            if has_widget(name) and read_widget(name) != shown:
+                write_widget(name, shown)
     elif field.is_offered(state) and read_widget(key) != (shown := shown_value(field, value, state)):
         write_widget(key, shown)
+
+
+def _current_settings(part: PartField[T] | PartsField, start: T, link: LinkReader) -> T:
+    values = {name: current_value(field, None, link) for name, field in setting_fields(part, start).items()}
+    return replace(start, **values)  # type: ignore[type-var]
+
+
+def part_values(field: PartField[Any] | PartsField, value: Any) -> dict[str, object]:
+    """Returns what the widgets of a field of parts have, by their keys, where they show a value."""
+    if isinstance(field, PartField):
+        return widget_state(field.menu, value, field.parameter)
+    parts = [each for each in value if type(each) in field.kinds]
+    shown: dict[str, object] = {field.parameter: [title(type(each)) for each in parts]}
+    for each in parts:
+        shown |= field_state(each, field.prefix(type(each)))
+    return shown
 
 
 def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
@@ -101,13 +132,13 @@ def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:
         set_field_value(field, value, state)
 
 
-def _set_part(field: PartField[T], value: T, state: Any) -> None:
-    shown = widget_state(field.menu, value, field.parameter)
-    usual = widget_state(field.menu, field.start(state, type(value)), field.parameter)
-    for key in shown:
-        if not has_widget(key) and shown[key] != usual[key]:
-            st.query_params[key] = str(shown[key])  # Streamlit 1.67 leaves out what is set before it is drawn
-        write_widget(key, shown[key])
+def _set_parts(field: PartField[Any] | PartsField, value: Any, state: Any) -> None:
+    start = field.start(state, type(value)) if isinstance(field, PartField) else field.opening(state)
+    usual = part_values(field, start)
+    for key, shown in part_values(field, value).items():
+        if not has_widget(key) and shown != usual.get(key):
+            st.query_params[key] = shown if isinstance(shown, list) else str(shown)  # Streamlit 1.67 leaves it out
+        write_widget(key, shown)
 
 
 def shown_value(field: Field[Any], value: Any, state: Any = None) -> Any:
@@ -133,8 +164,8 @@ def drop_stale(fields: Iterable[Field[Any]], state: Any) -> None:
             del st.query_params[key]
 
 
-def menu_of(key: str) -> Menu:
-    return SessionValue(f"{key} menu", Menu).get()
+def menu_of(key: str) -> DrawnMenu:
+    return SessionValue(f"{key} menu", DrawnMenu).get()
 
 
 def kept_choice(field: ChoiceField[Any], state: Any, names: Sequence[str], opening: Any) -> Any:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from attnviz.formatting import enumeration, quoted
@@ -49,12 +50,16 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
-    "scores": (ScoresState, scores),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
     "write": (WriteState, write_view),
     "models": (ModelsState, models),
 }
+
+
+def _view(blocks: Callable[[Any], Iterable[Block]], state: State) -> PageView:
+    """Returns the maps and the quantities of the blocks of a state."""
+    return page_view(blocks(state))
 
 
 class BlockPage(NamedTuple):
@@ -74,8 +79,11 @@ BLOCKS = {
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),
 }
-PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
-    name: (page.state, page.view) for name, page in BLOCKS.items()
+HEAD_BLOCKS: dict[str, tuple[type[HeadState], Callable[[Any], Iterable[Block]]]] = {"scores": (ScoresState, scores)}
+PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
+    **_OTHERS,
+    **{name: (page.state, page.view) for name, page in BLOCKS.items()},
+    **{name: (state, partial(_view, blocks)) for name, (state, blocks) in HEAD_BLOCKS.items()},
 }
 
 

@@ -242,7 +242,7 @@ FIRST_SCREEN = {
     "steps, Why scale": [".stTabs"],
     "path": [".st-key-path"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
-    "scores, Normalizers": [".st-key-card-softmax", ".st-key-card-top-k-softmax", ".st-key-card-differential"],
+    "scores, Normalizers": [".st-key-normalizer-rows"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
     "transformer, Before attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],

@@ -11,7 +11,7 @@ from attnviz.page.html import Markup, element, summary, table
 from attnviz.state.lookup import LookupState
 from attnviz.state.parts import title
 from attnviz.ui.lookup.labels import NOTHING, bar, entries, entry, exact, result, signed_bar
-from attnviz.ui.magnification import magnification_sentence
+from attnviz.views.magnification import magnification_sentence
 
 NEARLY_ALL = 0.995  # a weight that is written as 1.00
 
