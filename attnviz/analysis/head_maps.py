@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnviz.inputs import MapAxes
-from attnviz.language import N_
+from attnviz.language import N_, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.weights_only import FixedWeights
 
@@ -30,7 +30,13 @@ class Aggregate(StrEnum):
     MINIMUM = N_("minimum")
 
 
-HeadChoice = int | Aggregate  # a head's index, or all heads of the layer as one
+class Rollout(StrEnum):
+    """How several layers are one map."""
+
+    ROLLOUT = N_("rollout")
+
+
+HeadChoice = int | Aggregate | Rollout  # a head's index, all heads of the layer as one, or those of all layers up to it
 Map = Float[Tensor, "queries keys"]
 
 
@@ -54,7 +60,7 @@ def head_map(
     """Returns the weights of one head, or of all heads as one, for the queries in `rows`; NaN where not allowed.
 
     Several heads are aggregated as `aggregate_maps` does. A rescaled row that lies on special tokens alone stays
-    zero, and where weights may be negative nothing is rescaled.
+    zero, and where weights may be negative nothing is rescaled. Raises ValueError for a rollout.
 
     Shapes: (shown queries in `rows`, shown keys).
 
@@ -66,6 +72,8 @@ def head_map(
         >>> head_map(inputs, Mechanism(), Aggregate.MEAN, rows=slice(2)).shape
         torch.Size([2, 4])
     """
+    if isinstance(head, Rollout):
+        raise value_error("A rollout is a map of several layers, and this is one of them.")
     if isinstance(head, Aggregate):
         return aggregate_maps((head_map(inputs, mechanism, i, special, rows) for i in range(inputs.heads)), head)
     return maps_of_heads(inputs, mechanism, [head], special, rows)[0]

@@ -15,8 +15,10 @@ from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.fields import ChoiceField, Field
 from attnviz.state.state import State
+from attnviz.state.why_links import ScoreLinks
 
 T = TypeVar("T")
+Cells = tuple[int, int, int, int]  # a part of a map: its first and last row, and its first and last column
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,9 @@ class Figure(Block):
     panels: Sequence[Panel] = ()  # what files with maps have in its place
     cells: object = None  # what a click is on, where it stays the same while the picture is replaced
     pinned: int | None = None  # the row of a map whose weights are shown
+    score_links: ScoreLinks | None = None  # of the cells of a map: why a head looks there
+    zooms: Callable[[Cells | None], Link] | None = None  # what a zoom opens; None is the whole map
+    grows: bool = False  # whether it is higher where the window has room
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +220,25 @@ class ClassQuestion(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class HeadQuestion(Block):
+    """A question that a teacher can ask a class: which head has the largest value of a metric of this name."""
+
+    name: str
+    values: Callable[[], Float[np.ndarray, "layers heads"]]  # raises ValueError if it cannot be asked
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction(Block):
+    """Blocks that show the weights of a query, which the reader may predict before; `shows` is told whether they are
+    known. Other places than the app show them."""
+
+    query: str
+    keys: Sequence[str]
+    weights: Float[np.ndarray, " keys"]
+    shows: Callable[[bool], Iterable[Block]]
+
+
+@dataclass(frozen=True, eq=False)
 class InWords(Block):
     """What the controls of a page say, where a place has no controls."""
 
@@ -223,11 +247,10 @@ class InWords(Block):
 
 @dataclass(frozen=True, eq=False)
 class Download(Block):
-    """A file that is made when it is asked for."""
+    """Files that are made when they are asked for: a label, a name, and what is in it."""
 
-    label: str
-    file_name: str
-    make: Callable[[], bytes]
+    files: Sequence[tuple[str, str, Callable[[], str | bytes]]]
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +283,8 @@ def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Bl
             yield from every_block(block.blocks, of_results)
         elif isinstance(block, Computed) and of_results:
             yield from every_block(block.blocks(), of_results)
+        elif isinstance(block, Prediction):
+            yield from every_block(block.shows(True), of_results)
 
 
 def page_quantities(blocks: Iterable[Block]) -> Quantities:
@@ -275,4 +300,5 @@ def page_view(blocks: Iterable[Block]) -> PageView:
     """Returns the maps and the quantities of a page."""
     blocks = [*every_block(blocks)]
     panels = [panel for block in blocks if isinstance(block, Figure | ColoredText) for panel in block.panels]
-    return PageView(tuple(panels), page_quantities(blocks))
+    is_predicted = any(isinstance(block, Prediction) for block in blocks)
+    return PageView(tuple(panels), page_quantities(blocks), is_predicted)

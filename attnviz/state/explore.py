@@ -1,11 +1,19 @@
 """What a link to Explore says."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from attnviz.analysis.head_maps import Special
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
 from attnviz.language import N_
+from attnviz.layer import Kind, Layer
 from attnviz.state.color_range import ColorRange
 from attnviz.state.fields import ChoiceField, FlagField
 from attnviz.state.head_state import BIASES_FIELD, NORMALIZER_FIELD, SCORE_FIELD, QueryField, mask_field
 from attnviz.state.long_map_state import LongMapState
+from attnviz.state.selection import Selection
+from attnviz.state.source_field import HeadField
 
 SPECIAL = {
     N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED
@@ -13,28 +21,61 @@ SPECIAL = {
 MOSAIC = {N_("One layer"): False, N_("All layers"): True}
 
 
+MAPS = N_("Attention maps")
+
+
+def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
+    """Returns the metrics by name, without that of the next token where no layer has one to attend to."""
+    sees_ahead = any(layer.kind is Kind.SELF for layer in layers)
+    return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
+
+
+def optional_choice(
+    label: str, nothing: str, options: Callable[[Any], Mapping[str, Any]], **more: Any
+) -> ChoiceField[Any]:
+    """Returns a field of these options, after one that stands for None, with which it opens."""
+    return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
+
+
 class ExploreState(LongMapState):
     """A head, its mechanism, and the display of its maps."""
 
+    head = HeadField(has_rollout=True)
     mask = mask_field()
     score = SCORE_FIELD
     biases = BIASES_FIELD
     normalizer = NORMALIZER_FIELD
     special_tokens = ChoiceField(
-        N_("Special tokens"), SPECIAL, when=lambda state: bool(state.inputs.special_keys),
+        N_("Special tokens"), SPECIAL, when=lambda state: bool(state.inputs.special_keys), place="more",
         about=N_(
             "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads give them much of "
             "their attention; hide them to see the others."
         ),
     )  # fmt: skip
     mosaic = ChoiceField(
-        N_("Mosaic"), MOSAIC, when=lambda state: len(state.layers) > 1,
+        N_("Mosaic"), MOSAIC, when=lambda state: len(state.layers) > 1, place="more",
         about=N_("The small maps: the heads of this layer, or all heads of all layers."),
     )  # fmt: skip
     colors = ChoiceField(
-        N_("Colors"), tuple(ColorRange),
+        N_("Colors"), tuple(ColorRange), place="more",
         about=N_("Which weight has the last color of the scale."),
     )  # fmt: skip
+    color_by = optional_choice(
+        N_("Color by"), MAPS, lambda state: offered_metrics(state.layers), place="more",
+        about=N_("Small maps of all heads, or one number for each."),
+    )  # fmt: skip
     pinned = QueryField()
-    predict = FlagField(N_("Predict"), about=N_("Predict where the pinned query looks before you see it."))
-    table = FlagField(N_("Show the numbers as a table"))
+    predict = FlagField(
+        N_("Predict"), place="block", about=N_("Predict where the pinned query looks before you see it.")
+    )
+    table = FlagField(N_("Show the numbers as a table"), place="block")
+
+    @property
+    def selection(self) -> Selection:
+        """The head and the display of its maps."""
+        return replace(
+            super().selection, all_layers=self.mosaic, colors=self.colors, viewport=self.viewport,
+            cell_colors=self.cell_colors,
+        )  # fmt: skip
+
+    in_lessons = LongMapState.layer, head, mask, pinned

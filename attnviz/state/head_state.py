@@ -1,6 +1,6 @@
 """The fields of pages that show a head of a source."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,6 +9,7 @@ from attnviz.biases import BIASES
 from attnviz.inputs import MapAxes
 from attnviz.language import N_, option_name
 from attnviz.layer import Layer
+from attnviz.link import Link
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
@@ -20,6 +21,7 @@ from attnviz.state.source_field import HeadField, LayerField, SourceField, layer
 from attnviz.state.state import State
 
 NO_QUERY = N_("none")
+MOST_NAMES = 1000  # of queries in a menu; all of its names are sent to the browser
 ABOUT_BIASES = N_("What is done to the scores before the mask.")
 
 
@@ -58,6 +60,18 @@ class QueryField(ChoiceField[int | None]):
             N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name, place="top"
         )
 
+    def options(self, state: Any) -> Mapping[str, int | None]:
+        """Returns the queries by their names; where one is pinned, of many those around it, and the first."""
+        options = super().options(state)
+        if len(options) <= MOST_NAMES or self.name not in state.values:
+            return options
+        pinned, first = state.values[self.name] or 0, state.first_row
+        near = range(pinned - MOST_NAMES // 2, pinned + MOST_NAMES // 2)
+        return {name: row for name, row in options.items() if row is None or row in near or row == first}
+
+    def context(self, state: Any) -> Hashable:
+        return tuple(state.query_names)
+
 
 def query_options(state: Any) -> Mapping[str, int | None]:
     """Returns the rows by the names of their queries."""
@@ -75,6 +89,7 @@ class HeadState(State):
     source = SourceField()
     layer = LayerField()
     head = HeadField()
+    presents_controls: ClassVar[bool] = False  # whether the widgets above the figure stay in presentations
     in_lessons: ClassVar[tuple[Field[Any], ...]] = ()  # whose widgets stand above the figure in lessons, too
 
     @property
@@ -101,6 +116,14 @@ class HeadState(State):
             layers=[each.updated(_own(self), self.mechanism) for each in self.layers],
             index=self.layer, head=self.head, special=self.values.get("special_tokens", Special.SHOWN),
         )  # fmt: skip
+
+    def row_link(self, row: int) -> Link:
+        """Returns the link of the state in which a row is pinned; none if it is already."""
+        return self.link_with(pinned=None if row == self.values["pinned"] else row)
+
+    def cell_link(self, row: int, _column: int) -> Link:
+        """Returns what a click on a cell of a map opens: that of its row."""
+        return self.row_link(row)
 
     @property
     def query_names(self) -> Sequence[str]:

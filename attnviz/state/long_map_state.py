@@ -4,8 +4,7 @@ from typing import Any
 
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, Scale
 from attnviz.language import N_
-from attnviz.state.bookmarks import Bookmark, format_bookmarks, parse_bookmarks
-from attnviz.state.fields import ChoiceField, ParsedField, RangeField, TextField
+from attnviz.state.fields import ChoiceField, RangeField, TextField
 from attnviz.state.head_state import HeadState
 from attnviz.state.viewport import Viewport, is_long
 
@@ -18,7 +17,7 @@ class LongMapState(HeadState):
     """A head, and of a long map what its colors show and which part is in view."""
 
     quantity = ChoiceField(
-        N_("Quantity"), tuple(Quantity), lambda _state: CELL_COLORS.quantity, when=has_long_map,
+        N_("Quantity"), tuple(Quantity), lambda _state: CELL_COLORS.quantity, when=has_long_map, place="more",
         about=N_(
             "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its "
             "keys get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. "
@@ -26,7 +25,7 @@ class LongMapState(HeadState):
         ),
     )  # fmt: skip
     scale = ChoiceField(
-        N_("Color scale"), tuple(Scale), lambda _state: CELL_COLORS.scale, when=has_long_map,
+        N_("Color scale"), tuple(Scale), lambda _state: CELL_COLORS.scale, when=has_long_map, place="more",
         about=N_("A square root or a logarithm shows small numbers beside large ones."),
     )  # fmt: skip
     find = TextField(
@@ -35,9 +34,6 @@ class LongMapState(HeadState):
     )  # fmt: skip
     part_of_queries = RangeField(N_("Queries"), lambda state: (0, state.inputs.queries - 1), when=has_long_map)
     part_of_keys = RangeField(N_("Keys"), lambda state: (0, state.inputs.keys - 1), when=has_long_map)
-    bookmarks = ParsedField[tuple[Bookmark, ...]](
-        N_("Bookmarks"), parse_bookmarks, (), text=format_bookmarks, when=has_long_map
-    )
 
     @property
     def cell_colors(self) -> CellColors:

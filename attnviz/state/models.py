@@ -1,15 +1,14 @@
 """What a link to Models says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from attnviz.analysis.head_maps import Aggregate, Special, shown_positions
-from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
 from attnviz.analysis.work import is_affordable
 from attnviz.cached_property import cached_property
 from attnviz.language import N_, option_with_name
-from attnviz.layer import Kind, Layer, head_option
+from attnviz.layer import Layer, head_option
 from attnviz.masks import Mask, parse
 from attnviz.models import MINILM
 from attnviz.models.image_inputs import FORMATS
@@ -24,7 +23,7 @@ from attnviz.state.aggregation_methods import (
     head_choices,
     layer_head_name,
 )
-from attnviz.state.explore import ExploreState
+from attnviz.state.explore import MAPS, ExploreState, offered_metrics, optional_choice
 from attnviz.state.fields import ChoiceField, ChoicesField, FlagField, ModelField, ParsedField
 from attnviz.state.head_state import QueryField
 from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 OVERVIEW, AGGREGATION = N_("Overview"), N_("Together")
 WHAT_IF, SIDE_BY_SIDE = N_("What if"), N_("Side by side")
 TABS = {name: name for name in (OVERVIEW, AGGREGATION, WHAT_IF, SIDE_BY_SIDE)}
-MAPS, STRONGEST, SAME = N_("Attention maps"), N_("Its strongest key"), N_("As on the left")
+STRONGEST, SAME = N_("Its strongest key"), N_("As on the left")
 EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
 IF_PARTS = part_fields("if")
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
@@ -69,12 +68,6 @@ class ModelSelection(Selection):
         return next(reversed(shown_positions(inputs.queries, inputs.special_queries, Special.HIDDEN)), None)
 
 
-def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
-    """Returns the metrics by name, without that of the next token where no layer has one to attend to."""
-    sees_ahead = any(layer.kind is Kind.SELF for layer in layers)
-    return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
-
-
 def unlocked(layers: Sequence[Layer]) -> tuple[int, ...]:
     """Returns the indices of the layers whose attention can be changed."""
     return tuple(i for i, layer in enumerate(layers) if not layer.locked)
@@ -99,13 +92,6 @@ def is_right_known(state: Any) -> bool:
     return state.right_model == SAME or state.inspect == SIDE_BY_SIDE
 
 
-def optional_choice(
-    label: str, nothing: str, options: Callable[[Any], Mapping[str, Any]], **more: Any
-) -> ChoiceField[Any]:
-    """Returns a field of these options, after one that stands for None, with which it opens."""
-    return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
-
-
 def right_example(state: Any) -> str:
     """Returns the text on the right that the page opens with: the example with another word or two."""
     return example_text(state.model if state.right_model == SAME else state.right_model, TWIN, TRANSLATED_TWIN)
@@ -122,7 +108,6 @@ class ModelsState(LongMapState):
     special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
-    bookmarks = LongMapState.bookmarks
     inspect = ChoiceField(N_("Tab"), TABS)
     pinned, predict = QueryField(), ExploreState.predict
     color_by = optional_choice(N_("Color by"), MAPS, lambda state: offered_metrics(state.layers))

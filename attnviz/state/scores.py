@@ -22,6 +22,7 @@ def similarity_field(label: str, parameter: str, index: int) -> ChoiceField[str 
 class ScoresState(HeadState):
     """A head under several similarities, or a row under all normalizers."""
 
+    presents_controls = True
     biases = BIASES_FIELD
     mask = mask_field("more")
     pinned = QueryField()

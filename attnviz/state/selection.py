@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from attnviz.analysis.head_maps import HeadChoice, Special, shown_positions
+from attnviz.analysis.head_maps import HeadChoice, Rollout, Special, shown_positions
 from attnviz.cached_property import cached_property
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
 from attnviz.figures.layer_mosaic import LayerTiles
@@ -15,7 +15,7 @@ from attnviz.layer import Kind, Layer, head_name
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source
 from attnviz.state.color_range import ColorRange
-from attnviz.state.viewport import Viewport, is_long
+from attnviz.state.viewport import Viewport, is_long, numbered_token
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,6 +85,14 @@ class Selection:
     def key_names(self) -> list[str]:
         return numbered_tokens(self.keys, [self.layer.inputs.key_tokens[i] for i in self.keys])
 
+    def shown_query(self, row: int) -> str:
+        """Returns one of the shown queries, in long texts with its position."""
+        return numbered_token(self.inputs, self.inputs.query_tokens, self.queries[row])
+
+    def shown_key(self, column: int) -> str:
+        """Returns one of the shown keys, in long texts with its position."""
+        return numbered_token(self.inputs, self.inputs.key_tokens, self.keys[column])
+
     @property
     def opening_query(self) -> int | None:
         """The position of the query that is pinned at first, if it is shown."""
@@ -104,6 +112,8 @@ class Selection:
         """The head's name: “encoder 3, head 1”."""
         if isinstance(self.head, int):
             return head_name(self.layer.id, self.head)
+        if isinstance(self.head, Rollout):
+            return _("rollout up to {layer}", layer=option_name(self.layer.name))
         return f"{option_name(self.layer.name)}, {_('{head} of heads', head=_(str(self.head)))}"
 
     def with_mechanism(self, mechanism: Mechanism) -> Self:

@@ -1,19 +1,19 @@
 """The source of layers as a field of a state, and the layer and the head that are selected."""
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from attnviz.analysis.head_maps import Aggregate, HeadChoice
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
 from attnviz.language import N_, value_error
-from attnviz.layer import Layer
+from attnviz.layer import Kind, Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy
 from attnviz.state.fields import ChoiceField, LinkReader, PartField
 from attnviz.state.parts import by_title, settings, title
 
 AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
-HEAD = N_("Head #")
+HEAD, ROLLOUT = N_("Head #"), N_("Rollout up to this layer")
 
 
 def example_source() -> Source:
@@ -67,10 +67,13 @@ class LayerField(ChoiceField[int]):
 class HeadField(ChoiceField[HeadChoice]):
     """A head of the layer, or several as one."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_rollout: bool = False) -> None:
         super().__init__(
             N_("Head"),
-            lambda state: head_options(state.layers[state.layer].inputs.heads),
+            lambda state: (
+                head_options(state.layers[state.layer].inputs.heads)
+                | (rollout_option(state.layers[state.layer]) if has_rollout else {})
+            ),
             lambda state: min(state.source.opening.head, state.layers[state.layer].inputs.heads - 1),
             place="top",
             about=N_("A layer looks several times at once: each head has queries and keys of its own."),
@@ -93,10 +96,17 @@ def layer(state: Any) -> Layer:
     return state.layers[state.layer]
 
 
-def head_options(heads: int) -> Mapping[str, HeadChoice]:
+def head_options(heads: int) -> dict[str, HeadChoice]:
     """Returns the heads by their names, and of several their aggregates."""
     options: dict[str, HeadChoice] = {name: head for head, name in enumerate(head_names(heads))}
     return options | (AGGREGATES if heads > 1 else {})
+
+
+def rollout_option(layer: Layer) -> dict[str, HeadChoice]:
+    """Returns the rollout of the layers up to this one by its name; none where its tokens do not attend to each
+    other."""
+    is_stacked = layer.kind is not Kind.CROSS and layer.inputs.queries == layer.inputs.keys
+    return {ROLLOUT: Rollout.ROLLOUT} if is_stacked else {}
 
 
 def head_names(heads: int) -> list[str]:

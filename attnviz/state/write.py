@@ -122,7 +122,6 @@ class WriteState(LongMapState):
     special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
-    bookmarks = LongMapState.bookmarks
     pinned = ChoiceField[int | None](
         N_("Pinned query"), query_options, lambda state: state.opening_row, option_name=query_name,
         about=N_("The row of the map and the words that it looks at; without one, those of the last word."),

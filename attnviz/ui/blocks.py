@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 from markupsafe import Markup
 
-from attnviz.classroom.question import keys_question
+from attnviz.classroom.question import head_question, keys_question
 from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
 from attnviz.link import Link
@@ -18,16 +18,19 @@ from attnviz.page.blocks import (
     Anchor,
     Block,
     Caption,
+    Cells,
     ClassQuestion,
     Columns,
     Computed,
     Control,
     Download,
     Figure,
+    HeadQuestion,
     InWords,
     More,
     OptionMenu,
     OtherStates,
+    Prediction,
     Row,
     Summary,
     Tabs,
@@ -38,11 +41,13 @@ from attnviz.state.state import State
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
-from attnviz.ui.downloads import link
+from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.ui.page_state import draw_field
+from attnviz.ui.prediction_form import predict
+from attnviz.ui.why_links import cell_links, with_cell_links
 from attnviz.ui.widget_values import set_field_value
 
 MENU = 240  # pixels
@@ -101,14 +106,22 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
 
 def _draw_block(page: _Page, block: Block) -> None:
     match block:
-        case Figure(picture, name, height, opens, _panels, cells, pinned):
+        case Figure(picture, name, height, opens):
 
             def click(row: int, column: int) -> None:
                 if opens is not None and (opened := opens(row, column)) is not None:
                     page.open(opened)
 
-            on_click = None if opens is None else click
-            chart(picture, name, height=height, grows=False, cells=cells, pinned=pinned, on_click=on_click)
+            def zoom(cells: Cells | None) -> None:
+                if block.zooms is not None:
+                    page.open(block.zooms(cells))
+
+            if block.score_links is not None:
+                picture = with_cell_links(picture, cell_links(block.score_links))
+            chart(
+                picture, name, height=height, grows=block.grows and None, cells=block.cells, pinned=block.pinned,
+                on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
+            )  # fmt: skip
         case Columns(columns):
             for place, (_share, blocks) in zip(
                 st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True
@@ -144,11 +157,16 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Control(field, state, stays):
             with presentation.control(field.parameter) if stays else nullcontext():
                 draw_field(field, state)
-        case Download(label, file_name, make):
-            with st.popover(_("Download"), icon=":material/download:", key="page-download"):
-                st.download_button(label, make, file_name, on_click="ignore")
-                st.caption(_("PNG and SVG: the buttons above the figure. Link to this state:"))
-                st.code(link(), language=None, wrap_lines=True)
+        case HeadQuestion(name, values):
+            ask = _("Which head is {name}?", name=name)
+            class_questions.offer_question(ask, lambda: head_question(name, values()))
+        case Prediction(query, keys, weights, shows):
+            place = st.container()
+            is_known = predict("head", query, keys, weights)
+            with place:
+                _draw(page, shows(is_known))
+        case Download(files, note):
+            downloads(files, note)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

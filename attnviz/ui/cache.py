@@ -49,7 +49,7 @@ class VisitorResults(ResultCache):
         """Returns the layers of a source, which a session keeps while it shows them."""
         if source.keeps_layers or not session():
             return super().layers(source)
-        key = f"{current_language()} {source!r}"
+        key = _layers_key(source)
         shown, layers = LATEST.get()
         if shown != key:
             with turn(source.work):
@@ -78,6 +78,16 @@ def once_or_so_far(compute: Callable[..., T], *key: object, work: int, describe:
     if work <= LONG_WORK:
         return once(compute, *key, work=work)
     return result_so_far(compute, *key, describe=describe)
+
+
+def keep_layers(source: Source, layers: Sequence[Layer]) -> None:
+    """Lets this session have these layers of a source, which can maybe not be read any more."""
+    if not source.keeps_layers:
+        LATEST.set((_layers_key(source), layers))
+
+
+def _layers_key(source: Source) -> str:
+    return f"{current_language()} {source!r}"
 
 
 def drop_results() -> None:

@@ -13,10 +13,10 @@ import numpy as np
 from attnviz.chart import header, pack
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import ChartSpec
+from attnviz.page.blocks import Cells
 from attnviz.server import scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 
-Cells = tuple[int, int, int, int]  # a part of a heatmap: its first and last row, and its first and last column
 Stack = Literal["", "lower", "upper", "beside"]
 
 

@@ -1,23 +1,20 @@
 """The charts of a selection: the mosaic of its heads, and the map of the selected head with the pinned query."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 import torch
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
-from attnviz.figures import cell_sentence
-from attnviz.figures.bands import frame
-from attnviz.figures.layer_mosaic import layer_mosaic
+from attnviz.analysis.head_maps import strongest_keys
+from attnviz.figures import Chart, cell_sentence
+from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import EMPTY_ROW
-from attnviz.formatting import SPACE, number, numbered_tokens, visible
+from attnviz.formatting import number, visible
 from attnviz.language import N_, _
-from attnviz.mechanism import Mechanism
 from attnviz.page import html
 from attnviz.state.explore import ExploreState
 from attnviz.state.selection import Selection
@@ -26,32 +23,13 @@ from attnviz.ui import head_grid, pinned_query, prediction_form, quantities, que
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.head_questions import offer_head_questions
-from attnviz.ui.minimap import minimap
 from attnviz.ui.why_links import WHY_THERE, cell_links, why_link, with_cell_links
-from attnviz.views.explore import pinned_quantities
+from attnviz.views.explore import notes, pinned_quantities
+from attnviz.views.head_mosaic import head_mosaic, head_of_tile, moved_part
 from attnviz.views.head_view import HeadView
-from attnviz.views.selected_maps import HeadMap, row_weights, thumbnail_sample
+from attnviz.views.selected_maps import HeadMap, row_weights
 
 HEIGHT = 470
-
-
-def show(view: HeadView) -> tuple[go.Figure, HeadMap]:
-    """Draws both charts, with what the pinned query looks at below them.
-
-    Returns the figure of the map, and the map as it is drawn: without the row that is still to be predicted.
-    """
-    left, right = places(view.selection)
-    below = st.container()
-    with below:
-        row, hidden = pin(view)
-    offer_head_questions(view.selection)
-    view = view.without_row(hidden)
-    with right:  # first, so that it reaches the browser first
-        figure = show_map(view, row)
-    with left:
-        show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
-    return figure, view.head_map
 
 
 def places(selection: Selection) -> list[DeltaGenerator]:
@@ -61,7 +39,7 @@ def places(selection: Selection) -> list[DeltaGenerator]:
     return head_grid.two_places(tiles, 0.45 if heads > 16 else 0.38 if heads > 8 and tiles.layers > 1 else 0.32)
 
 
-def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], None] | None = None) -> go.Figure:
+def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], None] | None = None) -> Chart[HeatmapSpec]:
     """Draws the map of the selected head with its pinned row. `on_click` is called with the row and column of the
     shown queries and keys; by default a click pins the query."""
     selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
@@ -84,7 +62,7 @@ def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], Non
         "heatmap", height=HEIGHT, pinned=row if is_whole else None,
         on_click=on_click if is_whole else click_cell, on_zoom=viewport_sliders.on_zoom(head_map),
     )  # fmt: skip
-    return picture.figure
+    return picture
 
 
 def show_mosaic(
@@ -102,57 +80,17 @@ def show_mosaic(
 ) -> None:
     """Draws the mosaic under `key`. The heads in `framed`, pairs of a layer's index and a head, are framed, by
     default the selected one. `on_click` is called with such a pair; by default it opens the head."""
-    indices = selection.mosaic_layers
-    layers, heads = [selection.layers[i] for i in indices], selection.inputs.heads
-    if framed is None:
-        framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
+    picture = head_mosaic(selection, thumbnails, largest, framed, _(hint))
     on_click = on_click or (lambda index, head: open_head(selection.layers, index, head))
-    count, sample = len(layers), thumbnail_sample(selection)
-    if selection.is_long:
-        thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
-    # If all heads of a layer are framed, one frame goes around them, also around layers below each other.
-    whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
-    picture = layer_mosaic(
-        thumbnails.reshape(count, heads, *thumbnails.shape[1:]),
-        [layer.id for layer in layers],
-        largest=largest,
-        chosen=[(indices.index(index), head) for index, head in framed if index in indices and index not in whole],
-    )
-    spec, tiles = picture.spec, selection.tiles
-    for first, last in neighbors([place for place, index in enumerate(indices) if index in whole]):
-        top, left = spec.corner(tiles.tile(first, 0))
-        bottom, right = spec.corner(tiles.tile(last, heads - 1))
-        picture.figure.add_shape(frame(left, right + spec.width - 1, top, bottom + spec.height - 1))
-    hint, label, about = _(hint), _(label), _(about)
-    part = minimap(selection, spec)
-    if part:
-        picture.figure.add_shape(part.frame())
 
     def click_tile(row: int, column: int) -> None:
-        tile = spec.head_at(row, column)
-        if part and tile == part.tile:
-            part.move(row, column)
-        elif tile is not None:
-            layer, head = tiles.place(tile)
-            on_click(indices[layer], head)
+        if part := moved_part(selection, picture.spec, row, column):
+            viewport_sliders.move(*part)
+        elif head := head_of_tile(selection, picture.spec, row, column):
+            on_click(*head)
 
-    hints = [hint] * bool(hint) + [_("The frame is the part in view.")] * bool(part)
-    if sample:
-        hints.append(_("Each row of its cells: {sample} queries.", sample=sample))
-    description = f"{picture.about.description} {about}"
-    chart(
-        picture.with_about(label=label, description=description, hint=" ".join(hints)),
-        key,
-        height=height,
-        on_click=click_tile,
-    )
-
-
-def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the first and last of each run of consecutive numbers."""
-    first = [place for place in places if place - 1 not in places]
-    last = [place for place in places if place + 1 not in places]
-    return list(zip(first, last, strict=True))
+    description = f"{picture.about.description} {_(about)}"
+    chart(picture.with_about(label=_(label), description=description), key, height=height, on_click=click_tile)
 
 
 def pin(view: HeadView) -> tuple[int | None, int | None]:
@@ -173,7 +111,7 @@ def pin(view: HeadView) -> tuple[int | None, int | None]:
         if predict and row is None and hidden is None:
             text = html.element("p", _("Pin a query to predict where it looks."))
         if is_whole:
-            text += html.paragraphs(_notes(selection, head_map) or [""])
+            text += html.paragraphs(notes(selection, head_map) or [""])
         if text:
             st.html(text)
     if not is_whole and row is not None:
@@ -205,50 +143,3 @@ def _strongest_keys(view: HeadView, row: int) -> html.Markup:
     sentence, links = cell_sentence(query_name, *keys[0], head_map.sentences.allowed), view.score_links
     why = [" ", why_link(links.link(query, selection.keys[best[0][0]]), _(WHY_THERE))] if links else []
     return html.summary(sentence, *why) + html.strongest((key, number(weight)) for key, weight in keys)
-
-
-def _notes(selection: Selection, head_map: HeadMap) -> list[str]:
-    """Returns notes on hidden special tokens and empty rows."""
-    weights = torch.from_numpy(head_map.weights)
-    inputs, mechanism = head_map.inputs, selection.layer.mechanism
-    normalizer = mechanism.normalizer if isinstance(mechanism, Mechanism) else None
-    notes: list[str] = [normalizer.row] if normalizer and normalizer.row else []
-    if selection.special != Special.SHOWN and inputs.special_keys:
-        hidden = _joined_tokens([inputs.key_tokens[i] for i in inputs.special_keys])
-        if selection.special == Special.RESCALED and not (normalizer and normalizer.negative):
-            notes.append(_("{hidden} are hidden, and each row is rescaled to the sum it had with them.", hidden=hidden))
-        elif selection.head == Aggregate.MAXIMUM or not (normalizer and normalizer.adds_up):
-            notes.append(_("{hidden} are hidden; the rows keep their weights.", hidden=hidden))
-        else:
-            share = number(hidden_mass(weights))
-            notes.append(
-                _(
-                    "{hidden} are hidden; on average {share} of a query's attention is not shown.",
-                    hidden=hidden,
-                    share=share,
-                )
-            )
-    if any(token != token.strip(" ") for token in (*head_map.query_tokens, *head_map.key_tokens)):
-        notes.append(_("{space} is a space that is a part of its token.", space=SPACE))
-    if empty := empty_rows(weights):
-        few = _joined_tokens([head_map.query_tokens[row] for row in empty[:5]]) + (", …" if len(empty) > 5 else "")
-        notes.append(
-            _(
-                "{count} of {queries} queries may look at no key shown: {few}.",
-                count=len(empty),
-                queries=len(weights),
-                few=few,
-            )
-        )
-    return notes
-
-
-def _joined_tokens(tokens: Sequence[str]) -> str:
-    return ", ".join(visible(token) for token in tokens)
-
-
-def as_table(head_map: HeadMap) -> dict[str, np.ndarray | list[str]]:
-    """Returns the weights of a whole map as columns of a table, one for each key."""
-    queries = numbered_tokens(head_map.queries, head_map.query_tokens)
-    keys = numbered_tokens(head_map.keys, head_map.key_tokens)
-    return {"query": queries, **dict(zip(keys, head_map.weights.T, strict=True))}

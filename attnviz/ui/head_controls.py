@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from attnviz.layer import Layer
 from attnviz.sources import Source
-from attnviz.state.explore import ExploreState
+from attnviz.state.head_state import HeadState
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import head_names
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.session_values import write_widget
 
 
-class _ReadState(ExploreState):
+class _ReadState(HeadState):
     """A state whose layers have been read, maybe before its source was damaged."""
 
     @property
@@ -22,12 +22,12 @@ class _ReadState(ExploreState):
 
 def choose_head(source: Source, layers: Sequence[Layer]) -> Selection:
     """Draws the menus of layers and heads; returns the selected head."""
-    index = draw(ExploreState.layer, _ReadState.partial(source=source, read=layers))
-    head = draw(ExploreState.head, _ReadState.partial(source=source, read=layers, layer=index))
+    index = draw(HeadState.layer, _ReadState.partial(source=source, read=layers))
+    head = draw(HeadState.head, _ReadState.partial(source=source, read=layers, layer=index))
     return Selection(source=source, layers=layers, index=index, head=head)
 
 
 def open_head(layers: Sequence[Layer], index: int, head: int) -> None:
     """Selects a head in the menus."""
-    write_widget(ExploreState.layer.parameter, layers[index].name)
-    write_widget(ExploreState.head.parameter, head_names(layers[index].inputs.heads)[head])
+    write_widget(HeadState.layer.parameter, layers[index].name)
+    write_widget(HeadState.head.parameter, head_names(layers[index].inputs.heads)[head])

@@ -8,6 +8,7 @@ from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.head_state import HeadState
+from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import cache, presentation, source_picker
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
@@ -22,11 +23,14 @@ def show_head_page(page: str) -> None:
     page_heading(page)
     # A lesson has its own question, so that controls are folded below it; in a presentation they stay.
     is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()
-    top, place = st.container(), st.container()
+    top, place = st.container(), st.container(key="page-blocks")
     side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
     with side if is_lesson else top:
-        source, _layers, places = source_picker.choose_layers(presented=True, side=side)
-        controls = presentation.control("head", horizontal=True, gap="small")
+        source, _layers, places = source_picker.choose_layers(
+            presented=True, long=issubclass(kind, LongMapState), side=side
+        )
+        name = "present-control-head" if kind.presents_controls else "head-controls"
+        controls = st.container(horizontal=True, gap="small", key=name)
     in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls
     state = current_state(kind, source=source)
     shown: dict[HeadState, list[Block]] = {}
@@ -37,19 +41,31 @@ def show_head_page(page: str) -> None:
         shown[state] = [*blocks(state)]
         return state
 
-    good: HeadState | None = cache.or_last_good(page, source.subject, show, lambda: None, places.notes)
+    if not state.problem and state.selection.layer.locked:
+        places.settings.empty()
+    with place:  # for the progress of what takes time
+        good: HeadState | None = cache.or_last_good(page, source.subject, show, lambda: None, places.notes)
     drawn = state if good is None or not state.problem else good
     fields = [field for field in drawn.fields if field.name in drawn.values]
-    more = side if is_lesson else side.expander(_("More"), key="more")
+    rest = side.container()
+    more = side if is_lesson else side.expander(_("More"), expanded=_is_used("more", drawn), key="more")
+    places_of_fields = {"top": controls, "side": rest, "more": more}
     for field in fields:
-        place_of_field = {"top": in_lesson if field in kind.in_lessons else controls, "more": more}.get(field.place)
+        place_of_field = in_lesson if field in kind.in_lessons else places_of_fields.get(field.place)
         if place_of_field:
             with place_of_field:
                 # Where the last good state is shown, its widgets keep what has been chosen, which it does not take.
                 draw_field(field, drawn) if drawn is state else draw(field, drawn)
     draw_hidden_fields(drawn)
     if good is None:
+        source_picker.keep(None)
         raise PageEnd
     with place:
         presentation.show_title(good.selection.title)
         draw_blocks(page, good, shown.get(good) or blocks(good))
+
+
+def _is_used(place: str, state: HeadState) -> bool:
+    """Returns whether a field of a place has another value than that which the page opens with."""
+    fields = (field for field in state.fields if field.place == place and field.name in state.values)
+    return any(state.values[field.name] != field.opening(state) for field in fields)

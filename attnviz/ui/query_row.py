@@ -8,15 +8,15 @@ from jaxtyping import Float
 
 from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.peaks import peak_positions
-from attnviz.analysis.token_context import token_context
 from attnviz.figures.query_curve import query_curve
-from attnviz.formatting import grouped, visible
 from attnviz.language import _
 from attnviz.page import html
+from attnviz.page.block_html import block_html
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import numbered_token
 from attnviz.ui import viewport_sliders
 from attnviz.ui.chart import chart
+from attnviz.views.long_map_blocks import around, context_blocks
 from attnviz.views.selected_maps import HeadMap
 
 CURVE = "query-curve"
@@ -37,9 +37,7 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
     first, end = head_map.viewport.keys
 
     def click(point: int, _: int) -> None:
-        viewport_sliders.move(
-            viewport_sliders.around(query, inputs.queries), viewport_sliders.around(positions[point], inputs.keys)
-        )
+        viewport_sliders.move(around(query, inputs.queries), around(positions[point], inputs.keys))
 
     picture = query_curve(
         weights[peaks],
@@ -57,16 +55,13 @@ def show(selection: Selection, head_map: HeadMap, row: int, weights: Float[torch
     best = strongest_keys(weights, 1)
     left, right = st.columns(2, gap="medium")
     with left:
-        st.html(text_around(_("The query in its text"), inputs.query_tokens, query))
+        _draw_context(_("The query in its text"), inputs.query_tokens, query)
     if best:
         with right:
-            st.html(text_around(_("Its strongest key"), inputs.key_tokens, selection.keys[best[0][0]]))
+            _draw_context(_("Its strongest key"), inputs.key_tokens, selection.keys[best[0][0]])
 
 
-def text_around(title: str, tokens: Sequence[str], position: int) -> html.Markup:
-    """Returns the text around a token, which is marked, under a title with its position."""
-    around = token_context(tokens, position)
-    text = html.element("bdi", around.before, html.element("mark", visible(around.token)), around.after)
-    return html.note(_("{title}, at {position}", title=title, position=grouped(position))) + html.element(
-        "p", text, class_="attnviz-context"
+def _draw_context(title: str, tokens: Sequence[str], position: int) -> None:
+    st.html(
+        html.join(block_html(block, lambda _anchor: None) or "" for block in context_blocks(title, tokens, position))
     )

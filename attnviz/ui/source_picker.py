@@ -86,6 +86,7 @@ def choose_layers(
     except ValueError as problem:  # its folder has been removed or replaced
         cache.show_problem(problem, places.notes)
         raise PageEnd from None
+    cache.keep_layers(source, layers)
     for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
         places.notes.info(plain(sentence))
     if isinstance(source, Model):

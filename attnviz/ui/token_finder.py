@@ -1,11 +1,9 @@
 """The search of a long text, which moves the viewport from match to match."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable
 
 import streamlit as st
 
-from attnviz.analysis.token_search import find_phrase
 from attnviz.formatting import grouped, numbered_tokens, quoted
 from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
@@ -15,6 +13,7 @@ from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.widget_values import field_text
+from attnviz.views.long_map_blocks import matches
 
 KEY = LongMapState.find.parameter
 LONGEST_PHRASE = 100  # characters of a phrase
@@ -26,7 +25,7 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
     query and of its key, None where the match is not among them; a query is pinned."""
 
     def go_on() -> None:
-        queries, keys = _matches(inputs, field_text(LongMapState.find))
+        queries, keys = matches(inputs, field_text(LongMapState.find))
         if positions := queries or keys:
             last = _LAST.get()
             position = next((one for one in positions if one > last), positions[0])
@@ -42,7 +41,7 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
     phrase = draw(LongMapState.find, max_chars=LONGEST_PHRASE, placeholder=_("a word or a phrase"), on_change=start)
     if not phrase.strip():
         return
-    queries, keys = _matches(inputs, phrase)
+    queries, keys = matches(inputs, phrase)
     positions = queries or keys
     if not positions:
         st.caption(plain(_("{phrase} is not in this text.", phrase=quoted(phrase))))
@@ -50,22 +49,9 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
     count, last = len(positions), _LAST.get()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(_("Next"), key="find-next", icon=":material/arrow_downward:", on_click=go_on)
-        matches = plural("{count} match", "{count} matches", count, count=grouped(count))
+        text = plural("{count} match", "{count} matches", count, count=grouped(count))
         st.caption(
             _("Match {index} of {count}", index=grouped(positions.index(last) + 1), count=grouped(count))
             if last in positions
-            else matches
+            else text
         )
-
-
-def _matches(inputs: MapAxes, phrase: str) -> tuple[Sequence[int], Sequence[int]]:
-    """Returns the matches among the queries, and those among the keys if they are the same text or no query matches."""
-    queries = _positions(inputs.query_tokens, phrase)
-    if inputs.query_tokens == inputs.key_tokens:
-        return queries, queries
-    return queries, () if queries else _positions(inputs.key_tokens, phrase)
-
-
-@lru_cache(maxsize=8)  # every run of the page asks again
-def _positions(tokens: tuple[str, ...], phrase: str) -> tuple[int, ...]:
-    return tuple(find_phrase(tokens, phrase))

@@ -10,19 +10,19 @@ from attnviz.figures.downsampled_map import CellColors
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport, is_long
-from attnviz.ui import bookmark_menu, token_finder
+from attnviz.ui import token_finder
 from attnviz.ui.chart import Cells
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.session_values import write_widget
+from attnviz.views.long_map_blocks import around
 from attnviz.views.selected_maps import HeadMap
 
 S = TypeVar("S", bound=Selection)
-CLOSE = 512  # positions of each axis in view around one of them
 SLIDERS = LongMapState.part_of_queries.parameter, LongMapState.part_of_keys.parameter
 
 
 def choose_viewport(selection: Selection) -> Viewport:
-    """Draws the search, the sliders and the bookmarks, if the map is long, and returns the viewport."""
+    """Draws the search and the sliders, if the map is long, and returns the viewport."""
     inputs = selection.inputs
     if not is_long(inputs):
         return WHOLE
@@ -35,7 +35,6 @@ def choose_viewport(selection: Selection) -> Viewport:
     with st.sidebar:
         token_finder.show(inputs, go_to)
         rows, keys = draw(LongMapState.part_of_queries, selection), draw(LongMapState.part_of_keys, selection)
-        bookmark_menu.show(inputs, rows, keys, move)
     return Viewport(*((first, last + 1) for first, last in (rows, keys)))
 
 
@@ -59,9 +58,3 @@ def on_zoom(head_map: HeadMap) -> Callable[[Cells | None], None] | None:
     if head_map.downsampled is None:
         return None
     return lambda cells: move(*head_map.positions_in(cells))
-
-
-def around(position: int, count: int) -> slice:
-    """Returns the CLOSE positions with this one in their middle, or nearest to it, of a text of `count`."""
-    first = max(0, min(position - CLOSE // 2, count - CLOSE))
-    return slice(first, min(first + CLOSE, count))

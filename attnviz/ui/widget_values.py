@@ -31,6 +31,7 @@ class DrawnMenu:
     """How a menu was drawn last, or of a number its opening value."""
 
     context: int = 0  # a hash: a long text has many queries
+    names: int = 0  # of the options, a hash
     opening: Any = None
     choices: dict[int, Any] = dataclass_field(default_factory=dict)  # the last choices, by context
 
@@ -101,8 +102,14 @@ def set_drawn_value(field: Field[Any], state: Any) -> None:
         for name, shown in part_values(field, value).items():
             if has_widget(name) and read_widget(name) != shown:
                 write_widget(name, shown)
-    elif field.is_offered(state) and read_widget(key) != (shown := shown_value(field, value, state)):
-        write_widget(key, shown)
+    elif field.is_offered(state):
+        shown, menu = shown_value(field, value, state), menu_of(key)
+        # A menu would lose its value where its options are others than before.
+        is_new = isinstance(field, ChoiceField) and menu.names != (names := hash(tuple(field.options(state))))
+        if is_new:
+            menu.names = names
+        if is_new or read_widget(key) != shown:
+            write_widget(key, shown)
 
 
 def _current_settings(part: PartField[T] | PartsField, start: T, link: LinkReader) -> T:

@@ -1,10 +1,9 @@
 """The map of several heads or layers as one."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
-from attnviz.analysis.aggregation import aggregate_heads, rollout, value_weighted_map
-from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps
+from attnviz.analysis.aggregation import aggregate_heads, value_weighted_map
+from attnviz.analysis.head_maps import Aggregate, Map, aggregate_maps
 from attnviz.analysis.work import check_work
 from attnviz.figures.sentences import CellSentences
 from attnviz.language import _, in_sentence, option_name
@@ -18,7 +17,7 @@ from attnviz.state.aggregation_methods import (
 )
 from attnviz.state.models import ModelSelection
 from attnviz.views import attention_kinds
-from attnviz.views.selected_maps import HeadMap, compute_map
+from attnviz.views.selected_maps import HeadMap, compute_map, rollout_rows
 
 
 def aggregate_map(selection: ModelSelection, stack: Sequence[int], heads: Sequence[LayerHead], method: str) -> HeadMap:
@@ -56,17 +55,7 @@ def _computation(selection: ModelSelection, heads: Sequence[LayerHead], method: 
         return lambda rows: aggregate_maps(
             (value_weighted_map(inputs, layers[layer].mechanism, head, special, rows) for layer, head in heads), best
         )
-    through = sorted({layer for layer, _ in heads})
-    stack = [layers[i] for i in through]
-    whole = lru_cache(1)(lambda: rollout(stack))  # every block of rows needs all that is below
-    queries, keys = set(selection.queries), selection.keys
-
-    def rolled(rows: slice) -> Map:
-        positions = [i for i in range(inputs.queries)[rows] if i in queries]
-        result = (rollout(stack, positions) if len(positions) == 1 else whole()[positions])[:, keys]
-        return result / result.sum(-1, keepdim=True) if special == Special.RESCALED else result
-
-    return rolled
+    return rollout_rows(selection, [layers[i] for i in sorted({layer for layer, _ in heads})])
 
 
 def _title(selection: ModelSelection, stack: Sequence[int], heads: Sequence[LayerHead], method: str) -> str:

@@ -14,6 +14,7 @@ from attnviz.page.page_view import PageView
 from attnviz.result_cache import result_cache
 from attnviz.sources import Model
 from attnviz.sources.source import Source
+from attnviz.state.color_range import ColorRange
 from attnviz.state.effects import EffectsState, measure_words
 from attnviz.state.explore import ExploreState
 from attnviz.state.fields import Field
@@ -46,7 +47,6 @@ from attnviz.views.why import why
 from attnviz.views.write import write_view
 
 _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
-    "explore": (ExploreState, explore),
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
@@ -59,7 +59,7 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 
 def _view(blocks: Callable[[Any], Iterable[Block]], state: State) -> PageView:
     """Returns the maps and the quantities of the blocks of a state."""
-    return page_view(blocks(state))
+    return replace(page_view(blocks(state)), colors=state.values.get("colors", ColorRange.SHOWN))
 
 
 class BlockPage(NamedTuple):
@@ -79,7 +79,10 @@ BLOCKS = {
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),
 }
-HEAD_BLOCKS: dict[str, tuple[type[HeadState], Callable[[Any], Iterable[Block]]]] = {"scores": (ScoresState, scores)}
+HEAD_BLOCKS: dict[str, tuple[type[HeadState], Callable[[Any], Iterable[Block]]]] = {
+    "explore": (ExploreState, explore),
+    "scores": (ScoresState, scores),
+}
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     **_OTHERS,
     **{name: (page.state, page.view) for name, page in BLOCKS.items()},

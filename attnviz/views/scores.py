@@ -14,7 +14,6 @@ from attnviz.figures.sentences import CellSentences, ChangeSentences, escaped
 from attnviz.formatting import enumeration, number, visible
 from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities, rows_quantities
-from attnviz.link import Link
 from attnviz.normalizers import Identity, Normalizer
 from attnviz.page.blocks import (
     Block,
@@ -92,7 +91,7 @@ def _maps(state: ScoresState, maps: dict[str, HeadMap]) -> Iterator[list[Block]]
     end, row = largest_weight([one.weights for one in maps.values()]), state.pinned
     compared = [name for name in (state.difference_from, state.difference_to) if name]
     random = {title(type(score)) for score in state.similarities if isinstance(score, Additive | General)}
-    opens = partial(pinned_link, state)
+    opens = state.cell_link
     for i, name in enumerate(dict.fromkeys([*compared, *maps])):
         head_map = maps[name]
         if i == len(compared) == 2:
@@ -128,7 +127,7 @@ def _difference(state: ScoresState, maps: dict[str, HeadMap]) -> list[Block]:
         maps[first], maps[second], charts=(chart_name(first), chart_name(second)), names=names,
         sentences=change_sentences(*names), link=LINK,
     )  # fmt: skip
-    figure = Figure(picture, "score-change", MAP, partial(pinned_link, state), pinned=state.pinned)
+    figure = Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned)
     return [Heading(f"{_(second)} − {_(first)}"), figure]
 
 
@@ -197,11 +196,6 @@ def _quantities(keys: Sequence[str], maps: dict[str, Float[np.ndarray, "rows key
     if row is None:
         return {}
     return rows_quantities(keys, {f" under {name}": weights[row] for name, weights in maps.items()})
-
-
-def pinned_link(state: ScoresState, row: int, _column: int) -> Link:
-    """Returns the link of a state in which a row is pinned; none if it is already."""
-    return state.link_with(pinned=None if row == state.pinned else row)
 
 
 def similarity_maps(selection: Selection, similarities: Iterable[Score]) -> dict[str, HeadMap]:

@@ -4,24 +4,28 @@ depend on."""
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from attnviz.analysis.aggregation import rollout
 from attnviz.analysis.downsampling import Downsampled, downsample_map, thumbnails
-from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, head_map
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, Rollout, Special, head_map
 from attnviz.analysis.work import check_heads, check_map, check_work, heads_work, is_affordable
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import MapAxes
-from attnviz.language import _
+from attnviz.language import _, option_name
+from attnviz.layer import Layer
+from attnviz.page.map_files import as_csv, as_npz, figures_page
 from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
-from attnviz.state.selection import Selection
+from attnviz.state.aggregation_methods import METHODS, ROLLOUT
+from attnviz.state.selection import Selection, similar_layers
 from attnviz.state.viewport import WHOLE, Viewport
 from attnviz.views.long_maps import downsample_head
 
@@ -137,6 +141,8 @@ def positions(edges: Sequence[int], first: int, last: int, count: int) -> slice:
 def selected_map(selection: Selection) -> HeadMap:
     """Returns the map of the selected head. Raises ValueError if it takes too much work, or nothing is left to show."""
     inputs, mechanism, head = selection.inputs, selection.layer.mechanism, selection.head
+    if isinstance(head, Rollout):
+        return _rollout_map(selection)
     if selection.is_long and isinstance(head, int):
         place = selection.source, selection.index, head
         result_cache().once(lambda: check_map(inputs, mechanism, head), "work of a map", mechanism, *place)
@@ -148,6 +154,30 @@ def selected_map(selection: Selection) -> HeadMap:
     key = selection.index, mechanism, head
     downsample_rows = partial(downsample_head, inputs, mechanism, head)
     return compute_map(selection, compute, selection.title, sentences, key, work, downsample_rows)
+
+
+def _rollout_map(selection: Selection) -> HeadMap:
+    """Returns the rollout of the layers up to the selected one. Raises ValueError as `compute_map` and `rollout`."""
+    stack = [i for i in similar_layers(selection.layers, selection.index) if i <= selection.index]
+    layers = [selection.layers[i] for i in stack]
+    work = heads_work(layers)
+    check_work(work, _("To roll out all these layers"), _("Shorten the text, or choose a lower layer."))
+    sentences = CellSentences(_(METHODS[ROLLOUT].sentence).replace("{layer}", option_name(selection.layer.name)))
+    key = "rollout", stack, [layer.mechanism for layer in layers]
+    return compute_map(selection, rollout_rows(selection, layers), selection.title, sentences, key, work)
+
+
+def rollout_rows(selection: Selection, layers: Sequence[Layer]) -> Callable[[slice], Map]:
+    """Returns a function that computes the rollout of the queries in a slice, at all shown keys."""
+    whole = lru_cache(1)(lambda: rollout(layers))  # every block of rows needs all that is below
+    inputs, queries, keys = selection.inputs, {*selection.queries}, selection.keys
+
+    def rolled(rows: slice) -> Map:
+        positions = [i for i in range(inputs.queries)[rows] if i in queries]
+        result = (rollout(layers, positions) if len(positions) == 1 else whole()[positions])[:, keys]
+        return result / result.sum(-1, keepdim=True) if selection.special == Special.RESCALED else result
+
+    return rolled
 
 
 def compute_map(
@@ -255,3 +285,24 @@ def zoom_key(inputs: MapAxes) -> str:
 def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
     """Returns a head map as a panel. A row of a map in fewer cells is not marked."""
     return Panel(title, head_map.weights, *head_map.labels, None if head_map.downsampled else row)
+
+
+def map_files(
+    head_map: HeadMap, picture: Chart[HeatmapSpec], note: str = ""
+) -> list[tuple[str, str, Callable[[], str | bytes]]]:
+    """Returns the files of a head map, each with its label, its name and what makes it: the weights, and its picture
+    with a note on the weights."""
+    columns, title = (head_map.weights, *head_map.labels), head_map.title
+
+    def page() -> str:
+        return figures_page([(_("Attention: {title}", title=title), picture.figure)], note)
+
+    makes: list[tuple[str, str, Callable[[], str | bytes]]] = [
+        (_("Weights as CSV"), "csv", lambda: as_csv(*columns)),
+        (_("Weights as .npz"), "npz", lambda: as_npz(*columns)),
+        (_("Figure as HTML"), "html", page),
+    ]
+    return [
+        (label, _("attention {title}.{extension}", title=title, extension=extension), make)
+        for label, extension, make in makes
+    ]

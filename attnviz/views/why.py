@@ -134,7 +134,7 @@ def _terms(shown: StateAnswer) -> Iterator[Block]:
     marked = terms.index(shown.term) if shown.term in terms else None
     yield Table((_("What wrote it"), _("at"), _("share"), _("sum so far")), cells, marked)
     yield Note(sum_sentence(shown))
-    yield Download(_("Shares as CSV"), _("shares.csv"), partial(shares_csv, shown))
+    yield Download([(_("Shares as CSV"), _("shares.csv"), partial(shares_csv, shown))])
 
 
 def _term(shown: StateAnswer) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""The map of a long text in a real browser: search, the curve of the pinned query, bookmarks."""
+"""The map of a long text in a real browser: search, and the curve of the pinned query."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def long_explore(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         yield page
 
 
-def test_a_long_text_is_searched_and_its_curve_and_bookmarks_move_the_map(long_explore: Explore) -> None:
+def test_a_long_text_is_searched_and_its_curve_moves_the_map(long_explore: Explore) -> None:
     explore = long_explore.open("?source=Trace&trace=long")
     page, curve = explore.page, explore.chart("query-curve")
     expect(curve).to_have_attribute("data-rows", "1000")
@@ -32,21 +32,14 @@ def test_a_long_text_is_searched_and_its_curve_and_bookmarks_move_the_map(long_e
 
     page.get_by_role("textbox", name="Find in the text").fill("t70")
     page.keyboard.press("Enter")
+    page.get_by_role("link", name="Go to the first").click()
     expect(page.get_by_text("Match 1 of 11")).to_be_visible()
     explore.painted()
-    page.get_by_role("button", name="Next").click()
+    page.get_by_role("link", name="Next").click()
     expect(page.get_by_text("Match 2 of 11")).to_be_visible()
     explore.expect_in_link("pinned", "700+%C2%B7+t700")
     explore.expect_in_link("part-of-keys", "444")
     expect(page.locator(".attnviz-context mark").first).to_have_text("t700")
-
-    explore.painted()
-    page.get_by_role("button", name="Bookmarks").click()
-    page.get_by_role("textbox", name="Name").fill("here")
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Bookmark this part").click()
-    explore.expect_in_link("bookmarks", "444-955.444-955.700.here")
-    page.keyboard.press("Escape")
 
     explore.painted()
     curve.scroll_into_view_if_needed()
@@ -55,8 +48,4 @@ def test_a_long_text_is_searched_and_its_curve_and_bookmarks_move_the_map(long_e
     expect(curve.locator(".attnviz-sentence")).to_contain_text("of its attention to t")
     page.mouse.click(x, y)
     explore.expect_in_link("part-of-keys", "0")
-    explore.painted()
-    page.get_by_role("button", name="Bookmarks").click()
-    page.get_by_role("button", name="here", exact=True).click()
-    explore.expect_in_link("part-of-keys", "444")
     explore.painted()

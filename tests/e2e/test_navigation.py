@@ -115,7 +115,7 @@ def test_a_link_sets_what_the_page_before_it_has_too_and_so_does_back(explore: E
     expect(selected).to_have_text("Cost")
     explore.settled()
     page.get_by_role("link", name="Other similarities").click()
-    expect(selected).to_have_text("Normalizers")
+    expect(page.get_by_role("tabpanel", name="Normalizers")).to_be_visible()
     explore.expect_in_link("look", "Normalizers")
     explore.settled()
     page.go_back()

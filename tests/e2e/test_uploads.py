@@ -19,7 +19,7 @@ def test_an_upload_of_each_kind(explore: Explore) -> None:
         explore.upload(file)
         layer = Upload(File(file.name, file.read_bytes())).layers()[0]
         explore.expect_weights(layer.maps([0])[0])
-        expect(explore.alert.filter(has_text="cannot be changed")).to_have_count(1 if layer.locked else 0)
+        expect(explore.page.get_by_text("cannot be changed")).to_have_count(1 if layer.locked else 0)
 
 
 def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> None:

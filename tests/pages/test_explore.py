@@ -47,7 +47,7 @@ def test_it_opens_on_the_example_with_all_its_labels() -> None:
     assert widget(app, "Text").value == EXAMPLE
     assert len(widget(app, "Layer").options) == 6
     assert widget(app, "Head").options[:12] == [f"Head {i}" for i in range(12)]
-    assert widget(app, "Head").options[12:] == ["Mean of heads", "Maximum of heads"]
+    assert widget(app, "Head").options[12:] == ["Mean of heads", "Maximum of heads", "Rollout up to this layer"]
     assert "it gives 0.68 of its attention to animal." in " ".join(one.body for one in app.get("html"))
 
 
@@ -135,7 +135,7 @@ def test_finished_weights_put_the_controls_away_and_say_why() -> None:
     labels = [one.label for kind in WIDGETS for one in getattr(app, kind)]
     assert not {"Score", "Mask", "Normalizer", "Biases", "Number of heads"} & set(labels)
     assert {"Layer", "Head"} <= set(labels)
-    assert "only weights" in app.info[0].value
+    assert "only weights" in contents(app)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_the_link_brings_every_setting_back() -> None:
         ("Biases", ["Soft cap"]), ("Cap", 2.0), ("Pinned query", "2 · c"), ("Colors", "0 to 1"),
     ):  # fmt: skip
         assert widget(app, label).value == value, label
-    assert app.dataframe
+    assert "<th>query</th>" in contents(app).replace(" scope='col'", "")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
 from attnviz.state.models import ModelsState
 from attnviz.text import EXAMPLE
+from attnviz.views.mask_pair import MaskPair
 from tests.support.app import contents, errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -64,12 +65,13 @@ def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.Monke
     assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
 
 
-@pytest.mark.parametrize(("page", "name"), [("explore", "selection"), ("masks", "masks")])
-@pytest.mark.parametrize(("words", "is_kept"), [(10, True), (200, False)])
-def test_a_session_keeps_no_large_layers(page: str, name: str, words: int, is_kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("page", "words", "kept"), [("explore", 200, ExploreState), ("masks", 10, MaskPair), ("masks", 200, None)]
+)
+def test_a_session_keeps_no_large_layers(page: str, words: int, kept: type | None) -> None:
     app = ok(open_page(page, model=SMOLLM2, text="one fox " * words))
     assert app.get("bidi_component")
-    assert (app.session_state[f"last good {name}"][1] is not None) == is_kept
+    assert type(app.session_state[f"last good {page}"][1]) is (kept or type(None))
     source, layers = app.session_state["last good layers"][1]
     assert (source.name, layers) == (SMOLLM2, ())
 

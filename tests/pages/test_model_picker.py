@@ -268,7 +268,6 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
         ("if-where", ["Diese Schicht"], ["Diese Schicht"]),
         ("if-off", ["layer 1, head 2", "Schicht 1, Kopf 3", "layer 1, head 4"], ["layer 1, head 2", "layer 1, head 3"]),
         ("find", ["fox"], []),
-        ("bookmarks", ["0-1.0-1..one"], []),
     ],
 )
 @pytest.mark.parametrize("tab", ["Overview", "Together"])

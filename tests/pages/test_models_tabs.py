@@ -4,7 +4,6 @@ What is drawn is compared with what the model itself says of its attention, run 
 """
 
 import functools
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
 from attnviz.state.aggregation_methods import METHODS, head_choices, layer_head_names
 from attnviz.text import EXAMPLE
-from attnviz.ui import head_charts
 from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
@@ -213,13 +211,6 @@ def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: b
     names = layer_head_names(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
-
-
-@given(st.sets(st.integers(0, 12)))
-def test_neighbors_have_one_frame(places: set[int]) -> None:
-    runs = head_charts.neighbors(sorted(places))
-    assert {place for first, last in runs for place in range(first, last + 1)} == places
-    assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
 
 
 # Side by side

@@ -48,7 +48,7 @@ LINKS = {
     "queries": ["8", "12", "0"],
     "layers": ["24", "0"], "pattern": ["AAB", ""], "code-of": ["A", "C"], "code-in": ["NumPy"], "load-into": ["A"],
     "from": ["Cosine", "T5"], "to": ["Dot", "Scaled dot"], "table": ["true", "1,0,5,cat;0,1,2,hen", "1,0"],
-    "find": ["sat"], "part-of-queries": ["0", "2"], "bookmarks": ["0-1.0-1..end", "~"], "quantity": ["Mean weight"],
+    "find": ["sat"], "part-of-queries": ["0", "2"], "quantity": ["Mean weight"],
     "sinks.size": ["2"], "cosine.tau": ["0.1234567891"], "score.scale": ["", "0.08838834764831845"],
     "mask.vertical-slash.columns": ["0 5 9", "a"],
     "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"], "second": ["a dog", " "],
@@ -201,15 +201,14 @@ def test_the_state_of_every_page_is_in_the_link() -> None:
 def test_a_part_of_a_long_map_is_in_the_link(kind: type[State], monkeypatch: pytest.MonkeyPatch) -> None:
     link = [
         ("source", "Toy"), ("text", "a b c d"), ("part-of-queries", "3"), ("part-of-queries", "1"),
-        ("find", "c"), ("scale", "Square root"), ("bookmarks", "0-1.2-3.1.end~2-2.0-3..b"),
+        ("find", "c"), ("scale", "Square root"),
     ]  # fmt: skip
     short = kind.read(link)
-    assert (short.viewport, short.find, short.bookmarks) == (Viewport(), "", ())
+    assert (short.viewport, short.find) == (Viewport(), "")
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 4)
     state = kind.read(link)
     assert not state.refused
     assert state.viewport == Viewport((1, 4), (0, None))
-    assert [mark.name for mark in state.bookmarks] == ["end", "b"]
     assert kind.read(state.link()) == state
     assert ("part-of-queries", "1") in state.link()
 
@@ -223,17 +222,6 @@ def test_other_parts_are_refused(texts: list[str], monkeypatch: pytest.MonkeyPat
     state = MasksState.read(link)
     assert state.part_of_keys == (0, 3)
     assert "two positions from 0 to 3" in state.refused[0]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["nonsense", "5-2.0-1..x", "0-1.0-1..", "0-1.0-1..a~0-1.0-1..a", "~".join(f"0-1.0-1..{i}" for i in range(9))],
-)
-def test_other_bookmarks_are_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 4)
-    state = ExploreState.read([("source", "Toy"), ("text", "a b c d"), ("bookmarks", text)])
-    assert not state.bookmarks
-    assert state.refused[0].startswith("bookmarks = ")
 
 
 @pytest.mark.parametrize(

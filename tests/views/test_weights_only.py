@@ -11,14 +11,14 @@ from attnviz import Inputs, Layer, Mechanism
 from attnviz.analysis.head_maps import Aggregate, Special
 from attnviz.layer import Fidelity, Kind, LayerId
 from attnviz.masks import Causal
+from attnviz.page.blocks import page_view
 from attnviz.sources import Source
 from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
 from attnviz.state.scores import ScoresState
 from attnviz.trace.memory import layer_bytes
-from attnviz.ui import head_charts
 from attnviz.ui.models import grouped_query, layer_table
-from attnviz.views.explore import explore
+from attnviz.views.explore import explore, notes
 from attnviz.views.masks import masks
 from attnviz.views.scores import scores
 from attnviz.views.selected_maps import selected_map, selected_thumbnails
@@ -54,18 +54,18 @@ def test_another_mask_changes_the_layers_with_queries_and_keys_alone() -> None:
 
 def test_weights_are_drawn_and_saved_as_they_are(tmp_path: Path) -> None:
     state = ExploreState(source=Mixed(), layer=1, head=1)
-    view = explore(state)
+    view = page_view(explore(state))
     view.save(tmp_path / "map.npz")
     saved = np.load(tmp_path / "map.npz")
     arrays = [saved[name] for name in saved.files if saved[name].dtype.kind == "f"]
     assert [array.tobytes() for array in arrays] == [WEIGHTS[1].numpy().tobytes()]
     mean = ExploreState(source=Mixed(), layer=1, head=Aggregate.MEAN)
-    np.testing.assert_allclose(explore(mean).panels[0].weights, WEIGHTS.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(page_view(explore(mean)).panels[0].weights, WEIGHTS.mean(0), rtol=1e-6)
 
 
 def test_what_would_change_a_mechanism_is_refused_in_a_sentence() -> None:
-    for view, kind in ((masks, MasksState), (scores, ScoresState)):
-        with pytest.raises(ValueError, match=r"^This layer has only weights.* cannot be changed\.$"):
+    for view, kind in ((masks, MasksState), (lambda state: page_view(scores(state)), ScoresState)):
+        with pytest.raises(ValueError, match=r"^This layer has only weights.* cannot be changed\."):
             view(kind(source=Mixed(), layer=1))
     assert not ExploreState.mask.is_offered(ExploreState(source=Mixed(), layer=1))
 
@@ -79,7 +79,7 @@ def test_what_would_change_a_mechanism_is_refused_in_a_sentence() -> None:
 )
 def test_notes_say_nothing_of_how_the_weights_were_made(special: Special, note: str) -> None:
     selection = ExploreState(source=Mixed(), layer=1, special_tokens=special).selection
-    assert head_charts._notes(selection, selected_map(selection)) == [note]
+    assert notes(selection, selected_map(selection)) == [note]
 
 
 def test_no_layer_of_weights_shares_keys_or_has_a_mask() -> None:

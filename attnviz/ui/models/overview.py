@@ -26,7 +26,7 @@ from attnviz.ui.menus import chosen_option
 from attnviz.ui.models import grouped_query, layer_table, products
 from attnviz.views import attention_kinds
 from attnviz.views.head_view import HeadView, head_view
-from attnviz.views.selected_maps import row_weights, selected_thumbnails
+from attnviz.views.selected_maps import map_files, row_weights, selected_thumbnails
 
 MOST_MOSAICS = 3  # that fit side by side
 LOW = 320  # pixels of a mosaic above the large map
@@ -114,7 +114,7 @@ def _show_heads(
     with below:
         with st.columns([0.8, 0.2])[1]:
             note = "" if view.is_whole else _(DOWNSAMPLED)
-            downloads(view.head_map, figure, note, selection.source.weights_note)
+            downloads(map_files(view.head_map, figure, selection.source.weights_note), note)
         if hidden is None:
             weights = None if row is None else row_weights(selection, view.head_map, row)
             products.show(selection, row, weights)

@@ -32,6 +32,7 @@ from attnviz.ui.write import controls, writing_job, written_text
 from attnviz.ui.write.branch_tree import branch_links
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_view import head_view
+from attnviz.views.selected_maps import map_files
 from attnviz.views.write import WrittenRows, growing_map, with_roles
 
 EVERY = 0.15  # seconds between two looks at what has been written
@@ -181,7 +182,7 @@ def _draw_map(
     with left:
         head_charts.show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
     with st.columns([0.8, 0.2])[1]:
-        downloads(head_map, picture.figure, weights=selection.source.weights_note)
+        downloads(map_files(head_map, picture, selection.source.weights_note))
 
 
 def _draw_growing_map(selection: Selection, text: WrittenText, length: int) -> None:

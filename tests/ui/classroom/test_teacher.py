@@ -66,7 +66,7 @@ def test_a_page_that_ends_early_is_published_and_an_ended_run_is_not(
             raise ending
 
         with monkeypatch.context() as patches:
-            patches.setattr("attnviz.ui.head_charts.show", end)
+            patches.setattr("attnviz.ui.head_page.draw_blocks", end)
             open_page("explore")
         assert len(live.views) == published
 

@@ -1,22 +1,23 @@
 """The viewport in the small map of its head, and what a selection of a long text holds."""
 
+import itertools
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from attnviz import Inputs, Layer, Mechanism
-from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.layer import Kind, LayerId
 from attnviz.sources import Toy
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport
-from attnviz.ui.minimap import LEAST_SIDE, minimap
-from attnviz.ui.viewport_sliders import SLIDERS
+from attnviz.views.head_mosaic import LEAST_SIDE, head_mosaic, head_of_tile, moved_part, neighbors, part_in_view
 from attnviz.views.selected_maps import positions
 
 COUNT, HEIGHT, WIDTH = 1200, 30, 40
-SPEC = MosaicSpec(("Head 0", "Head 1", "Head 2"), 2, 2, HEIGHT, WIDTH, HEIGHT + 2, WIDTH + 2)
 TOKENS = tuple(map(str, range(COUNT)))
 
 
@@ -26,40 +27,49 @@ def selection(**more: object) -> Selection:
     return replace(one, **more)
 
 
+def frame_of(**more: object) -> tuple[dict, tuple[int, int]]:
+    """The frame of the part in view, and the corner of its tile."""
+    one = selection(**more)
+    picture = head_mosaic(one, np.zeros((3, HEIGHT, WIDTH)), 1.0)
+    (*_others, frame) = picture.figure.layout.shapes
+    return frame, picture.spec.corner(1)
+
+
 def test_a_frame_has_the_share_of_the_map_that_is_in_view() -> None:
-    part = minimap(selection(viewport=Viewport((300, 600), (0, 900))), SPEC)
-    assert part is not None
-    top, left = SPEC.corner(1)
-    frame = part.frame()
+    frame, (top, left) = frame_of(viewport=Viewport((300, 600), (0, 900)))
     assert [frame[side] for side in ("y0", "y1")] == [top + HEIGHT / 4 - 0.5, top + HEIGHT / 2 - 0.5]
     assert [frame[side] for side in ("x0", "x1")] == [left - 0.5, left + WIDTH * 3 / 4 - 0.5]
 
 
 @pytest.mark.parametrize("first", [0, 7, COUNT - 1])
 def test_a_frame_of_one_token_can_be_seen_and_stays_in_its_tile(first: int) -> None:
-    part = minimap(selection(viewport=Viewport((first, first + 1), (first, first + 1))), SPEC)
-    assert part is not None
-    (top, left), frame = SPEC.corner(1), part.frame()
+    frame, (top, left) = frame_of(viewport=Viewport((first, first + 1), (first, first + 1)))
     for start, length, low, high in ((top, HEIGHT, "y0", "y1"), (left, WIDTH, "x0", "x1")):
         first_edge, last_edge = (float(str(frame[edge])) + 0.5 - start for edge in (low, high))
         assert 0 <= first_edge <= last_edge - LEAST_SIDE <= length - LEAST_SIDE + 1e-6
 
 
-def test_a_click_moves_the_part_and_keeps_its_size(monkeypatch) -> None:
-    state: dict[str, object] = {}
-    monkeypatch.setattr("attnviz.ui.viewport_sliders.st.session_state", state)
-    part = minimap(selection(viewport=Viewport((0, 100), (500, 540))), SPEC)
-    assert part is not None
-    top, left = SPEC.corner(1)
-    part.move(top + HEIGHT // 2, left)
-    assert state == {SLIDERS[0]: (570, 669), SLIDERS[1]: (0, 39)}
-    part.move(top + HEIGHT - 1, left + WIDTH - 1)
-    assert state == {SLIDERS[0]: (1100, 1199), SLIDERS[1]: (1160, 1199)}
+def test_a_click_moves_the_part_and_keeps_its_size() -> None:
+    one = selection(viewport=Viewport((0, 100), (500, 540)))
+    spec = head_mosaic(one, np.zeros((3, HEIGHT, WIDTH)), 1.0).spec
+    top, left = spec.corner(1)
+    assert moved_part(one, spec, top + HEIGHT // 2, left) == (slice(570, 670), slice(0, 40))
+    assert moved_part(one, spec, top + HEIGHT - 1, left + WIDTH - 1) == (slice(1100, 1200), slice(1160, 1200))
+    other = spec.corner(2)
+    assert moved_part(one, spec, *other) is None
+    assert head_of_tile(one, spec, *other) == (0, 2)
 
 
 def test_what_is_whole_has_no_frame() -> None:
-    assert minimap(selection(), SPEC) is None
-    assert minimap(selection(viewport=None), SPEC) is None
+    assert part_in_view(selection()) is None
+    assert part_in_view(selection(viewport=None)) is None
+
+
+@given(st.sets(st.integers(0, 12)))
+def test_neighbors_have_one_frame(places: set[int]) -> None:
+    runs = neighbors(sorted(places))
+    assert {place for first, last in runs for place in range(first, last + 1)} == places
+    assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
 
 
 @pytest.mark.parametrize(
