@@ -147,13 +147,18 @@ class Writer:
     def _write_to(self, number: int) -> bool:
         """Writes the token of this number, if nobody else has meanwhile; returns whether there is one."""
         with self._lock:
-            if number < len(self.steps):
-                return True
-            self._generator = self._generator or self._begin()
-            step = next(self._generator, None)
-            if step is not None:
+            while number >= len(self.steps):
+                self._generator = self._generator or self._begin()
+                try:
+                    step = next(self._generator, None)
+                except BaseException:
+                    # A generator that has failed gives nothing more: whoever asks next begins anew.
+                    self._generator, self.steps = None, []
+                    raise
+                if step is None:
+                    return False
                 self.steps.append(step)
-            return step is not None
+            return True
 
     def _begin(self) -> Iterator[Step]:
         return writing(

@@ -85,9 +85,9 @@ def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[i
         yield from (heads[start : start + count] for start in range(0, len(heads), count))
 
 
-def encoded(charts: dict[str, Any]) -> str:
-    """Returns charts as compressed text."""
-    return b64encode(gzip.compress(pack(charts, half=True), 9, mtime=0)).decode()
+def encoded(charts: dict[str, Any], half: bool = True) -> str:
+    """Returns charts as compressed text, with the weights of maps by default in half precision."""
+    return b64encode(gzip.compress(pack(charts, half=half), 9, mtime=0)).decode()
 
 
 def _json_script(name: str, value: str, content: dict[str, Any]) -> Markup:

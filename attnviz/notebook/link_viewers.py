@@ -38,7 +38,7 @@ def view(link: str) -> PageView | PageViewer:
         (['A: causal', 'B: full', 'B − A'], 3.0)
     """
     page, parameters = parse_address(link)
-    if page in BLOCKS:
+    if page in BLOCKS and page not in VIEWERS:
         return _page(page, parameters)
     state = read_state(page, parameters)
     for sentence in state.refused:
@@ -64,12 +64,12 @@ def viewer(link: str) -> HtmlOutput:
         True
     """
     page, parameters = parse_address(link)
-    if page in BLOCKS:
+    if page in BLOCKS and page not in VIEWERS:
         return _page(page, parameters)
     if page not in VIEWERS:
+        pages = enumeration([*VIEWERS, *(other for other in BLOCKS if other not in VIEWERS)])
         raise NoViewerError(
-            f"{quoted(page)} has no viewer; expected a link to one of {enumeration([*VIEWERS, *BLOCKS])}. "
-            "Take attnviz.view for other pages."
+            f"{quoted(page)} has no viewer; expected a link to one of {pages}. Take attnviz.view for other pages."
         )
     state: Any = read_state(page, parameters)
     for sentence in state.refused:

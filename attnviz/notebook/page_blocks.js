@@ -14,7 +14,8 @@ import { watchTheme } from "./theme.js";
  * @property {string} [title] of what is folded
  * @property {string} [chart]
  * @property {object[]} [shapes] the frame of what is shown
- * @property {(string | null)[]} [opens] the links of its tiles
+ * @property {number | null} [pinned] the row of a map that is marked
+ * @property {(string | null)[]} [opens] the links of its rows, tiles or points
  * @property {string} [label] of a control
  * @property {string} [parameter] of the link that a control sets
  * @property {string | number | boolean | null} [value]
@@ -160,13 +161,13 @@ export class PageBlocks {
    * @param {typeof this.figures} before
    * @param {(() => void)[]} draws
    */
-  #figure({ name = "", chart: id = "", shapes = [], opens = [] }, charts, before, draws) {
+  #figure({ name = "", chart: id = "", shapes = [], opens = [], pinned = null }, charts, before, draws) {
     const figure = before.get(name) ?? this.#newFigure();
     this.figures.set(name, figure);
     const { holder, chart } = figure;
     holder.dataset.name = name;
     const { figure: drawn, ...header } = charts[id];
-    draws.push(() => chart.show({ ...header, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned: null, plotly: "" }));
+    draws.push(() => chart.show({ ...header, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
     chart.report = (event, value) => event === "click" && this.#click(header, opens, /** @type {any} */ (value));
     return holder;
   }
@@ -209,7 +210,7 @@ export class PageBlocks {
    * @param {{ row: number, column: number }} cell
    */
   #click({ spec }, opens, { row, column }) {
-    const link = spec.mode === "points" ? opens[row] : spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
+    const link = spec.mode === "points" || spec.mode === "heatmap" ? opens[row] : spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
     if (typeof link === "string" && (this.source.holds?.(link) ?? true)) this.state.set({ link });
   }
 

@@ -109,7 +109,9 @@ class PageViewer(HtmlOutput):
                 page = self._nodes(link, has_controls=False)
             except ValueError:  # such as a key that the mask forbids
                 continue
-            parts = {name: html_page.encoded(chart) for name, chart in page.charts.items() if name not in charts}
+            new = {name: chart for name, chart in page.charts.items() if name not in charts}
+            # In full precision: sentences beside a map have the same numbers.
+            parts = {name: html_page.encoded(chart, half=False) for name, chart in new.items()}
             text = html_page.encoded({"nodes": page.nodes})
             size += len(text) + sum(map(len, parts.values()))
             if states and size > limit:

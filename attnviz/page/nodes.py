@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attnviz.chart import header, pack
-from attnviz.figures.chart_spec import MosaicSpec
+from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
 from attnviz.language import _
 from attnviz.link import Link
 from attnviz.page.block_html import block_html
@@ -25,7 +25,8 @@ from attnviz.page.blocks import (
     Row,
     Tabs,
 )
-from attnviz.state.fields import ChoiceField, FlagField, NumberField
+from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
+from attnviz.state.parts import menu_name, title
 
 Node = dict[str, Any]
 
@@ -69,7 +70,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         if (html := block_html(block, partial(_address, links))) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
         elif isinstance(block, Control):
-            nodes += [_control(block)] if page.has_controls and block.field.is_offered(block.state) else []
+            control = _control(block) if page.has_controls and block.field.is_offered(block.state) else None
+            nodes += [] if control is None else [control]
         elif isinstance(block, Figure):
             nodes.append(_figure(page, block, key))
         elif isinstance(block, Columns):
@@ -106,27 +108,35 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
-    return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "opens": _opens(block)}
+    return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "pinned": block.pinned,
+            "opens": _opens(block)}  # fmt: skip
 
 
-def _control(block: Control) -> Node:
-    """Returns the control of a field: a menu, a switch, a number or a text, whose value a link has."""
+def _control(block: Control) -> Node | None:
+    """Returns the control of a field: a menu, a switch, a number or a text, whose value a link has; None for a field
+    that needs another one."""
     field, state = block.field, block.state
     value, node = state.values[field.name], {"kind": "control", "label": _(field.label), "parameter": field.parameter}
     if isinstance(field, ChoiceField):
         options = [(name, field.option_name(name)) for name in field.options(state)]
         return node | {"options": options, "value": field.name_of(state, value)}
+    if isinstance(field, PartField):
+        return node | {"options": [(name, menu_name(name)) for name in field.menu], "value": title(type(value))}
     if isinstance(field, NumberField):
         return node | {"least": field.least(state), "most": field.most, "value": value}
-    return node | {"value": value if isinstance(field, FlagField) else field.text(value)}  # type: ignore[attr-defined]
+    if isinstance(field, ParsedField):
+        return node | {"value": field.text(value)}
+    return node | {"value": value} if isinstance(field, FlagField) else None
 
 
 def _opens(block: Figure) -> list[str | None]:
-    """Returns what the tiles of a mosaic, or points, open, in their order."""
+    """Returns what the rows of a map, the tiles of a mosaic, or points open, in their order."""
     spec = block.picture.spec
     if block.opens is None:
         return []
-    if isinstance(spec, MosaicSpec):
+    if isinstance(spec, HeatmapSpec):
+        links = [block.opens(row, 0) for row in range(len(spec.query_tokens))]
+    elif isinstance(spec, MosaicSpec):
         links = [block.opens(*spec.corner(tile)) for tile in range(spec.rows * spec.columns)]
     else:
         links = [block.opens(point, 0) for point in range(len(spec.sentences))]

@@ -14,12 +14,14 @@ from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import page_heading
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
-from attnviz.views.pages import HEAD_BLOCKS
+from attnviz.views.pages import BLOCKS
 
 
 def show_head_page(page: str) -> None:
-    """Draws a page of HEAD_BLOCKS. What cannot be shown is explained, and the last state that can be is shown."""
-    kind, blocks = HEAD_BLOCKS[page]
+    """Draws a page of BLOCKS about a head. What cannot be shown is explained, and the last state that can be is
+    shown."""
+    kind, blocks, _words = BLOCKS[page]
+    assert issubclass(kind, HeadState)
     page_heading(page)
     # A lesson has its own question, so that controls are folded below it; in a presentation they stay.
     is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()

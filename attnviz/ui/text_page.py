@@ -18,9 +18,10 @@ from attnviz.views.pages import BLOCKS
 
 
 def show_text_page(page: str) -> None:
-    """Draws a page of BLOCKS, with its question as a sentence with menus. What cannot be shown is explained, and the
-    last state that can be is shown."""
+    """Draws a page of BLOCKS about a text, with its question as a sentence with menus. What cannot be shown is
+    explained, and the last state that can be is shown."""
     kind, blocks, words = BLOCKS[page]
+    assert issubclass(kind, TextQuestion)
     page_heading(page)
     notes = st.container()
     opened = current_state(kind, [kind.model, kind.text, *kind.tabs])

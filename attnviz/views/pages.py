@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 from attnviz.formatting import enumeration, quoted
@@ -28,7 +27,6 @@ from attnviz.state.scores import ScoresState
 from attnviz.state.source_field import layer
 from attnviz.state.state import State
 from attnviz.state.steps import StepsState
-from attnviz.state.text_question import TextQuestion
 from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import is_long
 from attnviz.state.why import WhyState, question_words
@@ -57,36 +55,28 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
 }
 
 
-def _view(blocks: Callable[[Any], Iterable[Block]], state: State) -> PageView:
-    """Returns the maps and the quantities of the blocks of a state."""
-    return replace(page_view(blocks(state)), colors=state.values.get("colors", ColorRange.SHOWN))
-
-
 class BlockPage(NamedTuple):
-    """A page that is a list of blocks, with its question as a sentence: words, and the fields after them."""
+    """A page that is a list of blocks; of one that asks a question, with the question as a sentence: words, and the
+    fields after them."""
 
-    state: type[TextQuestion]
+    state: type[State]
     blocks: Callable[[Any], Iterable[Block]]
     words: Callable[[Any], Sequence[tuple[str, Field[Any]]]] = lambda _state: ()
 
     def view(self, state: Any) -> PageView:
         """Returns the maps and the quantities of a state."""
-        return page_view(self.blocks(state))
+        return replace(page_view(self.blocks(state)), colors=state.values.get("colors", ColorRange.SHOWN))
 
 
 BLOCKS = {
+    "explore": BlockPage(ExploreState, explore),
+    "scores": BlockPage(ScoresState, scores),
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),
 }
-HEAD_BLOCKS: dict[str, tuple[type[HeadState], Callable[[Any], Iterable[Block]]]] = {
-    "explore": (ExploreState, explore),
-    "scores": (ScoresState, scores),
-}
-PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
-    **_OTHERS,
-    **{name: (page.state, page.view) for name, page in BLOCKS.items()},
-    **{name: (state, partial(_view, blocks)) for name, (state, blocks) in HEAD_BLOCKS.items()},
+PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
+    name: (page.state, page.view) for name, page in BLOCKS.items()
 }
 
 
@@ -113,14 +103,19 @@ def page_blocks(page: str, link: Link) -> Iterable[Block]:
 
 
 def _controls(page: BlockPage, state: Any) -> Iterator[Block]:
-    """Yields the controls that the app has around the blocks: the text, the question, and folded the others."""
-    text, question = page.state.text, [field for _text, field in page.words(state)]
-    shown = [text] * state.reads_text + question * state.asks
-    if state.reads_text:
+    """Yields the controls that the app has around the blocks: the text, the question or the head, and folded the
+    others."""
+    first = [field for _text, field in page.words(state)] * getattr(state, "asks", True)
+    first += [field for field in state.fields if field.place == "top"]
+    if isinstance(state, HeadState):
+        yield InWords(state.selection.title)
+    elif state.reads_text:
         yield InWords(_("{model} reads “{text}”.", model=state.source.model().title, text=state.text))
-    yield Row([Control(field, state) for field in shown], "page-question")
-    others = [field for field in state.fields if field.place in ("side", "more") and field not in (text, *question)]
-    yield More(_("More"), [Control(field, state) for field in others])
+        first.insert(0, page.state.text)  # type: ignore[attr-defined]
+    yield Row([Control(field, state) for field in first], "page-question")
+    others = [field for field in state.fields if field.place in ("side", "more")]
+    text = getattr(page.state, "text", None)
+    yield More(_("More"), [Control(field, state) for field in others if field not in (*first, text)])
 
 
 def view_of(page: str, state: State) -> PageView:

@@ -177,6 +177,21 @@ def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
     expect(root).to_contain_text("Layer 0, head 1 at")
 
 
+def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(offline: Page, tmp_path: Path) -> None:
+    attnviz.view("/scores?mask=Causal").save(tmp_path / "scores.html")
+    offline.goto((tmp_path / "scores.html").as_uri())
+    root = offline.locator(".attnviz-page")
+    maps = root.locator('.attnviz-chart[data-ready="true"]:visible')
+    expect(maps).to_have_count(3)
+    expect(root).to_contain_text("it gives animal 0.70 (Scaled dot) and 0.13 (Cosine).")
+    expect(maps.nth(1).locator(".attnviz-sentence")).to_have_text("it gives 0.13 of its attention to animal.")
+    stage = maps.first.locator(".attnviz-stage")
+    stage.focus()
+    for key in ("ArrowRight", "ArrowDown", "Enter"):  # the first one goes to the first cell
+        stage.press(key)
+    expect(root.locator(".attnviz-summary")).to_have_text(re.compile("^(The|was) gives"))
+
+
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
     """As `jupyter nbconvert --execute --to html` does, which also stores the state of widgets."""
     notebook = new_notebook(cells=[new_code_cell(CREATE), new_code_cell("attnviz.show(weights, layer=1)")])

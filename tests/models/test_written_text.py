@@ -81,6 +81,26 @@ def test_readers_of_one_text_share_it(model):
     assert all(step is own for text in texts for step, own in zip(text.steps, texts[0].steps, strict=False))
 
 
+@pytest.mark.parametrize("fails_after", [0, 3])
+def test_a_text_that_has_failed_is_begun_anew(model, monkeypatch, fails_after):
+    writing, calls = written_text.writing, []
+
+    def failing(*arguments, **options):
+        calls.append(1)
+        for number, step in enumerate(writing(*arguments, **options)):
+            if len(calls) == 1 and number == fails_after:
+                raise MemoryError
+            yield step
+
+    monkeypatch.setattr(written_text, "writing", failing)
+    writers = Writers(1 << 30)
+    with pytest.raises(MemoryError):
+        writers.write(6, model, PROMPT, LIKELIEST, ())
+    assert ids(writers.write(6, model, PROMPT, LIKELIEST, ())) == ids(
+        Writers(1 << 30).write(6, model, PROMPT, LIKELIEST, ())
+    )
+
+
 def test_it_ends_with_the_end_token_and_at_the_limits(loaded, monkeypatch):
     model = loaded["llama"]
     own = ids(Writers(1 << 30).write(6, model, PROMPT, LIKELIEST, ()))
