@@ -6,6 +6,7 @@ from typing import Any
 
 from attnviz.analysis.head_maps import Special
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
+from attnviz.cached_property import cached_property
 from attnviz.language import N_
 from attnviz.layer import Kind, Layer
 from attnviz.state.color_range import ColorRange
@@ -70,9 +71,9 @@ class ExploreState(LongMapState):
     )
     table = FlagField(N_("Show the numbers as a table"), place="block")
 
-    @property
+    @cached_property
     def selection(self) -> Selection:
-        """The head and the display of its maps."""
+        """The head and the display of its maps, of which all fields come before that of the query."""
         return replace(
             super().selection, all_layers=self.mosaic, colors=self.colors, viewport=self.viewport,
             cell_colors=self.cell_colors,

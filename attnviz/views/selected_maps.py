@@ -161,7 +161,7 @@ def _rollout_map(selection: Selection) -> HeadMap:
     stack = [i for i in similar_layers(selection.layers, selection.index) if i <= selection.index]
     layers = [selection.layers[i] for i in stack]
     work = heads_work(layers)
-    check_work(work, _("To roll out all these layers"), _("Shorten the text, or choose a lower layer."))
+    check_work(work, _("To roll out all these layers"), _("Shorten the text, or choose an earlier layer."))
     sentences = CellSentences(_(METHODS[ROLLOUT].sentence).replace("{layer}", option_name(selection.layer.name)))
     key = "rollout", stack, [layer.mechanism for layer in layers]
     return compute_map(selection, rollout_rows(selection, layers), selection.title, sentences, key, work)
