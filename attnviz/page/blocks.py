@@ -229,13 +229,20 @@ class HeadQuestion(Block):
 
 @dataclass(frozen=True, eq=False)
 class Prediction(Block):
-    """Blocks that show the weights of a query, which the reader may predict before; `shows` is told whether they are
-    known. Other places than the app show them."""
+    """Blocks that show the weights of a query, which the reader may predict before: those above the form of the
+    prediction and those below it, as functions of whether the weights are known. Other places than the app show
+    them."""
 
     query: str
     keys: Sequence[str]
     weights: Float[np.ndarray, " keys"]
-    shows: Callable[[bool], Iterable[Block]]
+    above: Callable[[bool], Iterable[Block]]
+    below: Callable[[bool], Iterable[Block]]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yields the blocks where the weights are known."""
+        yield from self.above(True)
+        yield from self.below(True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +288,8 @@ def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Bl
                 yield from every_block(column, of_results)
         elif isinstance(block, Row | OtherStates | More | Tabs):
             yield from every_block(block.blocks, of_results)
-        elif isinstance(block, Computed) and of_results:
+        elif (isinstance(block, Computed) and of_results) or isinstance(block, Prediction):
             yield from every_block(block.blocks(), of_results)
-        elif isinstance(block, Prediction):
-            yield from every_block(block.shows(True), of_results)
 
 
 def page_quantities(blocks: Iterable[Block]) -> Quantities:

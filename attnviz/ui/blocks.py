@@ -160,11 +160,12 @@ def _draw_block(page: _Page, block: Block) -> None:
         case HeadQuestion(name, values):
             ask = _("Which head is {name}?", name=name)
             class_questions.offer_question(ask, lambda: head_question(name, values()))
-        case Prediction(query, keys, weights, shows):
+        case Prediction(query, keys, weights, above, below):
             place = st.container()
             is_known = predict("head", query, keys, weights)
             with place:
-                _draw(page, shows(is_known))
+                _draw(page, above(is_known))
+            _draw(page, below(is_known))
         case Download(files, note):
             downloads(files, note)
 

@@ -64,11 +64,13 @@ def explore(state: ExploreState) -> Iterator[Block]:
         yield Note(selection.layer.locked_reason)
     yield from search_blocks(state)
     view, row = head_view(selection), state.pinned
+    above, below = partial(_pictures, state, view, row), partial(_numbers, state, view, row)
     if state.predict and view.is_whole and row is not None:
         query, weights = view.head_map.query_tokens[row], view.head_map.weights[row]
-        yield Prediction(query, view.head_map.key_tokens, weights, partial(_shown, state, view, row))
+        yield Prediction(query, view.head_map.key_tokens, weights, above, below)
     else:
-        yield from _shown(state, view, row, is_known=True)
+        yield from above(is_known=True)
+        yield from below(is_known=True)
     for name, metric in QUESTIONS.items():
         yield HeadQuestion(_(name), partial(_metric_of_heads, selection, metric))
     yield Caption(
@@ -82,30 +84,30 @@ def explore(state: ExploreState) -> Iterator[Block]:
     )
 
 
-def _shown(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
-    """Yields both figures, and what the pinned query looks at, which may be still to be predicted."""
-    selection = view.selection
+def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
+    """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
-        view = view.without_row(row)
-    picture = _map(state, view, row if is_known else None)
-    yield from _side_by_side(selection, _heads(state, view), picture)
-    below: list[Block] = []
+        view, row = view.without_row(row), None
+    yield from _side_by_side(view.selection, _heads(state, view), _map(state, view, row))
+
+
+def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
+    """Yields what the pinned query looks at, notes on the map, and its numbers as a table and as files."""
+    selection = view.selection
     if row is None:
-        is_long = not view.is_whole
-        text = _("Pin a query to predict where it looks.") if state.predict and not is_long else _(UNPINNED)
-        below.append(Note(text))
+        yield Note(_("Pin a query to predict where it looks.") if state.predict and view.is_whole else _(UNPINNED))
     elif is_known:
-        below += _strongest_keys(view, row)
+        yield from _strongest_keys(view, row)
     if not view.is_whole and row is not None:
-        below += pinned_curve(state, view.head_map, row)
-    yield from below
+        yield from pinned_curve(state, view.head_map, row)
     if view.is_whole:
         yield from map(Note, notes(selection, view.head_map))
+    shown = view if is_known else view.without_row(row)
+    files = map_files(shown.head_map, lambda: _map(state, shown, None).picture, selection.source.weights_note)
     controls: list[Block] = [Control(ExploreState.predict, state)] if view.is_whole else []
-    files = map_files(view.head_map, picture.picture, selection.source.weights_note)
     yield Row([*controls, Control(ExploreState.table, state), Download(files)], "explore-below")
     if state.table:
-        yield _table(view.head_map)
+        yield _table(shown.head_map)
 
 
 def _side_by_side(selection: Selection, heads: Figure, picture: Figure) -> Iterator[Block]:

@@ -288,14 +288,14 @@ def map_panel(head_map: HeadMap, title: str, row: int | None) -> Panel:
 
 
 def map_files(
-    head_map: HeadMap, picture: Chart[HeatmapSpec], note: str = ""
+    head_map: HeadMap, draw: Callable[[], Chart[HeatmapSpec]], note: str = ""
 ) -> list[tuple[str, str, Callable[[], str | bytes]]]:
-    """Returns the files of a head map, each with its label, its name and what makes it: the weights, and its picture
-    with a note on the weights."""
+    """Returns the files of a head map, each with its label, its name and what makes it: the weights, and its picture,
+    which `draw` returns, with a note on the weights."""
     columns, title = (head_map.weights, *head_map.labels), head_map.title
 
     def page() -> str:
-        return figures_page([(_("Attention: {title}", title=title), picture.figure)], note)
+        return figures_page([(_("Attention: {title}", title=title), draw().figure)], note)
 
     makes: list[tuple[str, str, Callable[[], str | bytes]]] = [
         (_("Weights as CSV"), "csv", lambda: as_csv(*columns)),

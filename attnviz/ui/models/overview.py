@@ -114,7 +114,7 @@ def _show_heads(
     with below:
         with st.columns([0.8, 0.2])[1]:
             note = "" if view.is_whole else _(DOWNSAMPLED)
-            downloads(map_files(view.head_map, figure, selection.source.weights_note), note)
+            downloads(map_files(view.head_map, lambda: figure, selection.source.weights_note), note)
         if hidden is None:
             weights = None if row is None else row_weights(selection, view.head_map, row)
             products.show(selection, row, weights)

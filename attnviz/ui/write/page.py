@@ -182,7 +182,7 @@ def _draw_map(
     with left:
         head_charts.show_mosaic(view.selection, view.thumbnails, view.mosaic_end)
     with st.columns([0.8, 0.2])[1]:
-        downloads(map_files(head_map, picture, selection.source.weights_note))
+        downloads(map_files(head_map, lambda: picture, selection.source.weights_note))
 
 
 def _draw_growing_map(selection: Selection, text: WrittenText, length: int) -> None:
