@@ -67,7 +67,7 @@ PICTURES = (
     picture("effects", "effects", 1150, effects_head="layer 23, head 3"),
     picture("effects-compared", "effects", 1600, element=COLUMNS, compared="true", effects_head="layer 24, head 4"),
     picture("scores", "scores", 860, look="Similarities", **IT),
-    picture("scores-normalizers", "scores", 1010, look="Normalizers", present=1, **IT),
+    picture("scores-normalizers", "scores", 1010, look="Normalizers", **IT),
     picture("masks", "masks", 740, **WINDOW),
     picture("masks-cost", "masks", 1800, look="Cost", tokens="16,384", element=TAB, **WINDOW),
     picture("masks-gallery", "masks", 2400, look="Gallery", element=".st-key-views", **WINDOW),
