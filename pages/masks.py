@@ -28,7 +28,7 @@ from attnviz.views.mask_pair import MaskPair
 
 page_heading("masks")
 
-selection, places = source_picker.choose_selection(long=True)
+selection, places = source_picker.choose_selection()
 if places.show_locked(
     selection.layer, _("A mask would only hide some of them. Upload queries and keys to compare masks.")
 ):

@@ -38,11 +38,12 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Summary(Block):
-    """The main sentence of a figure, which is read aloud when it changes, with the numbers that lessons check; None
-    where they are still to come."""
+    """The main sentence of a figure, which is read aloud when it changes, with the numbers that lessons check, and the
+    name of the query that they are about; None where they are still to come."""
 
     content: object
     quantities: Callable[[], Quantities] | None = dict
+    query: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +258,6 @@ class Download(Block):
     """Files that are made when they are asked for: a label, a name, and what is in it."""
 
     files: Sequence[tuple[str, str, Callable[[], str | bytes]]]
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)

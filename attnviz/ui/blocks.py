@@ -59,7 +59,8 @@ def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
     _draw(place, [*blocks])
     numbers = [block.quantities for block in place.drawn]
     if None not in numbers and any(each is not dict for each in numbers):
-        quantities.publish(partial(page_quantities, place.drawn))
+        query = next((block.query for block in place.drawn if block.query), "")
+        quantities.publish(partial(page_quantities, place.drawn), query)
 
 
 class _Page:
@@ -166,8 +167,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             with place:
                 _draw(page, above(is_known))
             _draw(page, below(is_known))
-        case Download(files, note):
-            downloads(files, note)
+        case Download(files):
+            downloads(files)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

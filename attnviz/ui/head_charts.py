@@ -5,29 +5,27 @@ from functools import partial
 
 import numpy as np
 import streamlit as st
-import torch
 from jaxtyping import Float
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.analysis.head_maps import strongest_keys
-from attnviz.figures import Chart, cell_sentence
+from attnviz.figures import Chart
 from attnviz.figures.chart_spec import HeatmapSpec
-from attnviz.figures.sentences import EMPTY_ROW
-from attnviz.formatting import number, visible
+from attnviz.formatting import visible
 from attnviz.language import N_, _
 from attnviz.page import html
+from attnviz.page.block_html import block_html
+from attnviz.page.blocks import Anchor
 from attnviz.state.explore import ExploreState
 from attnviz.state.selection import Selection
-from attnviz.state.viewport import numbered_token
-from attnviz.ui import head_grid, pinned_query, prediction_form, quantities, query_row, viewport_sliders
+from attnviz.ui import head_grid, pinned_query, prediction_form, presentation, quantities, query_row, viewport_sliders
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.head_controls import open_head
-from attnviz.ui.why_links import WHY_THERE, cell_links, why_link, with_cell_links
-from attnviz.views.explore import notes, pinned_quantities
+from attnviz.ui.why_links import cell_links, with_cell_links
+from attnviz.views.explore import map_reading, notes, pinned_quantities, strongest_blocks
 from attnviz.views.head_mosaic import head_mosaic, head_of_tile, moved_part
 from attnviz.views.head_view import HeadView
-from attnviz.views.selected_maps import HeadMap, row_weights
+from attnviz.views.selected_maps import row_weights
 
 HEIGHT = 470
 
@@ -53,7 +51,7 @@ def show_map(view: HeadView, row: int | None, on_click: Callable[[int, int], Non
     picture = head_map.chart(largest=view.map_end, fan=is_whole)
     if is_whole:
         picture = with_cell_links(picture, cell_links(view.score_links, head_map.queries, head_map.keys))
-    reading = _reading(head_map, row) if is_whole and row is not None else ""
+    reading = map_reading(head_map, row) if is_whole and row is not None else ""
     chart(
         picture.with_about(
             description=f"{picture.about.description} {reading}".strip(),
@@ -122,24 +120,10 @@ def pin(view: HeadView) -> tuple[int | None, int | None]:
     return row, hidden
 
 
-def _reading(head_map: HeadMap, row: int) -> str:
-    """Returns the sentence of the largest weight of a row."""
-    best = strongest_keys(torch.from_numpy(head_map.weights[row]), 1)
-    token = head_map.query_tokens[row]
-    if not best:
-        return _(EMPTY_ROW, query=visible(token))
-    return cell_sentence(token, head_map.key_tokens[best[0][0]], best[0][1], head_map.sentences.allowed)
-
-
 def _strongest_keys(view: HeadView, row: int) -> html.Markup:
     """Returns the pinned query's strongest keys: the first as a sentence, all as a list."""
-    selection, head_map = view.selection, view.head_map
-    inputs, query = head_map.inputs, selection.queries[row]
-    best = strongest_keys(row_weights(selection, head_map, row))
-    query_name = numbered_token(inputs, inputs.query_tokens, query)
-    if not best:
-        return html.summary(_("{query_name} may look at nothing.", query_name=visible(query_name)))
-    keys = [(numbered_token(inputs, inputs.key_tokens, selection.keys[key]), weight) for key, weight in best]
-    sentence, links = cell_sentence(query_name, *keys[0], head_map.sentences.allowed), view.score_links
-    why = [" ", why_link(links.link(query, selection.keys[best[0][0]]), _(WHY_THERE))] if links else []
-    return html.summary(sentence, *why) + html.strongest((key, number(weight)) for key, weight in keys)
+
+    def address(anchor: Anchor) -> str:
+        return presentation.page_link(anchor.page, anchor.link)
+
+    return html.join(block_html(block, address) or "" for block in strongest_blocks(view, row))

@@ -25,12 +25,11 @@ def show_head_page(page: str) -> None:
     page_heading(page)
     # A lesson has its own question, so that controls are folded below it; in a presentation they stay.
     is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()
+    long = issubclass(kind, LongMapState)
     top, place = st.container(), st.container(key="page-blocks")
     side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
     with side if is_lesson else top:
-        source, _layers, places = source_picker.choose_layers(
-            presented=True, long=issubclass(kind, LongMapState), side=side
-        )
+        source, _layers, places = source_picker.choose_layers(side, presented=True, long=long)
         name = "present-control-head" if kind.presents_controls else "head-controls"
         controls = st.container(horizontal=True, gap="small", key=name)
     in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls
@@ -60,7 +59,7 @@ def show_head_page(page: str) -> None:
                 draw_field(field, drawn) if drawn is state else draw(field, drawn)
     draw_hidden_fields(drawn)
     if good is None:
-        source_picker.keep(None)
+        source_picker.forget_last(long=long)
         raise PageEnd
     with place:
         presentation.show_title(good.selection.title)

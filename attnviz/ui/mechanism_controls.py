@@ -3,33 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
-import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
-
-from attnviz.language import _
 from attnviz.masks import MASKS, Mask
 from attnviz.mechanism import Mechanism
-from attnviz.state.explore import ExploreState
 from attnviz.state.fields import Field
 from attnviz.state.parts import fits_widgets
 from attnviz.ui.field_widgets import configure, draw
 from attnviz.ui.session_values import SessionValue, write_widget
 from attnviz.ui.widget_values import field_state
-
-
-def choose_mechanism(start: Mechanism, others: DeltaGenerator) -> Mechanism:
-    """Draws the widgets of a mechanism, which begin with `start`, those of all but the mask in `others`; returns the
-    chosen one."""
-    masked = change_parts(start, ExploreState.mask)
-    with others:
-        return change_parts(masked, ExploreState.score, ExploreState.biases, ExploreState.normalizer)
-
-
-def more(*parameters: str) -> DeltaGenerator:
-    """Returns a place for widgets that most people do not need: folded, until the link holds one of their parameters,
-    such as score, or one of a field of theirs, such as score.width."""
-    used = any(name.split(".")[0] in parameters for name in st.query_params)
-    return st.expander(_("More"), expanded=used, key="more")
 
 
 def change_parts(start: Mechanism, *parts: Field[Any]) -> Mechanism:

@@ -46,16 +46,15 @@ class Places:
         return layer.locked
 
 
-def choose_selection(*, presented: bool = False, long: bool = False) -> tuple[Selection, Places]:
-    """Draws the widgets of the source, the layer and the head; returns the selection, with the arguments of
-    `choose_layers`."""
-    source, layers, places = choose_layers(presented=presented, long=long)
+def choose_selection() -> tuple[Selection, Places]:
+    """Draws the widgets of the source, the layer and the head; returns the selection, which may be long."""
+    source, layers, places = choose_layers(st.sidebar, long=True)
     with st.sidebar:
         return head_controls.choose_head(source, layers), places
 
 
 def choose_layers(
-    *, presented: bool = False, long: bool = False, side: DeltaGenerator | None = None
+    side: DeltaGenerator, *, presented: bool = False, long: bool = False
 ) -> tuple[Source, Sequence[Layer], Places]:
     """Draws the widgets of the source, its first field here and the others at the `side`; returns it and its layers.
 
@@ -63,7 +62,7 @@ def choose_layers(
     ends. With `presented` the text stays in presentations; only with `long` are there layers whose maps have to be
     downsampled.
     """
-    chosen, settings_place = choose_source(side or st.sidebar, presented=presented)
+    chosen, settings_place = choose_source(side, presented=presented)
     places = Places(st.container(), settings_place)
     if chosen.private:
         with places.notes:
@@ -156,7 +155,6 @@ def _draw_setting(setting: Field, kind: type[Source], start: Source) -> Any:
     return model_menu.choose_model(field) if isinstance(field, ModelField) else draw_setting(setting, prefix, start)
 
 
-def keep(drawn: Selection | None) -> None:
-    """Stores the source of what is drawn as the last good one; if nothing is, there is none."""
-    subject, good = (drawn.source.subject, _kept(drawn.source, drawn.layers)) if drawn else (None, None)
-    cache.remember(LAYERS, subject, good)
+def forget_last(*, long: bool = False) -> None:
+    """Forgets the last good source, where nothing of it can be drawn; with the argument of `choose_layers`."""
+    cache.remember(LAYERS if long else SHORT_LAYERS, None, None)

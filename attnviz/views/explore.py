@@ -72,7 +72,7 @@ def explore(state: ExploreState) -> Iterator[Block]:
         yield from above(is_known=True)
         yield from below(is_known=True)
     for name, metric in QUESTIONS.items():
-        yield HeadQuestion(_(name), partial(_metric_of_heads, selection, metric))
+        yield HeadQuestion(_(name), partial(_light_metric, selection, metric))
     yield Caption(
         _(
             "**What you are seeing.** Each row is a token that looks, a *query*; each column a token "
@@ -97,7 +97,7 @@ def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: boo
     if row is None:
         yield Note(_("Pin a query to predict where it looks.") if state.predict and view.is_whole else _(UNPINNED))
     elif is_known:
-        yield from _strongest_keys(view, row)
+        yield from strongest_blocks(view, row)
     if not view.is_whole and row is not None:
         yield from pinned_curve(state, view.head_map, row)
     if view.is_whole:
@@ -135,7 +135,7 @@ def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
         return viewport_link(state, *head_map.positions_in(cells))
 
     picture = head_map.chart(largest=view.map_end, fan=is_whole)
-    reading = _reading(head_map, row) if is_whole and row is not None else ""
+    reading = map_reading(head_map, row) if is_whole and row is not None else ""
     picture = picture.with_about(
         description=f"{picture.about.description} {reading}".strip(),
         hint=_("Point at a cell to read it, click to pin its query."),
@@ -181,26 +181,26 @@ def _heads(state: ExploreState, view: HeadView) -> Figure:
     return Figure(picture, "heads", HEIGHT, opens, grows=True)
 
 
-def _strongest_keys(view: HeadView, row: int) -> Iterator[Block]:
+def strongest_blocks(view: HeadView, row: int) -> Iterator[Block]:
     """Yields the keys with the largest weights of the pinned query: the first as a sentence, all as a list."""
     selection, head_map = view.selection, view.head_map
     best = strongest_keys(row_weights(selection, head_map, row))
-    name = selection.shown_query(row)
+    name, query = selection.shown_query(row), visible(head_map.inputs.query_tokens[selection.queries[row]])
     numbers = partial(pinned_quantities, selection, head_map, row)
     if not best:
-        yield Summary(_("{query_name} may look at nothing.", query_name=name), numbers)
+        yield Summary(_("{query_name} may look at nothing.", query_name=visible(name)), numbers, query)
         return
     keys = [(selection.shown_key(key), weight) for key, weight in best]
     sentence: list[object] = [cell_sentence(name, *keys[0], head_map.sentences.allowed)]
     if links := view.score_links:
         link = links.link(selection.queries[row], selection.keys[best[0][0]])
         sentence += [" ", Anchor(_(WHY_THERE), link, "why", "attnviz-page-link")]
-    yield Summary(tuple(sentence), numbers)
+    yield Summary(tuple(sentence), numbers, query)
     items = [(html.token(key), " ", number(weight)) for key, weight in keys]
     yield Listing(items, _("Keys with the largest weights"), "attnviz-row attnviz-strongest")
 
 
-def _reading(head_map: HeadMap, row: int) -> str:
+def map_reading(head_map: HeadMap, row: int) -> str:
     """Returns the sentence of the largest weight of a row."""
     best, token = strongest_keys(torch.from_numpy(head_map.weights[row]), 1), head_map.query_tokens[row]
     if not best:
@@ -213,13 +213,19 @@ def _metric_of_heads(selection: Selection, metric: HeadMetric) -> Float[np.ndarr
     layers = selection.layers
     work = heads_work(layers)
     check_work(work, _("To measure all heads"), _("Shorten the text, or see the page Heads."))
-    if is_heavy(work):
-        raise value_error("To measure all heads takes long here. The page Heads does it in the background.")
     key = "head metrics", selection.source, [layer.mechanism for layer in layers], metric.name
     table = result_cache().once(partial(head_metrics, layers, metrics=[metric]), *key, work=work)
     values = np.full((len(layers), max(layer.inputs.heads for layer in layers)), np.nan)
     values[table.layers, table.heads] = table.values[metric.name]
     return values
+
+
+def _light_metric(selection: Selection, metric: HeadMetric) -> Float[np.ndarray, "layers heads"]:
+    """Returns a metric of all heads for a question. Raises ValueError if that takes long, as each run of a teacher
+    asks."""
+    if is_heavy(heads_work(selection.layers)):
+        raise value_error("The metrics of all heads take too long.")
+    return _metric_of_heads(selection, metric)
 
 
 def _table(head_map: HeadMap) -> Block:

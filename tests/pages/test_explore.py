@@ -308,3 +308,10 @@ def test_toy_vectors_are_said_to_be_random(page: str) -> None:
     said = "drawn at random, not learned"
     assert said in contents(open_page(page, source="Toy", text="a b c"))
     assert said not in contents(open_page(page, text="a b c"))
+
+
+def test_a_class_is_asked_about_the_query_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[str] = []
+    monkeypatch.setattr("attnviz.ui.blocks.quantities.publish", lambda _compute, query: published.append(query))
+    with_charts(page(source="Toy", text="a b c", pinned="1 · b"))
+    assert published == ["b"]

@@ -1,6 +1,7 @@
 """A trace as the source of a page: short, long, and damaged."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from attnviz import Inputs, Layer, Mechanism, Trace
 from attnviz.layer import Kind, LayerId
-from attnviz.masks import Causal
+from attnviz.masks import Causal, Padding
 from attnviz.state.head_state import MOST_NAMES, NO_QUERY
 from attnviz.trace.manifest import NAME as MANIFEST
 from tests.support.app import contents, errors, healthy, open_page
@@ -138,3 +139,28 @@ def test_the_menu_of_many_queries_has_those_around_the_pinned_one(root: Path) ->
     assert menu(app).value == NO_QUERY
     app = healthy(open_page("explore", source="Trace", trace="long", pinned="1600 · t1600"), charts=3)
     assert menu(app).value == "750 · t750"
+
+
+def test_a_mask_that_no_menu_has_stays_until_another_one_is_chosen(root: Path) -> None:
+    tokens = tuple("abcde")
+    inputs, mask = Inputs(*torch.randn(3, 1, 5, 4), tokens, tokens), Causal() & Padding(3)
+    Trace((Layer(LayerId("decoder", 0), Kind.CAUSAL, inputs, Mechanism(mask=mask)),)).save(root / "padded")
+    app = healthy(open_page("explore", source="Trace", trace="padded", pinned="4 · e"), charts=2)
+    [menu] = [one for one in app.selectbox if one.label == "Mask"]
+    assert menu.value == "As in the model"
+    assert len(re.findall("<bdi>[abcde]</bdi>", contents(app))) == 3
+    app = healthy(menu.select("Causal").run(), charts=2)
+    assert len(re.findall("<bdi>[abcde]</bdi>", contents(app))) == 5
+
+
+def test_masks_have_a_menu_of_more_queries_than_it_holds(root: Path) -> None:
+    tokens = tuple(f"t{i}" for i in range(1_020))
+    inputs = Inputs(*torch.randn(3, 1, 1_020, 4), tokens, tokens)
+    Trace((Layer(LayerId("decoder", 4), Kind.CAUSAL, inputs, Mechanism(mask=Causal())),)).save(root / "wide")
+    app = healthy(open_page("masks", source="Trace", trace="wide", pinned="1010 · t1010"), charts=3)
+    assert not errors(app)
+    [menu] = [one for one in app.selectbox if one.key == "pinned"]
+    assert menu.value == "1010 · t1010"
+    assert len(menu.options) <= MOST_NAMES + 2
+    app = healthy(menu.select("512 · t512").run(), charts=3)
+    assert [one.value for one in app.selectbox if one.key == "pinned"] == ["512 · t512"]

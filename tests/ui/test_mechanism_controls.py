@@ -1,4 +1,4 @@
-"""The controls of a mechanism open at the one that a layer was made for."""
+"""The controls of a part of a mechanism open at the one that a layer was made for."""
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,8 +12,9 @@ def controls(mask: str) -> AppTest:
 import streamlit as st
 from attnviz.masks import Causal, Padding
 from attnviz.mechanism import Mechanism
+from attnviz.state.explore import ExploreState
 from attnviz.ui import mechanism_controls
-st.text(repr(mechanism_controls.choose_mechanism(Mechanism(mask={mask}), st.container())))
+st.text(repr(mechanism_controls.change_parts(Mechanism(mask={mask}), ExploreState.mask)))
 """
     return AppTest.from_string(script, default_timeout=60).run()
 
