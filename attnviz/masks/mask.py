@@ -134,7 +134,11 @@ class Mask(Parameterized):
         return _(self.CONDITION, **{name: _condition_text(getattr(self, name)) for name in named})
 
     def describe(self) -> str:
-        """Returns the mask as an English sentence."""
+        """Returns the mask as a sentence: the keys that a query sees, or else when it sees one."""
+        from attnviz.masks.seen_keys import seen_keys  # which reads masks
+
+        if keys := seen_keys(self):
+            return _("A query sees {keys}.", keys=keys)
         return _("A query sees a key if {condition}.", condition=self.condition())
 
     def bind(self, queries: int, keys: int, heads: int) -> "Mask":
