@@ -21,6 +21,7 @@ from attnviz.masks.comparisons import (
     describe_comparison,
     describe_limit,
 )
+from attnviz.masks.seen_keys import seen_keys
 from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
 from attnviz.parameters import Parameterized
 
@@ -135,8 +136,6 @@ class Mask(Parameterized):
 
     def describe(self) -> str:
         """Returns the mask as a sentence: the keys that a query sees, or else when it sees one."""
-        from attnviz.masks.seen_keys import seen_keys  # which reads masks
-
         if keys := seen_keys(self):
             return _("A query sees {keys}.", keys=keys)
         return _("A query sees a key if {condition}.", condition=self.condition())

@@ -1,19 +1,17 @@
-"""The keys that a query sees under a mask, as ranges of positions and in words."""
+"""The keys that a query sees under a rule of positions, as ranges and in words."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from math import inf
+from operator import and_
+from typing import Any
 
 from attnviz.formatting import enumeration
 from attnviz.language import _, plural
-from attnviz.masks.comparisons import MIRRORED, OPPOSITE, ComparisonSign
-from attnviz.masks.mask import And, Compare, Mask, Not, Or, Symbol
-from attnviz.masks.terms import Arithmetic, Function, Number, Term, Variable
 
 MOST_RANGES = 4  # that a sentence names
-Linear = tuple[int, int, int]  # c, a, b of c + a q + b k
+MOST_COMBINED = 64
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,6 @@ class KeyRange:
     def is_empty(self) -> bool:
         return self.low > self.high or self.first > self.last
 
-    def holds(self, other: "KeyRange") -> bool:
-        """Returns whether each key of another range is in this one."""
-        return self & other == other
-
     def in_words(self) -> list[str] | None:
         """Returns the keys as parts of an enumeration, as seen from a query; None if that takes a longer sentence."""
         if (self.first, self.last) == (0, inf):
@@ -50,108 +44,148 @@ class KeyRange:
         return None
 
 
-def seen_keys(mask: Mask) -> str | None:
-    """Returns which keys a query sees, as an enumeration; None for a mask that is not a few ranges of positions.
+class KeyRanges:
+    """A union of ranges, which combines as masks do. Raises TypeError if it is of too many."""
+
+    def __init__(self, ranges: Iterable[KeyRange]) -> None:
+        self.ranges = _merged(ranges)
+        if len(self.ranges) > MOST_COMBINED:
+            raise TypeError(f"{len(self.ranges)} ranges are too many.")
+
+    def __and__(self, other: "KeyRanges") -> "KeyRanges":
+        return KeyRanges(one & another for one in self.ranges for another in other.ranges)
+
+    def __or__(self, other: "KeyRanges") -> "KeyRanges":
+        return KeyRanges([*self.ranges, *other.ranges])
+
+    def __invert__(self) -> "KeyRanges":
+        return reduce(and_, map(_complement, self.ranges), KeyRanges([KeyRange()]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPosition:
+    """A number plus multiples of the positions of query, key and head. Comparisons give KeyRanges; what is not a range
+    of keys raises TypeError."""
+
+    number: int = 0
+    queries: int = 0
+    keys: int = 0
+    heads: int = 0
+
+    def __add__(self, other: "LinearPosition | int") -> "LinearPosition":
+        other = other if isinstance(other, LinearPosition) else LinearPosition(other)
+        return LinearPosition(
+            self.number + other.number, self.queries + other.queries, self.keys + other.keys, self.heads + other.heads
+        )
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "LinearPosition":
+        return LinearPosition(-self.number, -self.queries, -self.keys, -self.heads)
+
+    def __sub__(self, other: "LinearPosition | int") -> "LinearPosition":
+        return self + -other
+
+    def __rsub__(self, other: int) -> "LinearPosition":
+        return -self + other
+
+    def __abs__(self) -> "Distance":
+        return Distance(self)
+
+    def __le__(self, other: "LinearPosition | int") -> KeyRanges:
+        return (self - other)._not_positive()
+
+    def __ge__(self, other: "LinearPosition | int") -> KeyRanges:
+        return (-(self - other))._not_positive()
+
+    def __lt__(self, other: "LinearPosition | int") -> KeyRanges:
+        return self <= other - 1
+
+    def __gt__(self, other: "LinearPosition | int") -> KeyRanges:
+        return self >= other + 1
+
+    def __eq__(self, other: Any) -> KeyRanges:  # type: ignore[override]
+        return (self <= other) & (self >= other)
+
+    def __ne__(self, other: Any) -> KeyRanges:  # type: ignore[override]
+        return ~(self == other)
+
+    def _not_positive(self) -> KeyRanges:
+        """Returns the keys for which this is at most 0."""
+        match self:
+            case LinearPosition(number, 0, 1, 0):
+                return KeyRanges([KeyRange(last=-number)])
+            case LinearPosition(number, 0, -1, 0):
+                return KeyRanges([KeyRange(first=max(number, 0))])
+            case LinearPosition(number, -1, 1, 0):
+                return KeyRanges([KeyRange(high=-number)])
+            case LinearPosition(number, 1, -1, 0):
+                return KeyRanges([KeyRange(low=number)])
+            case LinearPosition(number, 0, 0, 0):
+                return KeyRanges([KeyRange()] if number <= 0 else [])
+        raise TypeError("This is not a range of keys.")
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """The absolute value of a position, to be compared with numbers."""
+
+    position: LinearPosition
+
+    def __le__(self, other: int) -> KeyRanges:
+        return (self.position <= other) & (self.position >= -other)
+
+    def __gt__(self, other: int) -> KeyRanges:
+        return ~(self <= other)
+
+    def __lt__(self, other: int) -> KeyRanges:
+        return self <= other - 1
+
+    def __ge__(self, other: int) -> KeyRanges:
+        return ~(self < other)
+
+    def __eq__(self, other: Any) -> KeyRanges:  # type: ignore[override]
+        return (self <= other) & (self >= other)
+
+    def __ne__(self, other: Any) -> KeyRanges:  # type: ignore[override]
+        return ~(self == other)
+
+
+def seen_keys(rule: Callable[..., Any]) -> str | None:
+    """Returns which keys a query sees under a mask, or another rule of the positions b, h, q and k, as an enumeration;
+    None if they are not a few ranges of positions.
 
     Example:
-        >>> from attnviz.masks import parse
-        >>> seen_keys(parse("causal & sliding_window(3) | sinks(1) & causal"))
+        >>> seen_keys(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
         'itself, the 2 keys before it and the first key'
     """
-    ranges = key_ranges(mask)
+    ranges = key_ranges(rule)
     if not ranges or len(ranges) > MOST_RANGES:
         return None
     words = [each.in_words() for each in sorted(ranges, key=lambda each: (each.first, each.last) != (0, inf))]
     return None if None in words else enumeration([word for each in words for word in each or ()])
 
 
-def key_ranges(mask: Mask) -> list[KeyRange] | None:
-    """Returns ranges whose union is what a query sees, none within another; None for another mask."""
+def key_ranges(rule: Callable[..., Any]) -> list[KeyRange] | None:
+    """Returns ranges of positions whose union is what a query sees under a rule, none within another; None if there are
+    no such ranges."""
+    head = LinearPosition(heads=1)
     try:
-        rule = mask(*(Symbol(Variable(name)) for name in "bhqk")).mask
-    except (ValueError, TypeError, AttributeError):  # it depends on the lengths, or takes tensors alone
+        seen = rule(head, head, LinearPosition(queries=1), LinearPosition(keys=1))
+    except (ValueError, TypeError, AttributeError, OverflowError):  # it depends on the lengths, or on other numbers
         return None
-    ranges = _ranges(rule)
-    return None if ranges is None else _joined(ranges)
+    return seen.ranges if isinstance(seen, KeyRanges) else None
 
 
-def _ranges(rule: Mask) -> list[KeyRange] | None:
-    match rule:
-        case And(left, right):
-            sides = _ranges(left), _ranges(right)
-            if sides[0] is None or sides[1] is None or len(sides[0]) * len(sides[1]) > MOST_RANGES**2:
-                return None
-            return [one & other for one in sides[0] for other in sides[1]]
-        case Or(left, right):
-            sides = _ranges(left), _ranges(right)
-            return None if sides[0] is None or sides[1] is None else [*sides[0], *sides[1]]
-        case Not(And(left, right)):
-            return _ranges(Or(Not(left), Not(right)))
-        case Not(Or(left, right)):
-            return _ranges(And(Not(left), Not(right)))
-        case Not(Not(inner)):
-            return _ranges(inner)
-        case Not(Compare(terms, (sign,))):
-            return _compared(*terms, OPPOSITE[sign])
-        case Not(Compare()):
-            return None
-        case Compare(terms, signs):
-            compared = [_compared(*pair, sign) for pair, sign in zip(pairwise(terms), signs, strict=True)]
-            if any(each is None for each in compared):
-                return None
-            return reduce(lambda one, other: [a & b for a in one for b in other], filter(None, compared), [KeyRange()])
-    return None
+def _complement(one: KeyRange) -> KeyRanges:
+    outside = [KeyRange(last=one.first - 1)]
+    outside += [KeyRange(high=one.low - 1)] * (one.low > -inf)
+    outside += [KeyRange(low=one.high + 1)] * (one.high < inf)
+    outside += [KeyRange(first=one.last + 1)] * (one.last < inf)
+    return KeyRanges(outside)
 
 
-def _compared(left: Term, right: Term, sign: ComparisonSign) -> list[KeyRange] | None:
-    """Returns the ranges in which a comparison holds; None if they are not of k or of k − q."""
-    if isinstance(right, Function):
-        left, right, sign = right, left, MIRRORED[sign]
-    if isinstance(left, Function):
-        (inside, *_others), limit = left.arguments, right
-        if left.name != "abs" or sign not in ("<", "<=") or not isinstance(limit, Number):
-            return None
-        sides = _compared(inside, limit, sign), _compared(Number(-limit.number), inside, sign)
-        return None if not sides[0] or not sides[1] else [sides[0][0] & sides[1][0]]
-    both = _linear(left), _linear(right)
-    if both[0] is None or both[1] is None:
-        return None
-    constant, queries, keys = (one - other for one, other in zip(*both, strict=True))
-    if keys < 0:
-        constant, queries, keys, sign = -constant, -queries, -keys, MIRRORED[sign]
-    if keys != 1 or queries not in (0, -1):
-        return None
-    # k + constant or k − q + constant, compared with 0
-    limits: dict[ComparisonSign, list[tuple[float, float]]] = {
-        "<": [(-inf, -1)], "<=": [(-inf, 0)], "==": [(0, 0)], "!=": [(-inf, -1), (1, inf)], ">=": [(0, inf)],
-        ">": [(1, inf)],
-    }  # fmt: skip
-    shifted = [(low - constant, high - constant) for low, high in limits[sign]]
-    if queries:
-        return [KeyRange(low, high) for low, high in shifted]
-    return [KeyRange(first=max(low, 0), last=high) for low, high in shifted]
-
-
-def _linear(term: Term) -> Linear | None:
-    """Returns a term as a sum of a number and multiples of q and k; None for another one."""
-    match term:
-        case Number(number):
-            return number, 0, 0
-        case Variable("q"):
-            return 0, 1, 0
-        case Variable("k"):
-            return 0, 0, 1
-        case Arithmetic("+" | "-" as sign, left, right):
-            both = _linear(left), _linear(right)
-            if both[0] is None or both[1] is None:
-                return None
-            by = 1 if sign == "+" else -1
-            c, a, b = (one + by * other for one, other in zip(*both, strict=True))
-            return c, a, b
-    return None
-
-
-def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
+def _merged(ranges: Iterable[KeyRange]) -> list[KeyRange]:
     """Returns ranges without those that are empty or within others, and with neighbors as one."""
     kept: list[KeyRange] = []
     for each in sorted({each for each in ranges if not each.is_empty}, key=lambda each: (each.low, -each.high)):
@@ -160,7 +194,7 @@ def _joined(ranges: Iterable[KeyRange]) -> list[KeyRange]:
             kept[neighbor] = replace(kept[neighbor], high=max(kept[neighbor].high, each.high))
         else:
             kept.append(each)
-    return [each for each in kept if not any(other != each and other.holds(each) for other in kept)]
+    return [each for each in kept if not any(other != each and other & each == each for other in kept)]
 
 
 def _touch(one: KeyRange, other: KeyRange) -> bool:
@@ -178,7 +212,10 @@ def _near_keys(low: float, high: float) -> list[str] | None:
         words = _keys_ahead(near, far) if low > 0 else _keys_behind(near, far)
         return [words]
     if low == -high and high not in (0, inf):
-        return [_("itself"), plural("{count} key on either side", "{count} keys on either side", high, count=int(high))]
+        return [
+            _("itself"),
+            plural("{count} key on either side", "{count} keys on either side", int(high), count=int(high)),
+        ]
     behind, ahead = _keys_behind(1, -low) if low < 0 else "", _keys_ahead(1, high) if high > 0 else ""
     return [_("itself"), *filter(None, (behind, ahead))]
 
