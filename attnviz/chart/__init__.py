@@ -58,7 +58,6 @@ def header(
         "paints": False,
         "drags": False,
         "views": views,
-        "stack": "",
         "clickStamp": 0,
         "dragStamp": 0,
         "drop": 0,

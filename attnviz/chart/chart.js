@@ -12,15 +12,12 @@ import { PlaneController } from "./plane.js";
 import { Graph, load } from "./plotly_adapter.js";
 import { PointsController } from "./points.js";
 import { svg } from "./svg.js";
-import { wipe } from "./wipe.js";
 import { _ } from "./words.js";
 
 const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both be read
 const USUAL = 14; // pixels of most letters
 const WIDE = 560; // pixels from which there is room beside a map
 const PHONE = 640;
-const STACK_MARGIN = 32; // pixels at the right of stacked charts, for a button of the slider
-const STACK_TOP = 70; // pixels that the slider and another line take
 const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
 const SCROLLBAR = 12; // pixels below a picture that is wider than its place
 const AROUND = 8; // pixels around the part of a picture that is scrolled to
@@ -192,9 +189,7 @@ export class Chart {
   }
 
   /** @param {import("./types").Header} header */
-  #label({ paints, drags, label, title, description, key, stack }) {
-    this.root.dataset.stack = stack;
-    if (stack === "upper" && !this.root.querySelector(".attnviz-wipe")) this.stage.before(wipe(this.root));
+  #label({ paints, drags, label, title, description, key }) {
     this.stage.classList.toggle("attnviz-paints", paints);
     this.stage.classList.toggle("attnviz-drags", drags);
     this.stage.setAttribute("aria-label", label);
@@ -214,7 +209,7 @@ export class Chart {
     this.root.classList.toggle("attnviz-small", controller.isSmall);
     this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
-    const inWindow = Math.min(greatestHeight, window.innerHeight - TOP - (header.stack ? STACK_TOP : 0));
+    const inWindow = Math.min(greatestHeight, window.innerHeight - TOP);
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
     const room = header.grows ? wanted : 0;
     const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
@@ -250,7 +245,6 @@ export class Chart {
     enlarge(layout, this.smallest);
     // A finger that drags wants to scroll the page.
     if (header.paints || matchMedia("(pointer: coarse)").matches) layout.dragmode = false;
-    if (header.stack) layout.margin.r += STACK_MARGIN;
     this.hint = header.hint + (header.views && layout.dragmode ? ` ${_("Drag, or Ctrl and wheel, to zoom.")}` : "");
     controller.arrange(layout);
     return layout;

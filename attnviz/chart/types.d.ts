@@ -127,7 +127,6 @@ export interface Header {
   paints: boolean;
   drags: boolean;
   views: boolean;
-  stack: "" | "lower" | "upper" | "beside";
   clickStamp: number;
   dragStamp: number;
   drop: number;

@@ -123,6 +123,8 @@ class LinearPosition:
                 return KeyRanges([KeyRange(low=number)])
             case LinearPosition(number, 0, 0, 0):
                 return KeyRanges([KeyRange()] if number <= 0 else [])
+            case LinearPosition(number, -1, 0, 0) if number <= 0:  # no query is before position 0
+                return KeyRanges([KeyRange()])
         raise TypeError("This is not a range of keys.")
 
 

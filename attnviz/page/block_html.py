@@ -17,6 +17,7 @@ from attnviz.page.blocks import (
     Listing,
     Note,
     Paragraph,
+    Script,
     Summary,
     Table,
 )
@@ -46,6 +47,8 @@ def block_html(block: Block, address: Address) -> Markup | None:
             return html.aligned_texts(names, inlined)
         case Caption(text):
             return html.element("p", _with_bold(text), class_="attnviz-caption")
+        case Script(text):
+            return html.element("pre", html.element("code", text), class_="attnviz-script")
         case Listing(items, label, style):
             lines = (html.element("li", inline(item, address)) for item in items)
             return html.element("ol", *lines, class_=style or None, aria_label=label)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from attnviz.figures import Chart
 from attnviz.lessons.checks import Quantities
@@ -113,7 +113,9 @@ class Figure(Block):
     pinned: int | None = None  # the row of a map whose weights are shown
     score_links: ScoreLinks | None = None  # of the cells of a map: why a head looks there
     zooms: Callable[[Cells | None], Link] | None = None  # what a zoom opens; None is the whole map
+    title: str = ""  # in the line of its sentence
     grows: bool = False  # whether it is higher where the window has room
+    paints: Callable[[np.ndarray, bool], Link] | None = None  # what painting cells (cells, 2) opens; it may refuse
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,6 +231,16 @@ class HeadQuestion(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class CellsQuestion(Block):
+    """A question that a teacher can ask a class: which cells of a map are these?"""
+
+    ask: str
+    queries: Sequence[str]
+    keys: Sequence[str]
+    cells: Bool[np.ndarray, "queries keys"]
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction(Block):
     """Blocks that show the weights of a query, which the reader may predict before: those above the form of the
     prediction and those below it, as functions of whether the weights are known. Other places than the app show
@@ -251,6 +263,13 @@ class InWords(Block):
     """What the controls of a page say, where a place has no controls."""
 
     content: object
+
+
+@dataclass(frozen=True, eq=False)
+class Script(Block):
+    """A program in Python."""
+
+    text: str
 
 
 @dataclass(frozen=True, eq=False)

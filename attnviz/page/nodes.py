@@ -101,7 +101,12 @@ def _address(links: list[str], anchor: Anchor) -> str | None:
 
 def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     sent = header(
-        block.picture, f"{key} {block.name}", height=block.height, grows=False, clicks=block.opens is not None
+        block.picture,
+        f"{key} {block.name}",
+        height=block.height,
+        grows=False,
+        title=block.title,
+        clicks=block.opens is not None,
     )
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())

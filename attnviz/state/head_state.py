@@ -30,7 +30,7 @@ def is_free(state: Any) -> bool:
     return not layer(state).locked
 
 
-def _own(state: Any) -> Mechanism:
+def own_mechanism(state: Any) -> Mechanism:
     """Returns the mechanism that the fields open with; they are not offered where there are only weights."""
     own = layer(state).mechanism
     return own if isinstance(own, Mechanism) else Mechanism()
@@ -38,17 +38,17 @@ def _own(state: Any) -> Mechanism:
 
 def mask_field(place: WidgetPlace = "top") -> PartField[Mask]:
     """Returns the field of the mask, which opens with that of the layer."""
-    return PartField[Mask](N_("Mask"), MASK_MENU, lambda state: _own(state).mask, when=is_free, place=place)
+    return PartField[Mask](N_("Mask"), MASK_MENU, lambda state: own_mechanism(state).mask, when=is_free, place=place)
 
 
 SCORE_FIELD = PartField[Score](
-    N_("Score"), by_title(SCORES), lambda state: _own(state).score, when=is_free, place="more"
+    N_("Score"), by_title(SCORES), lambda state: own_mechanism(state).score, when=is_free, place="more"
 )
 BIASES_FIELD = PartsField(
-    N_("Biases"), BIASES, lambda state: _own(state).biases, when=is_free, about=ABOUT_BIASES, place="more"
+    N_("Biases"), BIASES, lambda state: own_mechanism(state).biases, when=is_free, about=ABOUT_BIASES, place="more"
 )
 NORMALIZER_FIELD = PartField(
-    N_("Normalizer"), by_title(NORMALIZERS), lambda state: _own(state).normalizer, when=is_free, place="more"
+    N_("Normalizer"), by_title(NORMALIZERS), lambda state: own_mechanism(state).normalizer, when=is_free, place="more"
 )
 
 
@@ -106,14 +106,14 @@ class HeadState(State):
     def mechanism(self) -> Mechanism:
         """The mechanism of the layer, with the parts that have been resolved."""
         parts = {name: self.values[name] for name in ("score", "biases", "mask", "normalizer") if name in self.values}
-        return replace(_own(self), **parts)
+        return replace(own_mechanism(self), **parts)
 
     @property
     def selection(self) -> Selection:
         """The head and its mechanism; where a part is changed, other layers have it too."""
         return Selection(
             source=self.source,
-            layers=[each.updated(_own(self), self.mechanism) for each in self.layers],
+            layers=[each.updated(own_mechanism(self), self.mechanism) for each in self.layers],
             index=self.layer, head=self.head, special=self.values.get("special_tokens", Special.SHOWN),
         )  # fmt: skip
 

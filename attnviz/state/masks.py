@@ -8,41 +8,59 @@ from attnviz.biases import BIASES
 from attnviz.export import EXPORTS
 from attnviz.formatting import percent
 from attnviz.language import N_
-from attnviz.masks import Causal, Full, Mask, parse
+from attnviz.layer import Layer
+from attnviz.masks import And, Causal, Full, Mask, parse
 from attnviz.masks.conventions import CAUSAL, NAMED_MASKS
 from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS
 from attnviz.mechanism import Mechanism
-from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsField, TextField
-from attnviz.state.head_state import ABOUT_BIASES, NORMALIZER_FIELD, SCORE_FIELD, QueryField, is_free
+from attnviz.models.interventions import SCORES as CHANGED_SCORES
+from attnviz.models.interventions import Intervention
+from attnviz.sources import Model
+from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartsField, TextField
+from attnviz.state.head_state import ABOUT_BIASES, NORMALIZER_FIELD, SCORE_FIELD, QueryField, is_free, own_mechanism
 from attnviz.state.long_map_state import LongMapState
+from attnviz.state.selection import Selection
 from attnviz.state.viewport import is_long
 
 SIDES = ("A", "B")
 OPENING: dict[str, Mask] = {"A": Full(), "B": Causal()}
-SIDE_BY_SIDE, WIPE = N_("Side by side"), N_("Wipe")
-TABS = {  # and whether they need a map of all cells
-    N_("Where it went"): True, N_("Mass kept"): False, N_("Cost"): False, N_("Empty rows"): True,
-    N_("Conventions"): False, N_("Stacked layers"): True, N_("Code"): False, N_("Gallery"): False,
-}  # fmt: skip
+TWO_MASKS, GALLERY, FOR_ENGINEERS = N_("Two masks"), N_("Gallery"), N_("For engineers")
+MASS_KEPT, COST, SCRIPT = N_("Mass kept"), N_("Cost"), N_("Code")
+CONVENTIONS, STACKED, EMPTY_ROWS = N_("Conventions"), N_("Stacked layers"), N_("Empty rows")
+PARTS_OF_ALL_CELLS = STACKED, EMPTY_ROWS  # which a long map does not have
+EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
 NUMBER_BYTES = {"fp32": 4, N_("fp16 or bf16"): 2, N_("fp8 or int8"): 1}  # of a number in the cache
-HERE = N_("this example (# × #)")  # an option of the menu
 LENGTHS = (128, 512, 1_024, 4_096, 16_384, 65_536, 131_072)
 BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5)  # shares of the pairs that A allows
 MOST_KEYS, MOST_LAYERS = 64, 24
 
 
-def mask_of_side(side: str) -> ParsedField[Mask]:
-    return ParsedField(N_("Mask"), parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free)
+class MaskField(ParsedField[Mask]):
+    """The mask of one side of the comparison, in words."""
+
+    def __init__(self, label: str, side: str) -> None:
+        super().__init__(
+            label, parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free, place="block"
+        )  # fmt: skip
+        self.side = side
 
 
 def biases_of_side(label: str, side: str) -> PartsField:
     return PartsField(
-        label, BIASES, lambda state: state.mechanism.biases, prefix=side, when=is_free, about=ABOUT_BIASES
-    )
+        label, BIASES, lambda state: state.mechanism.biases, prefix=side, when=is_free, about=ABOUT_BIASES,
+        place="block",
+    )  # fmt: skip
+
+
+def paint_of_side(side: str) -> FlagField:
+    return FlagField(
+        N_("Paint cells in the map"), parameter=f"paint-{side.lower()}", place="block",
+        when=lambda state: is_free(state) and not is_long(state.inputs),
+    )  # fmt: skip
 
 
 def side_field(label: str) -> ChoiceField[str]:
-    return ChoiceField(label, SIDES, lambda _state: "B")
+    return ChoiceField(label, SIDES, lambda _state: "B", place="block")
 
 
 def lengths(state: Any) -> Mapping[str, tuple[int, int]]:
@@ -51,8 +69,23 @@ def lengths(state: Any) -> Mapping[str, tuple[int, int]]:
     return {f"this example ({queries} × {keys})": (queries, keys)} | {f"{n:,}": (n, n) for n in LENGTHS}
 
 
-def tabs(state: Any) -> Sequence[str]:
-    return [name for name, needs_all in TABS.items() if not (needs_all and is_long(state.inputs))]
+def parts(state: Any) -> Sequence[str]:
+    """Returns the parts of the tab for engineers."""
+    every = MASS_KEPT, COST, SCRIPT, CONVENTIONS, STACKED, EMPTY_ROWS
+    return [name for name in every if not (name in PARTS_OF_ALL_CELLS and is_long(state.inputs))]
+
+
+def runs_model(state: Any) -> bool:
+    """Returns whether a model can be run under both masks."""
+    return type(state.source) is Model and is_free(state) and bool(state.source.model().outputs)
+
+
+def layer_places(layers: Sequence[Layer], index: int) -> dict[str, tuple[int, ...]]:
+    """Returns the layers that a mask can be in, by name: those of the kind of one, all, or that one."""
+    every = tuple(i for i, each in enumerate(layers) if not each.locked)
+    same_kind = tuple(i for i in every if layers[i].kind == layers[index].kind)
+    places = {SAME_KIND: same_kind, EVERYWHERE: every, HERE: (index,)}
+    return {name: layers for name, layers in places.items() if name != SAME_KIND or len(same_kind) < len(every)}
 
 
 class MasksState(LongMapState):
@@ -60,43 +93,88 @@ class MasksState(LongMapState):
 
     score = SCORE_FIELD
     normalizer = NORMALIZER_FIELD
-    mask_a = mask_of_side("A")
+    laid_over = FlagField(
+        N_("Laid over the layer's own mask"), when=is_free, place="more",
+        about=N_("A query sees what the layer’s own mask and A, or B, both allow. Otherwise A and B replace it."),
+    )  # fmt: skip
+    where = ChoiceField(
+        N_("Layers of the model"), lambda state: layer_places(state.layers, state.layer), when=runs_model, place="more",
+        about=N_("Where the model has the masks A and B when it reads the text under them."),
+    )  # fmt: skip
+    mask_a = MaskField(N_("Mask A"), "A")
     biases_a = biases_of_side(N_("Biases A"), "A")
-    mask_b = mask_of_side("B")
+    paint_a = paint_of_side("A")
+    mask_b = MaskField(N_("Mask B"), "B")
     biases_b = biases_of_side(N_("Biases B"), "B")
+    paint_b = paint_of_side("B")
     pinned = QueryField()
-    maps = ChoiceField(N_("Maps"), (SIDE_BY_SIDE, WIPE))
-    look = ChoiceField(N_("Tab"), tabs)
+    look = ChoiceField(N_("Tab"), (TWO_MASKS, GALLERY, FOR_ENGINEERS), place="block")
+    load_into = side_field(N_("Load into"))
+    part = ChoiceField(N_("Part"), parts, place="block")
     budget = ChoiceField(
-        N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2
+        N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2,
+        place="block",
+    )  # fmt: skip
+    tokens = ChoiceField(N_("Tokens"), lengths, place="block")
+    block = ChoiceField(N_("Block of a kernel"), (64, 128, 256), lambda _state: 128, place="block")
+    cache_type = ChoiceField(N_("Numbers in the cache"), NUMBER_BYTES, lambda _state: 2, place="block")
+    empty_row = ChoiceField(
+        N_("An empty row becomes"), {each.name: each for each in EMPTY_ROW_CONVENTIONS}, place="block"
     )
-    tokens = ChoiceField(N_("Tokens"), lengths)
-    block = ChoiceField(N_("Block of a kernel"), (64, 128, 256), lambda _state: 128)
-    cache_type = ChoiceField(N_("Numbers in the cache"), NUMBER_BYTES, lambda _state: 2)
-    empty_row = ChoiceField(N_("An empty row becomes"), {each.name: each for each in EMPTY_ROW_CONVENTIONS})
-    idea = ChoiceField(N_("Named mask"), {each.name: each for each in NAMED_MASKS})
+    idea = ChoiceField(N_("Named mask"), {each.name: each for each in NAMED_MASKS}, place="block")
     convention_size = NumberField(
         N_("Size"), lambda state: state.idea.start, lambda state: state.idea.least, MOST_KEYS, parameter="size",
-        when=lambda state: bool(state.idea.size),
+        when=lambda state: bool(state.idea.size), place="block",
     )  # fmt: skip
     # Fewer queries than keys where the alignment is in question; elsewhere that would add a second question.
     convention_queries = NumberField(
-        N_("Queries"), lambda state: 8 if state.idea is CAUSAL else 12, 1, MOST_KEYS, parameter="queries"
+        N_("Queries"), lambda state: 8 if state.idea is CAUSAL else 12, 1, MOST_KEYS, parameter="queries", place="block"
     )
-    convention_keys = NumberField(N_("Keys"), 12, 1, MOST_KEYS, parameter="keys")
-    stacked_layers = NumberField(N_("Layers"), 4, 1, MOST_LAYERS, parameter="layers")
+    convention_keys = NumberField(N_("Keys"), 12, 1, MOST_KEYS, parameter="keys", place="block")
+    stacked_layers = NumberField(N_("Layers"), 4, 1, MOST_LAYERS, parameter="layers", place="block")
     pattern = TextField(
-        N_("Pattern of layers"), about=N_("The mask of the first layer, of the second and so on, repeated over all "
-        "layers: AAAAAB is five layers of A and one of B."),
+        N_("Pattern of layers"), place="block", about=N_("The mask of the first layer, of the second and so on, "
+        "repeated over all layers: AAAAAB is five layers of A and one of B."),
     )  # fmt: skip
     code_of = side_field(N_("Mechanism"))
-    code_in = ChoiceField(N_("Library"), tuple(EXPORTS))
-    load_into = side_field(N_("Load into"))
+    code_in = ChoiceField(N_("Library"), tuple(EXPORTS), place="block")
+
+    @property
+    def selection(self) -> Selection:
+        """The head, and the part of a long map in view."""
+        return replace(super().selection, viewport=self.viewport, cell_colors=self.cell_colors)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, Mechanism]:
         """The mechanisms of both sides."""
         shared = self.mechanism
         sides = (self.mask_a, self.biases_a), (self.mask_b, self.biases_b)
-        before, after = (replace(shared, mask=mask, biases=biases) for mask, biases in sides)
+        before, after = (replace(shared, mask=self._in_layer(mask), biases=biases) for mask, biases in sides)
         return before, after
+
+    def _in_layer(self, mask: Mask) -> Mask:
+        """Returns the mask of a side as the layer has it."""
+        own = own_mechanism(self).mask
+        if not self.laid_over or own == mask:
+            return mask
+        return own if mask == Full() else And(own, mask)
+
+    @property
+    def interventions(self) -> tuple[Intervention, Intervention]:
+        """What the model is changed by under A and under B; nothing where it has the mask itself."""
+        own = own_mechanism(self)
+        normalizer = None if self.normalizer == own.normalizer else self.normalizer
+        score = self.score if isinstance(self.score, CHANGED_SCORES) and self.score != own.score else None
+        before, after = (
+            Intervention(
+                mask=None if self.laid_over or self._is_own(mask) else mask, score=score, normalizer=normalizer,
+                layers=self.where, sparse=mask if self.laid_over and mask != Full() else None,
+            )
+            for mask in (self.mask_a, self.mask_b)
+        )  # fmt: skip
+        return before, after
+
+    def _is_own(self, mask: Mask) -> bool:
+        """Returns whether all layers that would have a mask have it already."""
+        layers = (self.layers[i] for i in self.where)
+        return all(each.known_mechanism.mask == mask for each in layers)

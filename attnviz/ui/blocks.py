@@ -5,10 +5,11 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import streamlit as st
 from markupsafe import Markup
 
-from attnviz.classroom.question import head_question, keys_question
+from attnviz.classroom.question import cells_question, head_question, keys_question
 from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
 from attnviz.link import Link
@@ -19,6 +20,7 @@ from attnviz.page.blocks import (
     Block,
     Caption,
     Cells,
+    CellsQuestion,
     ClassQuestion,
     Columns,
     Computed,
@@ -32,11 +34,13 @@ from attnviz.page.blocks import (
     OtherStates,
     Prediction,
     Row,
+    Script,
     Summary,
     Tabs,
     Unavailable,
     page_quantities,
 )
+from attnviz.state.masks import MaskField
 from attnviz.state.state import State
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
@@ -45,6 +49,8 @@ from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
+from attnviz.ui.markdown import plain
+from attnviz.ui.mask_editor import draw_mask
 from attnviz.ui.page_state import draw_field
 from attnviz.ui.prediction_form import predict
 from attnviz.ui.why_links import cell_links, with_cell_links
@@ -96,7 +102,7 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
 
     for block in blocks:
         page.drawn += [block] if isinstance(block, Summary) else []
-        is_text = not isinstance(block, Caption | InWords)
+        is_text = not isinstance(block, Caption | InWords | Script)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)
             continue
@@ -117,11 +123,20 @@ def _draw_block(page: _Page, block: Block) -> None:
                 if block.zooms is not None:
                     page.open(block.zooms(cells))
 
+            def paint(cells: np.ndarray, value: bool) -> None:
+                if block.paints is not None:
+                    try:
+                        page.open(block.paints(cells, value))
+                    except ValueError as problem:
+                        st.toast(plain(str(problem)), icon=":material/error:")
+
             if block.score_links is not None:
                 picture = with_cell_links(picture, cell_links(block.score_links))
             chart(
                 picture, name, height=height, grows=block.grows and None, cells=block.cells, pinned=block.pinned,
+                title=block.title,
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
+                on_stroke=None if block.paints is None else paint,
             )  # fmt: skip
         case Columns(columns):
             for place, (_share, blocks) in zip(
@@ -155,12 +170,19 @@ def _draw_block(page: _Page, block: Block) -> None:
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
             st.caption(text)
+        case Script(text):
+            st.code(text, language="python")
+        case Control(MaskField() as field, state):
+            with presentation.control(field.parameter):
+                draw_mask(field, state)
         case Control(field, state, stays):
             with presentation.control(field.parameter) if stays else nullcontext():
                 draw_field(field, state)
         case HeadQuestion(name, values):
             ask = _("Which head is {name}?", name=name)
             class_questions.offer_question(ask, lambda: head_question(name, values()))
+        case CellsQuestion(ask, queries, keys, cells):
+            class_questions.offer_question(ask, partial(cells_question, ask, queries, keys, cells))
         case Prediction(query, keys, weights, above, below):
             place = st.container()
             is_known = predict("head", query, keys, weights)

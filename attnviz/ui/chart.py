@@ -6,7 +6,7 @@ owns its graph. Its browser code is in attnviz/chart/ and begins in streamlit.js
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from attnviz.page.blocks import Cells
 from attnviz.server import scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 
-Stack = Literal["", "lower", "upper", "beside"]
-
 
 def chart(
     picture: Chart[ChartSpec],
@@ -28,7 +26,6 @@ def chart(
     pinned: int | None = None,
     grows: bool | None = None,
     title: str = "",
-    stack: Stack = "",
     cells: object = None,
     on_click: Callable[[int, int], None] | None = None,
     on_stroke: Callable[[np.ndarray, bool], None] | None = None,
@@ -44,9 +41,8 @@ def chart(
     is called where it is dropped, in the units of the axes. With `on_zoom` a zoom asks for a picture of the viewport:
     it is called with the first and the last row and column of it, or with None to go back to the whole map.
     `pinned` marks a row of a heatmap, and with `grows` the picture is higher where the window has room, by default if
-    its specification says so. In a container whose key is “stack”, a `lower` and an `upper` chart of the same size lie
-    over each other, and a slider wipes between them; a chart `beside` them is aligned with them. The root element has
-    data-ready="true" once the picture is painted, and data-rows and data-columns, the size of the map.
+    its specification says so. The root element has data-ready="true" once the picture is painted, and data-rows and
+    data-columns, the size of the map.
     """
     sent = header(
         picture,
@@ -90,7 +86,6 @@ def chart(
             | {
                 "paints": on_stroke is not None,
                 "drags": on_drag is not None,
-                "stack": stack,
                 "clickStamp": click_stamp,
                 "dragStamp": drag_stamp,
                 "drop": last_drop.get(),

@@ -298,26 +298,26 @@ def configure_all(field: PartsField) -> list[Any]:
     return objects
 
 
-def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callable[[str], object] = show_error) -> T:
+def configure(start: T, prefix: str, *, on_refusal: Callable[[str], object] = show_error) -> T:
     """Returns `start` with the values of its widgets; refused values are explained and leave it unchanged."""
     try:
-        values = {one.name: draw_setting(one, prefix, start, linked) for one in settings(type(start))}
+        values = {one.name: draw_setting(one, prefix, start) for one in settings(type(start))}
         return replace(start, **values)  # type: ignore[type-var]
     except ValueError as problem:
         on_refusal(str(problem))
         return start
 
 
-def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked: bool = True) -> Any:
-    """Draws the widget of a setting of a class, which begins with that of `start`; returns its value."""
+def draw_setting(setting: dataclasses.Field, prefix: str, start: object, **options: Any) -> Any:
+    """Draws the widget of a setting of a class, which begins with that of `start`; returns its value. `options` are
+    those of the widget."""
     about = help_text(type(start))
     if "max_bytes" in setting.metadata:
         # Files of every name: the source refuses an unknown format in a sentence of its own.
         label, key = _(setting.metadata["label"]), field_key(prefix, type(start), setting)
         return _upload(label=label, key=key, help=about, max_upload_size=setting.metadata["max_bytes"]() // MB)
     field = setting_field(setting, prefix, start)
-    options: dict[str, Any] = {} if linked else {"bind": None}
-    return draw(field, **options, **({"help": about} if type(field) is TextField else {}))
+    return draw(field, **({"help": about} if type(field) is TextField else {}), **options)
 
 
 def whole_number(label: str, **options: Any) -> int:

@@ -15,9 +15,9 @@ from attnviz.state.state import State
 from attnviz.ui import cache
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
-from attnviz.ui.mechanism_sentences import describe_parts
 from attnviz.ui.session_values import read_widget, write_widget
 from attnviz.ui.widget_values import set_field_value
+from attnviz.views.mechanism_sentences import describe_parts
 
 T = TypeVar("T")
 SIDES = (N_("As trained"), N_("Changed"))

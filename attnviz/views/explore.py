@@ -24,7 +24,6 @@ from attnviz.page.blocks import (
     Anchor,
     Block,
     Caption,
-    Cells,
     Columns,
     Control,
     Download,
@@ -44,7 +43,7 @@ from attnviz.state.selection import Selection
 from attnviz.turns import is_heavy
 from attnviz.views.head_mosaic import head_mosaic, head_of_tile, moved_part
 from attnviz.views.head_view import HeadView, head_view
-from attnviz.views.long_map_blocks import pinned_curve, search_blocks, viewport_link
+from attnviz.views.long_map_blocks import map_zooms, pinned_curve, search_blocks, viewport_link
 from attnviz.views.selected_maps import HeadMap, map_files, map_panel, row_weights
 
 HEIGHT = 470  # pixels
@@ -131,9 +130,6 @@ def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
         place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
         return None if place is None else state.row_link(selection.queries.index(place[0]))
 
-    def zooms(cells: Cells | None) -> Link:
-        return viewport_link(state, *head_map.positions_in(cells))
-
     picture = head_map.chart(largest=view.map_end, fan=is_whole)
     reading = map_reading(head_map, row) if is_whole and row is not None else ""
     picture = picture.with_about(
@@ -146,7 +142,8 @@ def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
         links = replace(links, queries=queries, keys=keys)
     return Figure(
         picture, "heatmap", HEIGHT, opens, [map_panel(head_map, selection.title, row)],
-        pinned=row if is_whole else None, score_links=links, zooms=None if is_whole else zooms, grows=True,
+        pinned=row if is_whole else None, score_links=links,
+        zooms=None if is_whole else map_zooms(state, head_map), grows=True,
     )  # fmt: skip
 
 

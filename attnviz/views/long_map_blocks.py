@@ -1,6 +1,6 @@
 """What is shown beside the map of a long text: where a phrase is, and the pinned query at all keys."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 
 import torch
@@ -15,8 +15,8 @@ from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
 from attnviz.link import Link
 from attnviz.page import html
-from attnviz.page.blocks import Anchor, Block, Columns, Figure, Note, Paragraph
-from attnviz.state.explore import ExploreState
+from attnviz.page.blocks import Anchor, Block, Cells, Columns, Figure, Note, Paragraph
+from attnviz.state.long_map_state import LongMapState
 from attnviz.state.viewport import numbered_token
 from attnviz.views.selected_maps import HeadMap, row_weights
 
@@ -24,12 +24,17 @@ CLOSE = 512  # positions of each axis in view around one of them
 HEIGHT = 190  # pixels of the curve
 
 
-def viewport_link(state: ExploreState, queries: slice | None, keys: slice | None, **values: object) -> Link:
+def viewport_link(state: LongMapState, queries: slice | None, keys: slice | None, **values: object) -> Link:
     """Returns the link of a state in which these positions are in view; None leaves an axis as it is."""
     for name, part in (("part_of_queries", queries), ("part_of_keys", keys)):
         if part is not None:
             values[name] = (part.start, part.stop - 1)
     return state.link_with(**values)
+
+
+def map_zooms(state: LongMapState, head_map: HeadMap) -> Callable[[Cells | None], Link]:
+    """Returns what a zoom of the map of a long text opens."""
+    return lambda cells: viewport_link(state, *head_map.positions_in(cells))
 
 
 def around(position: int, count: int) -> slice:
@@ -38,7 +43,7 @@ def around(position: int, count: int) -> slice:
     return slice(first, min(first + CLOSE, count))
 
 
-def search_blocks(state: ExploreState) -> Iterator[Block]:
+def search_blocks(state: LongMapState) -> Iterator[Block]:
     """Yields where a phrase is in a long text, with a link to the next place, which pins its query."""
     phrase, inputs = state.find, state.inputs
     if not phrase.strip():
@@ -49,7 +54,7 @@ def search_blocks(state: ExploreState) -> Iterator[Block]:
         yield Note(_("{phrase} is not in this text.", phrase=quoted(phrase)))
         return
     selection = state.selection
-    pinned = None if state.pinned is None else selection.queries[state.pinned]
+    pinned = None if state.values["pinned"] is None else selection.queries[state.values["pinned"]]
     keys_in_view = slice(state.part_of_keys[0], state.part_of_keys[1] + 1)
     current = [i for i, position in enumerate(positions) if queries and position == pinned]
     if not queries:
@@ -80,7 +85,7 @@ def _positions(tokens: tuple[str, ...], phrase: str) -> tuple[int, ...]:
     return tuple(find_phrase(tokens, phrase))
 
 
-def pinned_curve(state: ExploreState, head_map: HeadMap, row: int) -> Iterator[Block]:
+def pinned_curve(state: LongMapState, head_map: HeadMap, row: int) -> Iterator[Block]:
     """Yields the exact weights of one of the shown queries at all shown keys, where a click moves the part in view, and
     the text around the query and around the key with its largest weight."""
     selection, inputs = state.selection, head_map.inputs

@@ -35,7 +35,7 @@ from attnviz.views.effects import effects
 from attnviz.views.explore import explore
 from attnviz.views.heads import heads
 from attnviz.views.lookup import lookup
-from attnviz.views.masks import masks
+from attnviz.views.masks.page import masks
 from attnviz.views.models import models
 from attnviz.views.path import path
 from attnviz.views.scores import scores
@@ -48,7 +48,6 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
-    "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
     "write": (WriteState, write_view),
     "models": (ModelsState, models),
@@ -70,6 +69,7 @@ class BlockPage(NamedTuple):
 
 BLOCKS = {
     "explore": BlockPage(ExploreState, explore),
+    "masks": BlockPage(MasksState, masks),
     "scores": BlockPage(ScoresState, scores),
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),

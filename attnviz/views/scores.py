@@ -21,7 +21,6 @@ from attnviz.page.blocks import (
     Columns,
     Control,
     Figure,
-    Heading,
     More,
     Note,
     Row,
@@ -101,9 +100,9 @@ def _maps(state: ScoresState, maps: dict[str, HeadMap]) -> Iterator[list[Block]]
             hint=_("Point at a cell: it is marked in all maps."),
         )  # fmt: skip
         panel = map_panel(head_map, name, row)
-        figure = Figure(picture, chart_name(name), MAP, opens, [panel], pinned=row)
-        heading = Heading(f"{_(name)} · {_('random weights')}" if name in random else _(name))
-        yield [heading, figure, *([Note(_(RANDOM))] if name in random else [])]
+        shown = f"{_(name)} · {_('random weights')}" if name in random else _(name)
+        figure = Figure(picture, chart_name(name), MAP, opens, [panel], pinned=row, title=shown, grows=True)
+        yield [figure, *([Note(_(RANDOM))] if name in random else [])]
     if len(compared) == len(maps) == 2:
         yield _difference(state, maps)
 
@@ -127,8 +126,8 @@ def _difference(state: ScoresState, maps: dict[str, HeadMap]) -> list[Block]:
         maps[first], maps[second], charts=(chart_name(first), chart_name(second)), names=names,
         sentences=change_sentences(*names), link=LINK,
     )  # fmt: skip
-    figure = Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned)
-    return [Heading(f"{_(second)} − {_(first)}"), figure]
+    title = f"{_(second)} − {_(first)}"
+    return [Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned, title=title, grows=True)]
 
 
 def _normalizers(state: ScoresState) -> Iterator[Block]:

@@ -5,12 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.classroom.question import Question, cells_question, keys_question, points_question
+from attnviz.classroom.question import Question, keys_question, points_question
 from attnviz.language import N_, _
 from attnviz.lessons.checks import WEIGHT, Quantities
 from attnviz.ui import quantities
 from attnviz.ui.session_values import SessionValue
-from attnviz.views.mask_pair import MaskPair
 
 LARGEST_WEIGHT = "largest weight"  # how the name of a quantity begins
 MOST_ROWS = 6  # of weights that can be asked about, each in two ways
@@ -52,13 +51,6 @@ def page_questions() -> dict[str, Question]:
         if question:
             questions[label] = question
     return questions
-
-
-def lost_cells(pair: MaskPair) -> Question:
-    """Returns the question which cells B loses. Raises ValueError if it loses none, or if there are too many."""
-    before, after = pair.allowed
-    ask = _("Which cells does B lose that A has?")
-    return cells_question(ask, pair.maps[0].query_tokens, pair.maps[0].key_tokens, before & ~after)
 
 
 def discard_questions() -> None:

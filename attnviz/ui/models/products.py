@@ -25,9 +25,9 @@ from attnviz.ui import pinned_query
 from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
-from attnviz.ui.mechanism_sentences import bias_phrase
 from attnviz.ui.session_values import read_widget
 from attnviz.ui.widget_values import field_value, set_field_value
+from attnviz.views.mechanism_sentences import bias_phrase
 from attnviz.views.selected_maps import zoom_key
 
 MOST_CELLS = 150_000  # of one picture of tokens × dimensions

@@ -31,11 +31,11 @@ from attnviz.ui.chart import chart
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.intervention_widgets import SIDES
 from attnviz.ui.markdown import plain
-from attnviz.ui.mechanism_sentences import STREAMING_LLM, describe_parts
 from attnviz.ui.models.layer_table import layer_ranges
 from attnviz.ui.models.outcome import Outcome, mass_shift_of_heads, outcome
 from attnviz.ui.why_links import candidate_link
 from attnviz.views.intervened_example import IntervenedExample
+from attnviz.views.mechanism_sentences import STREAMING_LLM, describe_parts
 from attnviz.views.selected_maps import selected_map
 from attnviz.views.text_probabilities import text_probabilities
 

@@ -1,51 +1,46 @@
 """The cost of both masks, for this text and for longer ones."""
 
+from collections.abc import Iterator
 from functools import partial
-
-import streamlit as st
 
 from attnviz.formatting import byte_size, flop_count, grouped, percent
 from attnviz.language import N_, _, plural
 from attnviz.masks import Full
 from attnviz.masks.cost import LayerCost, RuleCost, attention_flops, layer_cost
-from attnviz.page.html import table
+from attnviz.page.blocks import Block, Caption, Control, Note, Row, Table
+from attnviz.result_cache import result_cache
 from attnviz.state.masks import SIDES, MasksState
-from attnviz.ui import cache
-from attnviz.ui.field_widgets import draw
-from attnviz.ui.markdown import plain
-from attnviz.views.mask_pair import MaskPair
+from attnviz.views.masks.mask_pair import MaskPair
 
 FULL = N_("Full")
 MOST_LISTED = 6  # heads of a rule, and rules
 
 
-def show(pair: MaskPair) -> None:
-    """Draws what each mask computes in all heads, and what a decoder has to cache."""
-    inputs = pair.inputs
-    queries, keys = draw(MasksState.tokens, pair, st.select_slider)
-    with st.container(horizontal=True):
-        block = draw(MasksState.block, widget=st.segmented_control)
-        number_bytes = draw(MasksState.cache_type, widget=st.segmented_control)
+def cost_blocks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
+    """Yields what each mask computes in all heads, and what a decoder has to cache."""
+    inputs, (queries, keys), block, number_bytes = pair.inputs, state.tokens, state.block, state.cache_type
+    fields = MasksState.tokens, MasksState.block, MasksState.cache_type
+    yield Row([Control(field, state) for field in fields], "mask-cost")
     costs: dict[str, LayerCost] = {}
     masks = dict(zip((*SIDES, FULL), (*(each.mask for each in pair.mechanisms), Full()), strict=True))
     sizes = {"heads": inputs.heads, "kv_heads": inputs.key.shape[0], "block": block}
     for side, mask in masks.items():
         try:
-            costs[side] = cache.once(
+            costs[side] = result_cache().once(
                 partial(layer_cost, mask, queries, keys, **sizes),
                 *("cost", mask, queries, keys, sizes),
                 work=inputs.heads * queries * keys,
             )
         except ValueError as problem:
-            st.info(plain(f"{side}: {problem}"))
+            yield Note(f"{side}: {problem}")
     if not costs:
         return
     columns = [_entries(each, inputs.key.shape[-1], inputs.value.shape[-1], number_bytes) for each in costs.values()]
     heading = plural("{count} head", "{count} heads", inputs.heads, count=inputs.heads)
-    st.html(table([heading, *map(_, costs)], ([name, *(column[name] for column in columns)] for name in columns[0])))
-    st.caption(plain(" ".join(_sum_sentence(side, cost) for side, cost in costs.items() if side != FULL)))
+    yield Table([heading, *map(_, costs)], [(name, *(column[name] for column in columns)) for name in columns[0]])
+    yield Note(" ".join(_sum_sentence(side, cost) for side, cost in costs.items() if side != FULL))
     width = inputs.key.shape[-1] + inputs.value.shape[-1]
-    st.caption(
+    yield Caption(
         _(
             "Blocks are squares of {block} × {block} cells, counted as FlexAttention counts them: full "
             "ones allow every cell, in partial ones the mask is computed, and all others are left out. "

@@ -1,10 +1,9 @@
 """The receptive field of stacked layers of each mask, or of layers whose masks follow a pattern of both."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import streamlit as st
 import torch
 
 from attnviz.analysis.receptive_field import field_sizes, layers_needed
@@ -13,35 +12,32 @@ from attnviz.figures.sentences import CellSentences
 from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
 from attnviz.language import N_, _, value_error
-from attnviz.state.masks import MOST_LAYERS, SIDES, MasksState
-from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import draw
-from attnviz.ui.markdown import plain
-from attnviz.views.mask_pair import MaskPair
+from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Row, available
+from attnviz.state.masks import SIDES, MasksState
+from attnviz.views.masks.mask_pair import MaskPair
 from attnviz.views.selected_maps import zoom_key
 
+HEIGHT = 330  # pixels
 SENTENCES = CellSentences(
     N_("{query} depends on {key} from {weight} layers on."),
     N_("{query} does not depend on {key} through these layers."),
 )
 
 
-def show(pair: MaskPair) -> None:
-    """Draws for each mask, and for a pattern of both, the number of layers through which a query depends on a key."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        count = int(draw(MasksState.stacked_layers, widget=st.slider))
-        text = draw(MasksState.pattern, max_chars=MOST_LAYERS, placeholder="AAAAAB", width=240)
+def stacked_layer_blocks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
+    """Yields for each mask, and for a pattern of both, the number of layers through which a query depends on a key."""
+    yield Row([Control(MasksState.stacked_layers, state), Control(MasksState.pattern, state)], "mask-layers")
     masks = dict(zip(SIDES, pair.allowed, strict=True))
     stacks: dict[str, Sequence[np.ndarray]] = {side: [mask] for side, mask in masks.items()}
     try:
-        if pattern := _read_pattern(text):
+        if pattern := _read_pattern(state.pattern):
             stacks[pattern] = [masks[side] for side in pattern]
     except ValueError as problem:
-        st.error(plain(str(problem)), icon=":material/error:")
-    for (name, stack), place in zip(stacks.items(), st.columns(len(stacks)), strict=True):
-        with place:
-            _show_stack(pair.inputs, name, stack, count)
-    st.caption(_("Each position also keeps itself from layer to layer, through the residual stream."))
+        yield Note(str(problem))
+    count = int(state.stacked_layers)
+    stacked = [available(_stack(pair.inputs, name, stack, count)) for name, stack in stacks.items()]
+    yield Columns([(1 / len(stacked), blocks) for blocks in stacked])
+    yield Caption(_("Each position also keeps itself from layer to layer, through the residual stream."))
 
 
 def _read_pattern(text: str) -> str:
@@ -55,13 +51,9 @@ def _read_pattern(text: str) -> str:
     return pattern if len(pattern) > 1 else ""
 
 
-def _show_stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: int) -> None:
+def _stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: int) -> Iterator[Block]:
     kind = _("mask {name}", name=name) if name in SIDES else _("the pattern {name}", name=name)
-    try:
-        needed = layers_needed(stack, count)
-    except ValueError as problem:
-        st.info(plain(str(problem)))
-        return
+    needed = layers_needed(stack, count)
     each = field_sizes(needed, count)
     depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
     picture = heatmap(
@@ -71,9 +63,10 @@ def _show_stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: i
         label=_("Layers until a query depends on a key, {kind}", kind=kind),
         hint=_("Mask {name}: the color is the number of layers.", name=name),
     )  # fmt: skip
-    chart(picture, f"reach-{name.lower()}" if name in SIDES else "reach-pattern", height=330)
+    yield Heading(name)
+    yield Figure(picture, f"reach-{name.lower()}" if name in SIDES else "reach-pattern", HEIGHT)
     growth = " → ".join(map(str, each.each[:, -1].tolist()))
-    st.caption(
+    yield Note(
         _(
             "Under {name} the last query depends on {growth} of {count} keys, layer by layer.",
             name=name,

@@ -1,11 +1,10 @@
 """The selected head under two mechanisms, A and B, and the difference of its maps."""
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, UInt8
+from jaxtyping import Bool, Float, UInt8
 
 from attnviz.analysis.difference import outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
@@ -41,11 +40,6 @@ class MaskPair:
         before, after = (selected_map(self.selection.with_mechanism(mechanism)) for mechanism in self.mechanisms)
         return before, after
 
-    def with_maps(self) -> Self:
-        """Returns the pair after computing its maps. Raises ValueError if one cannot be computed."""
-        assert self.maps
-        return self
-
     @cached_property
     def outcomes(self) -> UInt8[np.ndarray, "queries keys"]:
         """The outcome of each cell, as an index in difference.OUTCOMES."""
@@ -66,6 +60,11 @@ class MaskPair:
             return cells
         under = {f" under {side}": one.weights[row] for side, one in zip(SIDES, self.maps, strict=True)}
         return cells | rows_quantities(self.maps[0].key_tokens, under)
+
+    def row(self, row: int) -> tuple[Float[np.ndarray, " keys"], Float[np.ndarray, " keys"]]:
+        """Returns the weights of a row under A and B."""
+        before, after = self.maps
+        return before.weights[row], after.weights[row]
 
     def query_name(self, row: int) -> str:
         """Returns the token of a row."""

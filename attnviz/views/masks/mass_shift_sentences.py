@@ -1,34 +1,30 @@
-"""The mass shift of the pinned query: which attention B removes, and which keys gain it."""
+"""Sentences about the mass shift of a query: which attention B removes, and which keys gain it."""
 
-import streamlit as st
-
-from attnviz.analysis.difference import MassShift, mass_shift
-from attnviz.analysis.head_maps import Aggregate
-from attnviz.figures.bars import bars
+from attnviz.analysis.difference import MassShift
 from attnviz.formatting import number, significant, visible
 from attnviz.language import _
-from attnviz.page.html import Markup, element, join, paragraphs
-from attnviz.ui.chart import chart
-from attnviz.views.mask_pair import MaskPair
+from attnviz.page.html import Markup, element, join
 
 MOST_KEYS = 5  # that a sentence names
 LEAST_SHIFT = 1e-4  # of mass that is worth a word
 
 
-def show(pair: MaskPair, row: int | None) -> None:
-    """Draws sentences about the pinned query, and its weights under A and under B."""
-    if row is None:
-        st.info(_("Pin a query above, or click its row in a map."))
-        return
-    before, after = (head_map.weights[row] for head_map in pair.maps)
-    query, keys = pair.inputs.query_tokens[row], pair.inputs.key_tokens
-    if pair.head == Aggregate.MAXIMUM:
-        st.info(_("The greatest weights of several heads do not add up to 1. Choose one head to follow its mass."))
-    else:
-        mean = pair.head == Aggregate.MEAN
-        st.html(paragraphs(mass_shift_sentences(mass_shift(before, after), query, keys, mean)))
-    picture = bars(before, after, keys).with_about(label=_("The pinned query's weights under A and B"))
-    chart(picture, "went", height=300)
+def mass_shift_summary(shift: MassShift, query: str) -> Markup:
+    """Returns the main sentence about the mass shift of one query."""
+    values: dict[str, object] = {"query": element("b", visible(query))}
+    text = _("Every weight of {query} is the same under A and under B.")
+    if not (shift.keys_before and shift.keys_after):
+        text = _("Under A or under B {query} may look at nothing.")
+    elif shift.removed:
+        text = _("Under B {query} no longer sees {keys}, to which A gave {mass} of its attention.")
+        values |= {"keys": _key_count(shift.removed), "mass": element("b", number(shift.removed_mass))}
+    elif shift.added:
+        text = _("Under B {query} sees {keys} more, which get {mass} of its attention.")
+        values |= {"keys": _key_count(shift.added), "mass": element("b", number(shift.added_mass))}
+    elif shift.gained or shift.lost:
+        text = _("Under B {mass} of the attention of {query} is on other keys.")
+        values["mass"] = element("b", number(max(shift.gained_mass, shift.lost_mass)))
+    return Markup(text).format(**values)
 
 
 def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], mean: bool = False) -> list[Markup]:

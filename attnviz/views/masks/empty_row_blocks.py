@@ -1,9 +1,9 @@
 """Empty rows: the queries without an allowed key, and what each convention computes for them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import streamlit as st
 import torch
 
 from attnviz.formatting import number, visible
@@ -11,26 +11,23 @@ from attnviz.language import _
 from attnviz.masks import Full
 from attnviz.masks.empty_rows import masked_softmax
 from attnviz.normalizers import Identity
-from attnviz.page.html import Markup, table
+from attnviz.page.blocks import Block, Control, Note, Paragraph, Table
 from attnviz.state.masks import SIDES, MasksState
-from attnviz.ui.field_widgets import draw
-from attnviz.ui.markdown import plain
-from attnviz.views.mask_pair import MaskPair
+from attnviz.views.masks.mask_pair import MaskPair
 
 MOST_TOKENS = 12  # rows, and columns
 
 
-def show(pair: MaskPair) -> None:
-    """Draws the empty rows of both masks, and the weights of a convention for them."""
-    convention = draw(MasksState.empty_row, widget=st.segmented_control)
-    st.caption(
-        plain(
-            _(
-                "Here {masking}. An empty row becomes {result}. This is the behavior of {libraries}.",
-                masking=_(convention.masking),
-                result=_(convention.result),
-                libraries=_(convention.libraries),
-            )
+def empty_row_blocks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
+    """Yields the empty rows of both masks, and the weights of a convention for them."""
+    convention = state.empty_row
+    yield Control(MasksState.empty_row, state)
+    yield Note(
+        _(
+            "Here {masking}. An empty row becomes {result}. This is the behavior of {libraries}.",
+            masking=_(convention.masking),
+            result=_(convention.result),
+            libraries=_(convention.libraries),
         )
     )
     inputs = pair.inputs
@@ -39,7 +36,7 @@ def show(pair: MaskPair) -> None:
         allowed = [mechanism.mask.matrix(inputs.queries, inputs.keys, head) for head in heads]
         empty = ~torch.stack(allowed).any(-1)
         if not bool(empty.any()):
-            st.markdown(_("**{side}** has no empty row: every query may look at something.", side=side))
+            yield Paragraph(_("{side} has no empty row: every query may look at something.", side=side))
             continue
         first = int(empty.any(-1).nonzero()[0])
         rows = empty[first].nonzero().flatten().tolist()
@@ -47,27 +44,27 @@ def show(pair: MaskPair) -> None:
         tokens = ", ".join(visible(inputs.query_tokens[row]) for row in listed)
         sentence = (
             _(
-                "**{side}**: {count} of {queries} queries may look at nothing in head {head} "
+                "{side}: {count} of {queries} queries may look at nothing in head {head} "
                 "(heads with empty rows: {empty_heads} of {heads}): {tokens}"
             )
             if len(heads) > 1
-            else _("**{side}**: {count} of {queries} queries may look at nothing: {tokens}")
+            else _("{side}: {count} of {queries} queries may look at nothing: {tokens}")
         )
         values = {
             "side": side, "count": len(rows), "queries": inputs.queries, "head": heads[first],
-            "empty_heads": int(empty.any(-1).sum()), "heads": len(heads), "tokens": plain(tokens),
+            "empty_heads": int(empty.any(-1).sum()), "heads": len(heads), "tokens": tokens,
         }  # fmt: skip
-        st.markdown(sentence.format(**values) + (" …" if len(rows) > MOST_TOKENS else "."))
+        yield Paragraph(sentence.format(**values) + (" …" if len(rows) > MOST_TOKENS else "."))
         unmasked = replace(mechanism, mask=Full(), normalizer=Identity())
         [scores] = unmasked(inputs, heads=[heads[first]], rows=listed).scores
         weights = masked_softmax(scores, torch.zeros_like(scores, dtype=torch.bool), convention.name).numpy()
-        st.html(_weights_table([inputs.query_tokens[row] for row in listed], inputs.key_tokens, weights))
+        yield _weights_table([inputs.query_tokens[row] for row in listed], inputs.key_tokens, weights)
 
 
-def _weights_table(queries: list[str], keys: tuple[str, ...], weights: np.ndarray) -> Markup:
+def _weights_table(queries: list[str], keys: tuple[str, ...], weights: np.ndarray) -> Table:
     more = ["…"] * (len(keys) > MOST_TOKENS)
-    rows = (
+    rows = [
         [visible(query), *("NaN" if np.isnan(weight) else number(float(weight)) for weight in row[:MOST_TOKENS]), *more]
         for query, row in zip(queries, weights, strict=True)
-    )
-    return table(["", *map(visible, keys[:MOST_TOKENS]), *more], rows)
+    ]
+    return Table(["", *map(visible, keys[:MOST_TOKENS]), *more], rows)

@@ -1,0 +1,1 @@
+"""What Masks shows: the same scores under two masks."""

@@ -1,0 +1,36 @@
+"""The gallery: every mask of the catalogue as an image that loads it into A or B."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from attnviz.figures.mask_image import CELLS, mask_image
+from attnviz.language import _
+from attnviz.masks import GROUPS, Mask
+from attnviz.page.blocks import Anchor, Block, Control, Heading, Paragraph
+from attnviz.page.html import Markup, element
+from attnviz.result_cache import result_cache
+from attnviz.state.masks import TWO_MASKS, MasksState
+from attnviz.state.parts import title
+from attnviz.views.masks.mask_pair import MaskPair
+
+PIXELS = 6  # of a cell
+
+
+def gallery_blocks(state: MasksState, _pair: MaskPair) -> Iterator[Block]:
+    """Yields the images, group by group."""
+    yield Control(MasksState.load_into, state)
+    for group, kinds in GROUPS.items():
+        yield Heading(_(group))
+        yield Paragraph(tuple(_picture(state, kind()) for kind in kinds), "attnviz-gallery")
+
+
+def _picture(state: MasksState, mask: Mask) -> Anchor:
+    values = {f"mask_{state.load_into.lower()}": mask, "look": TWO_MASKS}
+    return Anchor((_image(mask), _(title(type(mask)))), state.link_with(**values))
+
+
+def _image(mask: Mask) -> Markup:
+    # The page holds the images itself: a file of the server would be gone before a slow browser asks for it.
+    source = result_cache().once(lambda: f"data:image/svg+xml,{quote(mask_image(mask))}", "mask image", mask)
+    name, sentence = _(title(type(mask))), mask.describe()
+    return element("img", src=source, width=CELLS * PIXELS, alt=f"{name}: {sentence}", title=sentence)
