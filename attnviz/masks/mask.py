@@ -21,8 +21,8 @@ from attnviz.masks.comparisons import (
     describe_comparison,
     describe_limit,
 )
-from attnviz.masks.seen_keys import seen_keys
 from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
+from attnviz.masks.visible_keys import visible_keys
 from attnviz.parameters import Parameterized
 
 
@@ -136,7 +136,7 @@ class Mask(Parameterized):
 
     def describe(self) -> str:
         """Returns the mask as a sentence: the keys that a query sees, or else when it sees one."""
-        if keys := seen_keys(self):
+        if keys := visible_keys(self):
             return _("A query sees {keys}.", keys=keys)
         return _("A query sees a key if {condition}.", condition=self.condition())
 

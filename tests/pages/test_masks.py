@@ -3,6 +3,7 @@
 import re
 from functools import partial
 from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -10,11 +11,12 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.masks import MASKS, Strided
 from attnviz.masks.parser import parse
-from tests.support.app import contents, healthy, open_page
+from tests.support.app import contents, errors, healthy, ok, open_link, open_page
 from tests.support.array_files import npz
 
 ROOT = Path(__file__).parents[2]
-TABS = ("Where it went", "Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Code", "Gallery")
+PARTS = ("Mass kept", "Cost", "Code", "Conventions", "Stacked layers", "Empty rows")
+ENGINEERS = {"look": "For engineers"}
 
 
 page = partial(open_page, "masks")
@@ -29,6 +31,10 @@ def menu(app: AppTest, side: str):
     return app.menu_button(key=f"mask-{side}-menu")
 
 
+def script(app: AppTest) -> str:
+    return "".join(code.value for code in app.code if code.language == "python")
+
+
 def test_begins_with_full_and_causal_and_counts_four_kinds_of_cells() -> None:
     app = with_charts(page())
     assert (in_words(app, "a").value, in_words(app, "b").value) == ("full", "causal")
@@ -37,49 +43,41 @@ def test_begins_with_full_and_causal_and_counts_four_kinds_of_cells() -> None:
     assert "Under B <b>it</b> no longer sees 5 keys" in contents(app)
 
 
-def test_painting_takes_the_maps_apart() -> None:
-    app = page(maps="Wipe")
-    assert "A: Every query sees every key." in contents(with_charts(app))
-    app.toggle(key="paint-b").set_value(True).run()
-    assert "A: Every query" not in contents(with_charts(app))
-    app.segmented_control(key="maps").set_value("Wipe").run()
-    app.toggle(key="paint-b").set_value(False).run()
-    assert "A: Every query" in contents(with_charts(app))
-
-
 def test_equal_masks_change_nothing() -> None:
     app = with_charts(page(mask_a="causal", mask_b="sliding_window(100)"))
     assert "<b>136</b> kept as they were" in contents(app)
-    assert "Nothing changes for <b>it</b>" in contents(app)
+    assert "Every weight of <b>it</b> is the same" in contents(app)
 
 
 def test_maps_of_a_long_text_have_fewer_cells_and_fewer_tabs(monkeypatch) -> None:
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
     app = with_charts(page(mask_b="sliding_window(3)"))
     assert "kept as they were" not in contents(app)
-    assert [tab.label for tab in app.tabs] == ["Mass kept", "Cost", "Conventions", "Code", "Gallery"]
     assert not app.error
+    app = ok(page(mask_b="sliding_window(3)", **ENGINEERS))
+    assert app.selectbox(key="part").options == ["Mass kept", "Cost", "Code", "Conventions"]
 
 
-@pytest.mark.parametrize("tab", TABS)
-def test_every_tab_opens_for_one_head_and_for_several(tab: str) -> None:
-    with_charts(page(look=tab))
-    app = with_charts(page(look=tab, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)"))
-    assert not app.error
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_opens_for_one_head_and_for_several(part: str) -> None:
+    ok(page(part=part, **ENGINEERS))
+    ok(page(part=part, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)", **ENGINEERS))
 
 
-def test_the_gallery_needs_no_file_of_the_server() -> None:
-    images = [image for element in page(look="Gallery").get("image") for image in element.proto.imgs]
-    assert len(images) == len(MASKS)
-    for image in images:  # a browser that asks for a file after the tab was left would be told that there is none
-        assert image.url.startswith("data:image/svg+xml;")
+def test_the_gallery_needs_no_file_of_the_server_and_loads_into_a_side() -> None:
+    pictures = re.findall(r"<a href='([^']+)'><img src='([^']+)'", contents(page(look="Gallery", load_into="A")))
+    assert len(pictures) == len(MASKS)
+    for _link, image in pictures:  # a browser that asks for a file after the tab was left would be told there is none
+        assert image.startswith("data:image/svg+xml,")
+    link = next(link for link, _image in pictures if "big_bird" in link)
+    app = open_link("masks", parse_qsl(urlsplit(link).query))
+    assert in_words(with_charts(app), "a").value.startswith("big_bird(")
 
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: mask.__name__)
 def test_every_mask_of_the_catalogue_is_described_with_its_cost(mask: type) -> None:
-    app = with_charts(page(mask_b=str(mask()), look="Cost"))
-    assert not app.error
-    assert mask().describe() in contents(app)
+    assert mask().describe() in contents(ok(with_charts(page(mask_b=str(mask())))))
+    assert "blocks computed" in contents(ok(page(mask_b=str(mask()), part="Cost", **ENGINEERS)))
 
 
 def test_menu_words_and_parameters_are_one_state() -> None:
@@ -112,19 +110,21 @@ def test_undo_goes_back_one_mask_after_the_other() -> None:
 @pytest.mark.parametrize("text", ["", "causal &", "__import__('os')", "~" * 300 + "causal"])
 def test_a_mistake_is_said_with_its_place_and_the_last_good_mask_stays(text: str) -> None:
     app = page(mask_b="band(2)")
-    kept = contents(app)[contents(app).index("attnviz-kinds") :]
+    kept = contents(app)[contents(app).index("attnviz-outcomes") :]
     in_words(app, "b").set_value(text).run()
     with_charts(app)
-    assert "The figure shows band(2)." in contents(app)
+    assert "The figure below is the last one that could be made." in errors(app)
     assert "^</pre>" in contents(app)
-    assert kept.split("</ul>")[0] in contents(app)
+    assert in_words(app, "b").value == text
+    assert kept.split("</p>")[0] in contents(app)
     in_words(app, "b").set_value("causal").run()
-    assert "The figure shows" not in contents(app)
+    assert not app.error
 
 
 def test_a_link_with_a_mistake_opens_with_the_example() -> None:
     app = with_charts(page(mask_a="nonsense(4)"))
-    assert "The figure shows full." in contents(app)
+    assert "^</pre>" in contents(app)
+    assert "Every query sees every key." in contents(app)
 
 
 @pytest.mark.parametrize(
@@ -203,8 +203,8 @@ def test_heads_together_are_not_explained_as_one() -> None:
     assert "These are means of several heads" in mean
     assert "went nowhere, in heads where" in mean
     assert "do not add up to 1" in contents(page(head="Maximum of heads"))
-    empty = page(head="Mean of heads", mask_b="h < 2 & causal", look="Empty rows")
-    assert "heads with empty rows: 10 of 12" in " ".join(one.value for one in empty.markdown).replace("\\", "")
+    empty = page(head="Mean of heads", mask_b="h < 2 & causal", part="Empty rows", **ENGINEERS)
+    assert "heads with empty rows: 10 of 12" in contents(empty)
 
 
 def test_the_factor_is_one_divided_by_what_was_left() -> None:
@@ -215,8 +215,8 @@ def test_the_factor_is_one_divided_by_what_was_left() -> None:
 
 def test_the_cost_is_the_sum_of_all_heads() -> None:
     """A mask that differs by head was counted in one head alone."""
-    link = {"mask_b": "causal & (q - k < 4 | h % 2 == 0)", "look": "Cost", "tokens": "4,096"}
-    app = with_charts(page(**link))
+    link = {"mask_b": "causal & (q - k < 4 | h % 2 == 0)", "part": "Cost", "tokens": "4,096", **ENGINEERS}
+    app = ok(page(**link))
     said = contents(app)
     assert f"{6 * (4096 + 4):,} keys, " in said  # half of the heads need all keys, and half the last four
     assert "the sum of 12 heads: 6 heads (0, 2, 4, 6, 8, 10) keep 8,390,656 pairs and 4,096 keys each; " in said
@@ -226,35 +226,38 @@ def test_the_cost_is_the_sum_of_all_heads() -> None:
 
 def test_blocks_and_the_numbers_of_the_cache_can_be_chosen() -> None:
     size = "<td>{} and {}</td>".format
-    app = with_charts(page(look="Cost", tokens="512"))
+    app = ok(page(part="Cost", **ENGINEERS, tokens="512"))
     assert size(12 * 6, 12 * 4) in contents(app)
-    app = with_charts(page(look="Cost", tokens="512", block="64", cache_type="fp8 or int8"))
+    app = ok(page(part="Cost", **ENGINEERS, tokens="512", block="64", cache_type="fp8 or int8"))
     assert size(12 * 28, 12 * 8) in contents(app)
     assert "in each key head" in contents(app)
-    halves = [page(look="Cost", tokens="512", cache_type=kind) for kind in ("fp32", "fp16 or bf16", "fp8 or int8")]
+    halves = [
+        page(part="Cost", **ENGINEERS, tokens="512", cache_type=kind)
+        for kind in ("fp32", "fp16 or bf16", "fp8 or int8")
+    ]
     found = [re.search("at its fullest: ([0-9]+) bytes a key", contents(app)) for app in halves]
     largest, *others = (int(size[1]) for size in found if size)
     assert others == [largest // 2, largest // 4]
 
 
 def test_code_can_be_had_at_the_length_chosen_in_cost() -> None:
-    app = page(look="Code", mask_b="causal(bottom_right)", tokens="4,096")
-    assert "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention." in app.code[0].value
-    app.select_slider(key="tokens").set_value("128").run()
-    assert "# Attention of 128 queries and 128 keys" in app.code[0].value
+    app = page(part="Code", **ENGINEERS, mask_b="causal(bottom_right)", tokens="4,096")
+    assert "# Attention of 4096 queries and 4096 keys, 12 heads, with PyTorch's FlexAttention." in script(app)
+    app.selectbox(key="tokens").set_value("128").run()
+    assert "# Attention of 128 queries and 128 keys" in script(app)
     assert not app.error
 
 
 def test_a_script_with_very_many_numbers_is_only_downloaded() -> None:
-    app = page(look="Code", mask_b="big_bird(2, 8)", tokens="4,096")
-    assert not app.code
+    app = page(part="Code", **ENGINEERS, mask_b="big_bird(2, 8)", tokens="4,096")
+    assert not script(app)
     assert "This script is long" in contents(app)
     assert app.get("download_button")
 
 
 def test_stacked_layers_take_a_pattern_of_both_masks() -> None:
-    link = {"look": "Stacked layers", "mask_a": "sliding_window(2)", "mask_b": "causal", "layers": 4}
-    app = with_charts(page(**link))
+    link = {**ENGINEERS, "part": "Stacked layers", "mask_a": "sliding_window(2)", "mask_b": "causal", "layers": 4}
+    app = healthy(page(**link), charts=2)
     assert "Under A the last query depends on 2 → 3 → 4 → 5 of 16 keys" in contents(app)
     charts = len(app.get("bidi_component"))
     app = page(**link, pattern="aaab")
@@ -264,7 +267,7 @@ def test_stacked_layers_take_a_pattern_of_both_masks() -> None:
 
 
 def test_a_pattern_of_other_letters_is_refused_and_the_pictures_stay() -> None:
-    app = with_charts(page(look="Stacked layers", pattern="AAxB"))
+    app = ok(page(**ENGINEERS, part="Stacked layers", pattern="AAxB"))
     assert "A pattern is made of the letters A and B, such as AAAAAB; it has “x”. Delete that." in contents(app)
     assert "Under B the last query depends on" in contents(app)
 
@@ -276,31 +279,31 @@ def test_a_pasted_mask_mod_is_a_mask() -> None:
 
 
 def test_mass_kept_names_what_is_lost_and_takes_a_pattern_at_equal_cost() -> None:
-    app = page(look="Mass kept", mask_a="causal", mask_b="sliding_window(2)", budget="30%")
-    text = contents(healthy(app, charts=4))
+    app = page(**ENGINEERS, part="Mass kept", mask_a="causal", mask_b="sliding_window(2)", budget="30%")
+    text = contents(healthy(app, charts=1))
     assert "of its attention under B, on average over its queries" in text
     assert all(name in text for name in ("Vertical-slash", "Block-sparse top-k", "blocks of 128"))
-    assert "Take this layer’s own mask" in app.button(key="own-mask").label
-    app.button(key="take-0").click().run()
-    taken = in_words(app, "b").value
+    own, pattern = (
+        re.search(rf"<a href='([^']+)'[^>]*>{name}", text) for name in ("Take this layer’s own mask", "[^<]+ as B")
+    )
+    app = open_link("masks", parse_qsl(urlsplit(pattern[1]).query))
+    taken = in_words(ok(app), "b").value
     assert taken != "sliding_window(2)"
     assert repr(parse(taken)) != ""
-    app.button(key="own-mask").click().run()
-    assert in_words(healthy(app, charts=4), "a").value == "full"
-    assert not app.error
+    assert in_words(ok(open_link("masks", parse_qsl(urlsplit(own[1]).query))), "a").value == "full"
 
 
 def test_mass_kept_of_several_heads_and_of_negative_weights_says_why_not() -> None:
-    app = page(look="Mass kept", head="Mean of heads")
-    assert "Choose one head" in contents(healthy(app, charts=4))
-    app = page(look="Mass kept", normalizer="Differential")
+    app = page(**ENGINEERS, part="Mass kept", head="Mean of heads")
+    assert "Choose one head" in contents(healthy(app, charts=1))
+    app = page(**ENGINEERS, part="Mass kept", normalizer="Differential")
     assert "negative weights" in contents(app)
 
 
 def test_the_numbers_of_a_named_mask_are_in_the_link_and_follow_the_mask() -> None:
-    app = page(look="Conventions", idea="Sliding window", size="6", queries="5")
+    app = page(**ENGINEERS, part="Conventions", idea="Sliding window", size="6", queries="5")
     assert [app.number_input(key=key).value for key in ("size", "queries", "keys")] == [6, 5, 12]
-    app = page(look="Conventions")
+    app = page(**ENGINEERS, part="Conventions")
     assert app.number_input(key="queries").value == 8  # whose alignment is in question
     app.selectbox(key="idea").set_value("Sliding window").run()
     assert [app.number_input(key=key).value for key in ("size", "queries")] == [4, 12]

@@ -20,12 +20,6 @@ NAME = "Nobody knew Doctor Zelmorin well. Everybody feared Doctor Zelmorin"
 ALL = slice(None)  # positions
 HEADS, WIDTH = 9, 64  # heads of a layer, and numbers of a head
 Head = tuple[int, int]  # a layer, and a head of it
-INDUCTION: tuple[Head, ...] = ((18, 6), (17, 3), (17, 4), (23, 2))
-OTHERS: tuple[tuple[Head, ...], ...] = (  # as many heads of the same layers
-    ((18, 5), (17, 2), (17, 5), (23, 3)),
-    ((18, 0), (17, 0), (17, 1), (23, 0)),
-    ((18, 7), (17, 6), (17, 7), (23, 4)),
-)
 
 
 @contextmanager
@@ -164,21 +158,16 @@ def repeated() -> list[str]:
         sums["previous token"] += torch.stack([weights[:, :, q, q - 1] for q in later]).mean(0) / 3
     strongest = {name: divmod(int(each.argmax()), HEADS) for name, each in sums.items()}
     assert [*strongest.values()] == [(18, 6), (16, 0)]
-    assert {divmod(int(i), HEADS) for i in sums["induction"].flatten().topk(2).indices} == {*INDUCTION[:2]}
     unmarked = float(attention(ids(WORDS), ablated=((16, 0),), at=4)[18, 6, 8, 4])  # “garden” is token 4
-    garden = [float(probabilities(f"{WORDS} garden", ablated=heads)[-1]) for heads in ((), INDUCTION[:2])]
-    assert abs(garden[1] / garden[0] - 1 / 3) < 0.02
-    first, second = probabilities(NAME)[[3, 11]].tolist()
-    assert first < 0.001
-    ablated, *controls = (float(probabilities(NAME, ablated=heads)[11]) for heads in (INDUCTION, *OTHERS))
-    assert min(controls) > 0.7
+    garden = [float(probabilities(f"{WORDS} garden", ablated=heads)[-1]) for heads in ((), ((18, 6),))]
+    assert abs(garden[1] / garden[0] - 1 / 2) < 0.05
+    second, *without = (float(probabilities(NAME, ablated=heads)[11]) for heads in ((), ((18, 6),), ((16, 0),)))
     return [
         *(number(share) for _token, share in (previous, induction, name)),
         f"{unmarked:.2f}",
         *(str(part) for head in strongest.values() for part in head),
         *(number(float(sums[name][head])) for name, head in strongest.items()),
         str(30 * HEADS),
-        *(f"{share:.2f}" for share in garden),
-        number(second),
-        f"{ablated:.3f}",
+        *(f"{share:.2f}" for share in (*garden, garden[0] - garden[1])),
+        *(number(share) for share in (second, *(second - each for each in without))),
     ]

@@ -105,23 +105,19 @@ def why_mary() -> list[str]:
     score, wrote = (
         float(run.query(other, to, written) @ toward) for written in (run.streams[other[0]][to], run.head(*above))
     )
-    trained, without = (
-        [float(probabilities(f"{MARY} {name}", ablated=heads)[-1]) for name in names] for heads in ((), (largest,))
-    )
+    without = [float(probabilities(f"{MARY} {name}", ablated=(largest,))[-1]) for name in names]
     changed = log(without[0] / without[1])
     assert total - changed > shares[largest]
     for ablated in (largest, above):  # the head above finds less without what they write
         assert ForwardPass(MARY, [ablated]).weights[*other, to, mary] < run.weights[*other, to, mary] - 0.1
     return [
         *(str(part) for head in (largest, other, above) for part in head),
-        *(number(each) for each in (total, carried, of_mlps[0], score, wrote, changed, total - changed)),
+        *(number(each) for each in (total, carried, of_mlps[0], score, wrote, total - changed)),
         *(number(weight) for _token, weight in read),
         number(float(run.weights[*largest, to, mary])),
         *(number(abs(share)) for share in (shares[largest], shares[other])),
         *(number(abs(run.logit(run.head(*largest), name))) for name in names),
         f"{exp(total):.0f}",
-        *(f"{each[1]:.3f}" for each in (trained, without)),
-        f"{without[1] / trained[1]:.0f}",
     ]
 
 
@@ -160,6 +156,6 @@ def how_the_copy_is_found() -> list[str]:
         *(number(each) for each in (total, taken, by_query, wrote[induction], by_key, marked)),
         *(f"{float(run.weights[*head, query, key]):.2f}" for head, query, key in read),
         *(f"{float(each.weights[*against, last, baker]):.2f}" for each in (run, without)),
-        *(f"{each:.2f}" for each in (*likely, float(unmarked), float(untold))),
+        *(f"{each:.2f}" for each in (*likely, likely[1] - likely[0], float(unmarked), float(untold))),
         f"{shares[previous]:.2f}",
     ]

@@ -10,7 +10,7 @@ TEXT = "one+text+on+every+page"
 LINKS = [  # of all pages but Path, which needs what every module of a model returns
     f"explore?text={TEXT}",
     f"explore?text={TEXT}&layer=encoder+5&mask=Causal",
-    f"masks?text={TEXT}&mask-a=causal",
+    f"masks?text={TEXT}&look=For+engineers&part=Empty+rows",  # two masks are read by the model, too
     f"scores?text={TEXT}",
     f"models?text={TEXT}",
     f"models?text={TEXT}&inspect=Together",

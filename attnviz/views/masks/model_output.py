@@ -154,7 +154,7 @@ def _notes(state: MasksState) -> Iterator[str]:
 def _candidates(state: MasksState, outputs: ModelOutputs) -> Iterator[Block]:
     candidates = outputs.candidates
     before, after = (np.array([getattr(one, side) for one in candidates], dtype="f4") for side in ("before", "after"))
-    title = _("The likeliest next tokens") if _says_tokens(state) else _("The likeliest labels")
+    title = _("The likeliest next tokens") if _is_decoder(state) else _("The likeliest labels")
     yield from _bars(title, "model-next", [one.text for one in candidates], before, after)
     read = text_of_model(state.source)
     if read is None or not state.interventions[0].is_empty:
@@ -165,7 +165,7 @@ def _candidates(state: MasksState, outputs: ModelOutputs) -> Iterator[Block]:
     yield Paragraph(Anchor(text, read.token_link(first.index, second.index), "why", "attnviz-page-link"))
 
 
-def _says_tokens(state: MasksState) -> bool:
+def _is_decoder(state: MasksState) -> bool:
     assert isinstance(state.source, Model)
     return state.source.model().outputs == "next token"
 

@@ -45,7 +45,7 @@ def masks(state: MasksState) -> Iterator[Block]:
     tabs: dict[str, Callable[[MasksState, MaskPair], Iterable[Block]]] = {
         TWO_MASKS: two_masks, GALLERY: gallery_blocks, FOR_ENGINEERS: _engineers,
     }  # fmt: skip
-    yield Tabs(MasksState.look, state, available(tabs[state.look](state, pair)))
+    yield Tabs(MasksState.look, state, [*tabs[state.look](state, pair)])
 
 
 def _engineers(state: MasksState, pair: MaskPair) -> Iterator[Block]:

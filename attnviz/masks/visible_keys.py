@@ -153,12 +153,12 @@ class Distance:
         return ~(self == other)
 
 
-def seen_keys(rule: Callable[..., Any]) -> str | None:
+def visible_keys(rule: Callable[..., Any]) -> str | None:
     """Returns which keys a query sees under a mask, or another rule of the positions b, h, q and k, as an enumeration;
     None if they are not a few ranges of positions.
 
     Example:
-        >>> seen_keys(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
+        >>> visible_keys(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
         'itself, the 2 keys before it and the first key'
     """
     ranges = key_ranges(rule)
@@ -173,10 +173,10 @@ def key_ranges(rule: Callable[..., Any]) -> list[KeyRange] | None:
     no such ranges."""
     head = LinearPosition(heads=1)
     try:
-        seen = rule(head, head, LinearPosition(queries=1), LinearPosition(keys=1))
+        allowed = rule(head, head, LinearPosition(queries=1), LinearPosition(keys=1))
     except (ValueError, TypeError, AttributeError, OverflowError):  # it depends on the lengths, or on other numbers
         return None
-    return seen.ranges if isinstance(seen, KeyRanges) else None
+    return allowed.ranges if isinstance(allowed, KeyRanges) else None
 
 
 def _complement(one: KeyRange) -> KeyRanges:
