@@ -11,10 +11,9 @@ from attnviz.language import N_, option_with_name
 from attnviz.layer import Layer, head_option
 from attnviz.masks import Mask, parse
 from attnviz.models import MINILM
-from attnviz.models.image_inputs import FORMATS
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
-from attnviz.sources.model import example_text
+from attnviz.sources.model import PICTURE_MB, PICTURES, example_text
 from attnviz.state.aggregation_methods import (
     METHODS,
     ROLLOUT,
@@ -44,8 +43,6 @@ EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("T
 IF_PARTS = part_fields("if")
 TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
 TRANSLATED_TWIN = "The small red cars are beautiful."
-PICTURES = [kind.lower() for kind in FORMATS]
-PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -308,16 +308,17 @@ def configure(start: T, prefix: str, *, linked: bool = True, on_refusal: Callabl
         return start
 
 
-def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked: bool = True) -> Any:
+def draw_setting(setting: dataclasses.Field, prefix: str, start: object, linked: bool = True, **options: Any) -> Any:
     """Draws the widget of a setting of a class, which begins with that of `start`; returns its value."""
-    about = help_text(type(start))
+    about = {"help": help_text(type(start))}
     if "max_bytes" in setting.metadata:
-        # Files of every name: the source refuses an unknown format in a sentence of its own.
+        # Files of every name, if the source refuses an unknown format in a sentence of its own.
+        limits = {"type": setting.metadata.get("endings"), "max_upload_size": setting.metadata["max_bytes"]() // MB}
         label, key = _(setting.metadata["label"]), field_key(prefix, type(start), setting)
-        return _upload(label=label, key=key, help=about, max_upload_size=setting.metadata["max_bytes"]() // MB)
+        return _upload(**{"label": label, "key": key} | about | limits | options)
     field = setting_field(setting, prefix, start)
-    options: dict[str, Any] = {} if linked else {"bind": None}
-    return draw(field, **options, **({"help": about} if type(field) is TextField else {}))
+    own = (about if type(field) is TextField else {}) | ({} if linked else {"bind": None})
+    return draw(field, **own | options)
 
 
 def whole_number(label: str, **options: Any) -> int:

@@ -97,16 +97,23 @@ def _submit(field: ModelField, typed: str) -> None:
 def load_or_end(name: str, notes: DeltaGenerator, text: str = "") -> None:
     """Loads a model for a text. If it cannot be loaded, the reason is shown in `notes` with a remedy, and the page
     ends; else what is to be known of its weights, and of the words of the text."""
+    if not load(name, notes):
+        raise PageEnd
+    show_word_pieces(name, text, notes)
+
+
+def load(name: str, notes: DeltaGenerator) -> bool:
+    """Returns whether a model can be loaded. In `notes` is the reason with a remedy, or what is to be known of its
+    weights."""
     with notes, st.spinner(_("Loading the model …"), show_time=True):
         refused = _load(name)
     if refused is not None:
         cache.show_problem(refused.problem, notes)
         with notes:
             _offer_remedy(refused)
-        raise PageEnd
-    if (model := load_model(name)).precision:
+    elif (model := load_model(name)).precision:
         notes.caption(plain(model.title))
-    show_word_pieces(name, text, notes)
+    return refused is None
 
 
 def show_word_pieces(name: str, text: str, notes: DeltaGenerator) -> None:

@@ -157,10 +157,15 @@ def test_a_link_to_a_model_has_its_earlier_names_too(name: str, is_installed: bo
         assert ("source", "Model") not in state.link() if is_installed else ("source", "Model") in state.link()
 
 
-@pytest.mark.parametrize("more", [{"pair": "a dog"}, {"image": File("a.png", b"")}])
-def test_a_link_does_not_open_another_example(more) -> None:
-    with pytest.raises(ValueError, match="cannot be written into a link"):
-        [*HeadState.source.write(None, Model("a cat", **more))]
+def test_a_link_has_the_second_text_of_a_model_and_no_picture() -> None:
+    link = (("text", "a cat"), ("model.pair", "a dog"))
+    assert ExploreState.read(link).source == Model("a cat", pair="a dog")
+    assert ExploreState.read(link).link() == link
+    seen = Model("a cat", image=File("a.png", b""))
+    with pytest.raises(ValueError, match="The uploaded file is not in the link"):
+        [*HeadState.source.write(None, seen)]
+    state = ExploreState(source=seen)
+    assert state.opened(state.link_with(head=2)).source is seen
 
 
 def test_a_state_is_made_in_python_too() -> None:
