@@ -110,9 +110,14 @@ class Model(ModelSource):
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)
 
     @property
+    def modality(self) -> str:
+        """What the model reads: "text", "picture" or both. Raises ValueError if it cannot be loaded."""
+        return self.model().modality
+
+    @property
     def example(self) -> tuple[str, str, bytes | None]:
         """What the model reads of the text, the second text and the content of the picture."""
-        modality = self.model().modality
+        modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
         return text, pair, self.image.data if self.image and "picture" in modality else None
 

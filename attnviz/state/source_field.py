@@ -13,6 +13,7 @@ from attnviz.sources.upload import File
 from attnviz.state.fields import ChoiceField, LinkReader, PartField
 from attnviz.state.parts import by_title, settings, title
 from attnviz.state.session_fields import FILE_NOT_LINKED
+from attnviz.state.viewport import is_long
 
 S = TypeVar("S", bound=Source)
 AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
@@ -92,6 +93,14 @@ def source_layers(source: Source) -> Sequence[Layer]:
     if not made:
         raise value_error("This trace has no layers yet. Wait until its capture has written one.")
     return made
+
+
+def short_layers(source: Source) -> Sequence[Layer]:
+    """Returns the layers of a source. Raises ValueError if there are none, or if maps of one are long."""
+    layers = source_layers(source)
+    if any(is_long(layer.inputs) for layer in layers):
+        raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
+    return layers
 
 
 def layer(state: Any) -> Layer:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _, value_error
+from attnviz.language import _
 from attnviz.layer import Layer
 from attnviz.models import minilm
 from attnviz.server.page_runs import PageEnd
@@ -14,8 +14,7 @@ from attnviz.sources import Model, Source, Toy, Upload
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
 from attnviz.state.selection import Selection
-from attnviz.state.source_field import source_layers, with_example
-from attnviz.state.viewport import is_long
+from attnviz.state.source_field import short_layers, source_layers, with_example
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 from attnviz.ui import cache, head_controls, model_input, presentation
@@ -99,10 +98,7 @@ def choose_layers(
 
 def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:
     """Returns a source with its layers. Raises ValueError if there are none, or if they are long and may not be."""
-    layers = source_layers(source)
-    if not long and any(is_long(layer.inputs) for layer in layers):
-        raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
-    return source, layers
+    return source, source_layers(source) if long else short_layers(source)
 
 
 def _kept(source: Source, layers: Sequence[Layer]) -> tuple[Source, Sequence[Layer]]:
