@@ -66,7 +66,6 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
         "heads-together": ["encoder 1, head 3", "nothing"],
         "tokens-together": [last],
         "if-off": ["decoder 9, head 1"],
-        "right-layer": "decoder 9",
         "part-of-queries": ["1", "3"],
         "special-tokens": "Hidden",
     }
@@ -82,8 +81,6 @@ def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
     [
         ("color-by", ["Mass"], []),
         ("rollout-to", ["encoder 1"], []),
-        ("right-head", ["Head 9"], []),
-        ("right-head", ["Kopf 2"], ["Kopf 2"]),
         ("if-where", ["Diese Schicht"], ["Diese Schicht"]),
         ("if-off", ["layer 1, head 2", "Schicht 1, Kopf 3", "layer 1, head 4"], ["layer 1, head 2", "layer 1, head 3"]),
         ("find", ["fox"], []),
@@ -95,22 +92,12 @@ def test_a_link_loses_only_what_the_model_does_not_have(saved, key, values, left
     assert linked(app, key) == left
 
 
-def test_the_right_side_of_a_link_waits_until_its_model_is_shown(saved) -> None:
-    link = {"right_model": saved / "gpt2", "right_layer": "layer 1", "right_head": "Head 3", "right_text": TEXT}
-    app = ok(page(**link))
-    assert linked(app, "right-layer") == ["layer 1"]
-    app.query_params["inspect"] = "Side by side"
-    ok(app.run())
-    assert [app.selectbox(key=f"right-{what}").value for what in ("layer", "head")] == ["layer 1", "Head 3"]
-
-
 @pytest.mark.parametrize(
     ("tab", "key", "value"),
     [
         ("Together", "heads-together", ["encoder 5, head 3"]),
         ("Together", "tokens-together", ["2 · animal"]),
         ("What if", "if-off", ["encoder 5, head 3"]),
-        ("Side by side", "right-layer", "encoder 5"),
         ("Overview", "key", "2 · animal"),
         ("Overview", "pinned", "2 · animal"),
     ],

@@ -52,7 +52,7 @@ LINKS = {
     "sinks.size": ["2"], "cosine.tau": ["0.1234567891"], "score.scale": ["", "0.08838834764831845"],
     "mask.vertical-slash.columns": ["0 5 9", "a"],
     "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"], "second": ["a dog", " "],
-    "inspect": ["Together", "Side by side", "Nebeneinander", "What if", "Patching", "Hidden fact"],
+    "inspect": ["Together", "Zusammen", "What if", "Patching", "Hidden fact"],
     "special-tokens": ["Hidden"],
     "color-by": ["Entropy", "Entropie", "Mass"], "key": ["Its strongest key", "1 · a", "9 · z"],
     "kind": ["Itself", "Next token", "induction head"], "against": ["Entropy", "nothing"],
