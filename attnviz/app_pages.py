@@ -141,6 +141,12 @@ GROUPS = (
                 ),
             ),
             Page(
+                "side_by_side",
+                N_("Side by side"),
+                "splitscreen_vertical_add",
+                N_("What differs between two texts, or two models, in a head?"),
+            ),
+            Page(
                 "masks",
                 N_("Masks"),
                 "compare",

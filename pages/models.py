@@ -4,11 +4,11 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.state.models import AGGREGATION, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
+from attnviz.state.models import AGGREGATION, OVERVIEW, WHAT_IF, ModelsState
 from attnviz.ui import presentation
 from attnviz.ui.field_widgets import draw_tabs
 from attnviz.ui.heading import page_heading
-from attnviz.ui.models import aggregation, controls, overview, side_by_side, what_if
+from attnviz.ui.models import aggregation, controls, overview, what_if
 
 page_heading("models")
 
@@ -21,6 +21,5 @@ shows = {
     OVERVIEW: overview.show,
     AGGREGATION: aggregation.show,
     WHAT_IF: what_if.show,
-    SIDE_BY_SIDE: side_by_side.show,
 }
 draw_tabs(ModelsState.inspect, {name: partial(show, selection) for name, show in shows.items()})

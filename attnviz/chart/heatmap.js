@@ -7,6 +7,7 @@ import { changeOf, strongest } from "./change.js";
 import { ReadingController } from "./controller.js";
 import { cellAddress } from "./cell_links.js";
 import { drawFan } from "./fan.js";
+import { linkedCell } from "./linked_cells.js";
 import { number } from "./number.js";
 
 /** @typedef {import("./axes.js").Axis} Axis */
@@ -173,12 +174,13 @@ export class HeatmapController extends ReadingController {
     for (const peer of this.#peers()) if (peer.spec.difference) peer.read(peer.cursor); // it tells our weights
   }
 
-  /** The other maps of the same link and size, once they are drawn. */
+  /** The other maps of the same link, of the same size or with places, once they are drawn. */
   #peers() {
     const { spec, size } = this;
     /** @param {HeatmapController} peer */
-    const isLike = (peer) =>
-      peer !== this && peer.chart.drawn && peer.spec.link === spec.link && String(Object.values(peer.size)) === String(Object.values(size));
+    const fits = (peer) => (spec.places ? Boolean(peer.spec.places) : String(Object.values(peer.size)) === String(Object.values(size)));
+    /** @param {HeatmapController} peer */
+    const isLike = (peer) => peer !== this && peer.chart.drawn && peer.spec.link === spec.link && fits(peer);
     return spec.link ? [...open].filter(isLike) : [];
   }
 
@@ -205,7 +207,7 @@ export class HeatmapController extends ReadingController {
         await graph.relayout(Object.fromEntries(changes));
         this.isRelabelling = false;
       }
-      for (const peer of this.#peers()) peer.#follow(graph.range("xaxis"), graph.range("yaxis"));
+      if (!spec.places) for (const peer of this.#peers()) peer.#follow(graph.range("xaxis"), graph.range("yaxis"));
     }
     this.#askForViewport();
   }
@@ -365,7 +367,8 @@ export class HeatmapController extends ReadingController {
 
   /** @param {Cell | null} cell */
   readAll(cell) {
-    for (const controller of [this, ...this.#peers()]) controller.read(cell);
+    this.read(cell);
+    for (const peer of this.#peers()) peer.read(cell && linkedCell(cell, this.spec.places, peer.spec.places));
   }
 
   /** @param {Cell | null} cell */
@@ -421,7 +424,7 @@ export class HeatmapController extends ReadingController {
       return chart.say(sentence, false, words, this.#addressOf(row, column));
     }
     const peers = this.#peers();
-    const [before, after] = difference.charts.map((name) => peers.find((peer) => peer.header.key === name)?.weights[row][column]);
+    const [before, after] = difference.charts.map((name) => weightOf(peers.find((peer) => peer.header.key === name), { row, column }, spec.places));
     if (before === undefined || after === undefined) return chart.say("");
     const change = difference.sentences[changeOf(before, after)];
     chart.say(change, false, { ...words, before: number(before), after: number(after) });
@@ -522,4 +525,15 @@ export function visibleCells(range, whole) {
   const to = Math.min(Math.max(...range), Math.max(...whole)) - 0.5;
   const [first, last] = [from, to].map((end) => Number(end.toFixed(3)));
   return [Math.floor(first), Math.max(Math.floor(first), Math.ceil(last))];
+}
+
+/**
+ * The weight in a linked map of a cell of another one; undefined where there is none.
+ * @param {HeatmapController | undefined} map
+ * @param {Cell} cell
+ * @param {import("./types").HeatmapSpec["places"]} places of the map that has the cell
+ */
+function weightOf(map, cell, places) {
+  const { row, column = null } = (map && linkedCell(cell, places, map.spec.places)) ?? {};
+  return row === undefined || column === null ? undefined : map?.weights[row][column];
 }

@@ -64,6 +64,7 @@ export interface HeatmapSpec {
     viewport: boolean;
   } | null;
   cellLinks: CellLinks | null;
+  places: [number[], number[]] | null;
 }
 export interface PlaneSpec {
   mode: "plane";

@@ -140,7 +140,9 @@ class HeatmapSpec:
 
     The tokens stand in sentences, the labels on the axes, where they may have markup of plotly. `cell_sentences` take
     the place of the general ones, by row and column. A chart keeps its zoom while `zoom_key` stays the same; charts of
-    one `link` share the cell under the pointer and the zoom. A `fan` draws the weights of a query as lines and bars.
+    one `link` and of equal size share the cell under the pointer and the zoom. Where they have `places`, a number for
+    each row and each column, −1 for one of its own, they share the cell of the same numbers, and no zoom. A `fan` draws
+    the weights of a query as lines and bars.
     """
 
     mode: ClassVar[str] = "heatmap"
@@ -158,6 +160,7 @@ class HeatmapSpec:
     difference: DifferenceSpec | None = None
     downsampled: DownsampledSpec | None = None
     cell_links: CellLinks | None = None
+    places: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True)

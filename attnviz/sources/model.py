@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attnviz.extras import check_installed
 from attnviz.models import MINILM, TRANSLATOR
+from attnviz.models.image_inputs import FORMATS
+from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
@@ -16,12 +18,18 @@ if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
 TRANSLATED = "The small red car is beautiful."  # by the translator
+PICTURES, PICTURE_MB = [kind.lower() for kind in FORMATS], 16  # of an upload: the endings, and the size
 PICTURE_CHARACTERS = 1_000  # of a text that takes about as long as a picture
 
 
 def example_text(name: str, usual: str = EXAMPLE, translated: str = TRANSLATED) -> str:
     """Returns the example for a model: the usual one or, of the few words that it knows, that for the translator."""
     return translated if name == TRANSLATOR else usual
+
+
+def picture_bytes() -> int:
+    """Returns the size of the largest picture that may be uploaded."""
+    return min(PICTURE_MB * MB, upload_bytes())
 
 
 def load_model(name: str, progress: Callable[[int, int], object] | None = None) -> "LoadedModel":
@@ -79,21 +87,19 @@ class Model(ModelSource):
         torch.Size([12, 6, 32])
 
     `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
-    or beside the text, or see an `image`.
+    or beside the text, or see an `image` in place of the text.
     """
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
     name: str = field(default=MINILM, metadata={"label": "Model", "model": True})
-    pair: str = ""
-    image: File | None = None
+    pair: str = field(default="", metadata={"label": "Second text"})
+    image: File | None = field(
+        default=None, metadata={"label": "Image", "max_bytes": picture_bytes, "endings": PICTURES}
+    )
 
     @property
     def own_example(self) -> "Model":
         return Model(TRANSLATED, TRANSLATOR) if self.name == TRANSLATOR else Model()
-
-    @property
-    def private(self) -> bool:  # type: ignore[override]
-        return self.image is not None
 
     @property
     def opening(self) -> Opening:
@@ -104,9 +110,14 @@ class Model(ModelSource):
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)
 
     @property
+    def modality(self) -> str:
+        """What the model reads: "text", "picture" or both. Raises ValueError if it cannot be loaded."""
+        return self.model().modality
+
+    @property
     def example(self) -> tuple[str, str, bytes | None]:
         """What the model reads of the text, the second text and the content of the picture."""
-        modality = self.model().modality
+        modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
         return text, pair, self.image.data if self.image and "picture" in modality else None
 

@@ -24,8 +24,6 @@ class Source:
     """A frozen dataclass of settings. Its docstring is the help on screen, its fields are the widgets; the first
     field is the input, such as the text or the file. Its repr is the cache key."""
 
-    private: ClassVar[bool] = False  # whether its input is a file, which stays in the session and out of the link
-
     keeps_layers: ClassVar[bool] = False  # whether `layers` keeps its results itself, and takes its turn
 
     @property

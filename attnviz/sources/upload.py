@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -61,7 +61,6 @@ class Upload(Source):
     you choose; where it has no name and its rows add up to 1, you have to.
     """
 
-    private: ClassVar[bool] = True
     file: File | None = field(default=None, metadata={"label": "Vectors", "max_bytes": upload_bytes})
     heads: int = field(default=1, metadata={"min": 1, "max": MOST_HEADS, "label": "Number of heads"})
     rotary: Rotary = field(default="none", metadata={"label": "Rotary positions"})

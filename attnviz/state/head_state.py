@@ -55,9 +55,9 @@ NORMALIZER_FIELD = PartField(
 class QueryField(ChoiceField[int | None]):
     """The row of the pinned query among those that are shown; None if there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: WidgetPlace = "top") -> None:
         super().__init__(
-            N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name, place="top"
+            N_("Pinned query"), query_options, lambda state: state.first_row, option_name=query_name, place=place
         )
 
     def options(self, state: Any) -> Mapping[str, int | None]:

@@ -1,20 +1,19 @@
 """What a link to Models says."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from attnviz.analysis.head_maps import Aggregate, Special, shown_positions
 from attnviz.analysis.work import is_affordable
 from attnviz.cached_property import cached_property
-from attnviz.language import N_, option_with_name
+from attnviz.language import N_
 from attnviz.layer import Layer, head_option
 from attnviz.masks import Mask, parse
 from attnviz.models import MINILM
-from attnviz.models.image_inputs import FORMATS
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
-from attnviz.sources.model import example_text
+from attnviz.sources.model import PICTURE_MB, PICTURES, example_text
 from attnviz.state.aggregation_methods import (
     METHODS,
     ROLLOUT,
@@ -30,22 +29,17 @@ from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection, similar_layers
 from attnviz.state.session_fields import FileField, LongTextField
-from attnviz.state.source_field import HeadField, LayerField, head_options
-from attnviz.text import EXAMPLE
+from attnviz.state.source_field import HeadField, LayerField
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
 
 OVERVIEW, AGGREGATION = N_("Overview"), N_("Together")
-WHAT_IF, SIDE_BY_SIDE = N_("What if"), N_("Side by side")
-TABS = {name: name for name in (OVERVIEW, AGGREGATION, WHAT_IF, SIDE_BY_SIDE)}
-STRONGEST, SAME = N_("Its strongest key"), N_("As on the left")
+WHAT_IF = N_("What if")
+TABS = {name: name for name in (OVERVIEW, AGGREGATION, WHAT_IF)}
+STRONGEST = N_("Its strongest key")
 EVERYWHERE, SAME_KIND, HERE = N_("All layers"), N_("Layers of this kind"), N_("This layer")
 IF_PARTS = part_fields("if")
-TWIN = EXAMPLE.replace("tired", "wide")  # one word more or less, and “it” is something else
-TRANSLATED_TWIN = "The small red cars are beautiful."
-PICTURES = [kind.lower() for kind in FORMATS]
-PICTURE_MB = 16  # of an uploaded picture, where uploads may be as large
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,16 +79,6 @@ def layer_places(selection: Selection) -> dict[str, tuple[int, ...]]:
 def stack_work(layers: Sequence[Layer], stack: Sequence[int]) -> int:
     """Returns the number of weights of all heads of the layers in a stack."""
     return sum(layers[i].inputs.heads * layers[i].inputs.queries * layers[i].inputs.keys for i in stack)
-
-
-def is_right_known(state: Any) -> bool:
-    """Returns whether the layers of the right side are those of the model on the left, or are shown."""
-    return state.right_model == SAME or state.inspect == SIDE_BY_SIDE
-
-
-def right_example(state: Any) -> str:
-    """Returns the text on the right that the page opens with: the example with another word or two."""
-    return example_text(state.model if state.right_model == SAME else state.right_model, TWIN, TRANSLATED_TWIN)
 
 
 class ModelsState(LongMapState):
@@ -165,30 +149,6 @@ class ModelsState(LongMapState):
             "under “Mass kept”. `… | h != 3` changes head 3 alone."
         ),
     )
-    # Side by side
-    right_model = ParsedField(
-        N_("Model on the right"),
-        lambda text: SAME if not text or option_with_name(text, [SAME]) else text,
-        SAME,
-        about=N_(
-            "One of the models on this computer, the path of a folder, or an id of the hub that was downloaded before."
-        ),
-    )
-    right_text = LongTextField(N_("Text on the right"), right_example)
-    right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB)
-    right_layer = optional_choice(
-        N_("Layer on the right"),
-        SAME,
-        lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)},
-        when=is_right_known,
-    )
-    right_head = optional_choice(
-        N_("Head on the right"),
-        SAME,
-        lambda state: head_options(state.right_layers[state.right_index].inputs.heads),
-        when=is_right_known,
-    )
-    difference = FlagField(N_("Difference"))
 
     @cached_property
     def source(self) -> Model:  # type: ignore[override]
@@ -231,29 +191,3 @@ class ModelsState(LongMapState):
         """What is changed in the model."""
         parts = changed_parts(IF_PARTS, (self.if_mask, self.if_score, self.if_normalizer))
         return Intervention(**parts, ablated=self.if_off, layers=self.if_where, sparse=self.if_sparse)
-
-    @cached_property
-    def right(self) -> Self:
-        """The state of the right side, with its first head. Raises ValueError if it cannot be shown."""
-        model = self.model if self.right_model == SAME else self.right_model
-        picture = self.right_picture or self.picture
-        return self.updated(model=model, text=self.right_text, picture=picture, layer=0, head=0, inspect=OVERVIEW)
-
-    @property
-    def right_layers(self) -> Sequence[Layer]:
-        """The layers of the right side, where they are shown."""
-        return (self.right if self.inspect == SIDE_BY_SIDE else self).layers
-
-    @property
-    def right_index(self) -> int:
-        """The index of the layer on the right: the chosen one, or else that of the name or of the index on the left."""
-        names, left = [layer.name for layer in self.right_layers], self.layers[self.layer].name
-        same = names.index(left) if left in names else min(self.layer, len(names) - 1)
-        return same if self.right_layer is None else self.right_layer
-
-    @property
-    def right_selection(self) -> ModelSelection:
-        """The head on the right: the chosen one, or else that of the same number, or the last one."""
-        index, last = self.right_index, self.right_layers[self.right_index].inputs.heads - 1
-        same = min(self.head, last) if isinstance(self.head, int) else self.head
-        return replace(self.right.selection, index=index, head=same if self.right_head is None else self.right_head)

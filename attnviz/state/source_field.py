@@ -1,17 +1,21 @@
 """The source of layers as a field of a state, and the layer and the head that are selected."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
 from attnviz.language import N_, value_error
 from attnviz.layer import Kind, Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy
+from attnviz.sources.upload import File
 from attnviz.state.fields import ChoiceField, LinkReader, PartField
 from attnviz.state.parts import by_title, settings, title
+from attnviz.state.session_fields import FILE_NOT_LINKED
+from attnviz.state.viewport import is_long
 
+S = TypeVar("S", bound=Source)
 AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
 HEAD, ROLLOUT = N_("Head #"), N_("Rollout up to this layer")
 
@@ -23,7 +27,7 @@ def example_source() -> Source:
     return Model() if minilm.is_installed() else Toy()
 
 
-def with_example(source: Source, other: Source) -> Source:
+def with_example(source: S, other: Source) -> S:
     """Returns a source with the input that is the example of another one of its kind."""
     name = settings(type(source))[0].name
     return replace(source, **{name: getattr(other.own_example, name)})  # type: ignore[type-var]
@@ -46,8 +50,8 @@ class SourceField(PartField[Source]):
         return with_example(super().unwritten(state, value), value)
 
     def write(self, state: Any, value: Source) -> Iterator[tuple[str, str]]:
-        if any(getattr(value, one.name) != one.default for one in fields(value) if not one.metadata):  # type: ignore[arg-type]
-            raise value_error("{value} cannot be written into a link.", value=value)
+        if any(isinstance(getattr(value, one.name), File) for one in settings(type(value))):
+            raise value_error(FILE_NOT_LINKED)
         yield from super().write(state, value)
 
 
@@ -89,6 +93,14 @@ def source_layers(source: Source) -> Sequence[Layer]:
     if not made:
         raise value_error("This trace has no layers yet. Wait until its capture has written one.")
     return made
+
+
+def short_layers(source: Source) -> Sequence[Layer]:
+    """Returns the layers of a source. Raises ValueError if there are none, or if maps of one are long."""
+    layers = source_layers(source)
+    if any(is_long(layer.inputs) for layer in layers):
+        raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
+    return layers
 
 
 def layer(state: Any) -> Layer:

@@ -311,13 +311,14 @@ def configure(start: T, prefix: str, *, on_refusal: Callable[[str], object] = sh
 def draw_setting(setting: dataclasses.Field, prefix: str, start: object, **options: Any) -> Any:
     """Draws the widget of a setting of a class, which begins with that of `start`; returns its value. `options` are
     those of the widget."""
-    about = help_text(type(start))
+    about = {"help": help_text(type(start))}
     if "max_bytes" in setting.metadata:
-        # Files of every name: the source refuses an unknown format in a sentence of its own.
+        # Files of every name, if the source refuses an unknown format in a sentence of its own.
+        limits = {"type": setting.metadata.get("endings"), "max_upload_size": setting.metadata["max_bytes"]() // MB}
         label, key = _(setting.metadata["label"]), field_key(prefix, type(start), setting)
-        return _upload(label=label, key=key, help=about, max_upload_size=setting.metadata["max_bytes"]() // MB)
+        return _upload(**{"label": label, "key": key} | about | limits | options)
     field = setting_field(setting, prefix, start)
-    return draw(field, **({"help": about} if type(field) is TextField else {}), **options)
+    return draw(field, **(about if type(field) is TextField else {}) | options)
 
 
 def whole_number(label: str, **options: Any) -> int:

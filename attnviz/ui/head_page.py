@@ -1,5 +1,8 @@
 """A page about a head of a source: its controls, and its blocks below them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -7,12 +10,14 @@ from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
+from attnviz.state.fields import ModelField
 from attnviz.state.head_state import HeadState
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import cache, presentation, source_picker
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import page_heading
+from attnviz.ui.model_menu import choose_model
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
 from attnviz.views.pages import BLOCKS
 
@@ -56,7 +61,8 @@ def show_head_page(page: str) -> None:
         if place_of_field:
             with place_of_field:
                 # Where the last good state is shown, its widgets keep what has been chosen, which it does not take.
-                draw_field(field, drawn) if drawn is state else draw(field, drawn)
+                widget: Callable[..., Any] = _draw_second_model if isinstance(field, ModelField) else draw
+                draw_field(field, drawn, widget) if drawn is state else widget(field, drawn)
     draw_hidden_fields(drawn)
     if good is None:
         source_picker.forget_last(long=long)
@@ -64,6 +70,11 @@ def show_head_page(page: str) -> None:
     with place:
         presentation.show_title(good.selection.title)
         draw_blocks(page, good, shown.get(good) or blocks(good))
+
+
+def _draw_second_model(field: ModelField, state: HeadState) -> None:
+    if field.is_offered(state):
+        choose_model(field, is_first=False)
 
 
 def _is_used(place: str, state: HeadState) -> bool:

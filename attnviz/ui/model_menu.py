@@ -17,6 +17,7 @@ from attnviz.state.fields import ModelField
 from attnviz.ui import cache, conversion, model_download
 from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.markdown import plain
+from attnviz.ui.menus import names_of
 from attnviz.ui.session_values import SessionValue, has_widget, widget_callback, write_widget
 from attnviz.ui.widget_values import field_text
 from attnviz.views.word_pieces import word_pieces_note
@@ -42,9 +43,11 @@ _names_submitted = SessionValue("submitted names", int)
 _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 
 
-def choose_model(field: ModelField, *, in_row: bool = False, more: DeltaGenerator | None = None) -> str:
-    """Draws the menu of models, and the widgets for others, by default below it, if this instance allows them; returns
-    the model's name. In a row there is little room for them."""
+def choose_model(
+    field: ModelField, *, in_row: bool = False, more: DeltaGenerator | None = None, is_first: bool = True
+) -> str:
+    """Draws the menu of models, and for the first one the widgets for others, by default below it, if this instance
+    allows them; returns the model's name. In a row there is little room for them."""
     hosted = allowed_models() is not None
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
@@ -52,10 +55,11 @@ def choose_model(field: ModelField, *, in_row: bool = False, more: DeltaGenerato
     options = list(dict.fromkeys([field.opening(None), *model_choices(), current]))
 
     def menu(value: str, **more: Any) -> str | None:
-        return st.selectbox(options=options, index=0, accept_new_options=not hosted, **more)
+        names = names_of(field.parameter, options)
+        return st.selectbox(options=options, index=0, format_func=names, accept_new_options=not hosted, **more)
 
     name = draw_text(field, menu, **{"help": None} if hosted or in_row else {})
-    if not hosted:
+    if not hosted and is_first:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
@@ -97,16 +101,23 @@ def _submit(field: ModelField, typed: str) -> None:
 def load_or_end(name: str, notes: DeltaGenerator, text: str = "") -> None:
     """Loads a model for a text. If it cannot be loaded, the reason is shown in `notes` with a remedy, and the page
     ends; else what is to be known of its weights, and of the words of the text."""
+    if not load(name, notes):
+        raise PageEnd
+    show_word_pieces(name, text, notes)
+
+
+def load(name: str, notes: DeltaGenerator) -> bool:
+    """Returns whether a model can be loaded. In `notes` is the reason with a remedy, or what is to be known of its
+    weights."""
     with notes, st.spinner(_("Loading the model …"), show_time=True):
         refused = _load(name)
     if refused is not None:
         cache.show_problem(refused.problem, notes)
         with notes:
             _offer_remedy(refused)
-        raise PageEnd
-    if (model := load_model(name)).precision:
+    elif (model := load_model(name)).precision:
         notes.caption(plain(model.title))
-    show_word_pieces(name, text, notes)
+    return refused is None
 
 
 def show_word_pieces(name: str, text: str, notes: DeltaGenerator) -> None:

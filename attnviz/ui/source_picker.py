@@ -1,33 +1,29 @@
 """Controls of the source, the layer and the head."""
 
 from collections.abc import Sequence
-from dataclasses import Field, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _, value_error
+from attnviz.language import _
 from attnviz.layer import Layer
-from attnviz.models import MINILM, minilm
+from attnviz.models import minilm
 from attnviz.server.page_runs import PageEnd
-from attnviz.sources import Model, Source, Toy
-from attnviz.state.fields import ModelField, setting_field
+from attnviz.sources import Model, Source, Toy, Upload
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
 from attnviz.state.selection import Selection
-from attnviz.state.source_field import source_layers, with_example
-from attnviz.state.viewport import is_long
+from attnviz.state.source_field import short_layers, source_layers, with_example
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
-from attnviz.ui import cache, head_controls, model_menu, presentation
+from attnviz.ui import cache, head_controls, model_input, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
 
 SOURCE = HeadState.source
 MOST_KEPT = 16 << 20  # bytes of layers of a model that a session keeps
-MOST_MISSING = 3  # sentences about layers that cannot be shown
 LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept
 
 
@@ -36,7 +32,8 @@ class Places:
     """The places of a page's notes, and of its source's settings."""
 
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
-    settings: DeltaGenerator
+    settings: DeltaGenerator  # what has no effect on finished weights
+    model: DeltaGenerator  # and its facts
 
     def show_locked(self, layer: Layer, consequence: str = "") -> bool:
         """Returns whether the mechanism of the layer is locked, and shows the reason with its consequence."""
@@ -62,14 +59,10 @@ def choose_layers(
     ends. With `presented` the text stays in presentations; only with `long` are there layers whose maps have to be
     downsampled.
     """
-    chosen, settings_place = choose_source(side, presented=presented)
-    places = Places(st.container(), settings_place)
-    if chosen.private:
+    chosen, places = choose_source(side, presented=presented)
+    if isinstance(chosen, Upload):
         with places.notes:
             samples()
-    if isinstance(chosen, Model) and chosen.name != MINILM:
-        model_menu.load_or_end(chosen.name, places.notes)
-        model_menu.keep_model(chosen.name)
     readable = cache.or_last_good(
         LAYERS if long else SHORT_LAYERS,
         chosen.subject,
@@ -86,10 +79,11 @@ def choose_layers(
         cache.show_problem(problem, places.notes)
         raise PageEnd from None
     cache.keep_layers(source, layers)
-    for sentence in layers.missing[:MOST_MISSING] if isinstance(layers, Trace) else ():
-        places.notes.info(plain(sentence))
-    if isinstance(source, Model):
-        model_menu.show_word_pieces(source.name, source.text, places.notes)
+    if isinstance(source, Model) and isinstance(layers, Trace):
+        model_input.show_model(source, layers, places.model, places.notes)
+    elif isinstance(layers, Trace):
+        for sentence in layers.missing[: model_input.MOST_MISSING]:
+            places.notes.info(plain(sentence))
     if isinstance(source, Toy):
         text = _(
             "These vectors are drawn at random, not learned: what a token looks at here says nothing about language."
@@ -104,10 +98,7 @@ def choose_layers(
 
 def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]:
     """Returns a source with its layers. Raises ValueError if there are none, or if they are long and may not be."""
-    layers = source_layers(source)
-    if not long and any(is_long(layer.inputs) for layer in layers):
-        raise value_error("This text is too long for this page. Open it on Explore, which shows long maps in parts.")
-    return source, layers
+    return source, source_layers(source) if long else short_layers(source)
 
 
 def _kept(source: Source, layers: Sequence[Layer]) -> tuple[Source, Sequence[Layer]]:
@@ -130,29 +121,27 @@ def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | Non
         return None
 
 
-def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Source, DeltaGenerator]:
-    """Returns the chosen source, and the place of its settings.
+def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Source, Places]:
+    """Returns the chosen source, and the places of the page.
 
-    Its first field, the text or the file, is on the page; the other fields are at the side.
+    Its input, such as a text or a file, is on the page; its other fields are at the side.
     """
     with side:
         opening = SOURCE.opening(None)
         kind = choose_class(SOURCE, opening) or type(opening)
-        place = st.empty()
+        place, model = st.empty(), st.container()
+    input_place = presentation.control("source") if presented else st.container()
+    places = Places(st.container(), place, model)
     start = SOURCE.start(None, kind)
+    if isinstance(start, Model):
+        return model_input.choose_model_source(start, model, input_place, places.notes), places
     first, *others = settings(kind)
     with place.container():
-        values = {other.name: _draw_setting(other, kind, start) for other in others}
+        values = {other.name: draw_setting(other, SOURCE.prefix(kind, other.name), start) for other in others}
     source = kind(**values)
-    with presentation.control("source") if presented else st.container():
+    with input_place:
         text_or_file = draw_setting(first, SOURCE.prefix(kind, first.name), with_example(source, source))
-    return kind(**values | {first.name: text_or_file}), place
-
-
-def _draw_setting(setting: Field, kind: type[Source], start: Source) -> Any:
-    prefix = SOURCE.prefix(kind, setting.name)
-    field = setting_field(setting, prefix, start)
-    return model_menu.choose_model(field) if isinstance(field, ModelField) else draw_setting(setting, prefix, start)
+    return kind(**values | {first.name: text_or_file}), places
 
 
 def forget_last(*, long: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from attnviz.sources.upload import File
 from attnviz.state.fields import (
     ChoiceField,
     ChoicesField,
@@ -20,6 +21,7 @@ from attnviz.state.fields import (
     setting_fields,
 )
 from attnviz.state.parts import AS_IN_MODEL, as_in_model, by_title, settings, title
+from attnviz.state.session_fields import FileField
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
 
@@ -82,6 +84,8 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
         fixed = [each for kind, each in started.items() if kind not in field.kinds]
         return (*fixed, *(_current_settings(field, started.get(kind, kind()), link) for kind in chosen))
     value, menu = read_widget(key), menu_of(key)
+    if isinstance(field, FileField):
+        return value and File(value.name, value.getvalue())
     if isinstance(field, ParsedField):
         context = field.context(state)
         is_of_another = context is not None and menu.context != hash(context)
@@ -98,6 +102,8 @@ def set_drawn_value(field: Field[Any], state: Any) -> None:
         menu_of(key).context = hash(field.context(state))
     if not has_widget(key):
         drop_stale([field], state)
+    elif isinstance(field, FileField):
+        return  # a browser alone can choose a file
     elif isinstance(field, PartField | PartsField):
         for name, shown in part_values(field, value).items():
             if has_widget(name) and read_widget(name) != shown:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
 from attnviz.page.page_view import PageView
-from attnviz.state.models import AGGREGATION, OVERVIEW, SIDE_BY_SIDE, WHAT_IF, ModelsState
+from attnviz.state.models import AGGREGATION, OVERVIEW, WHAT_IF, ModelsState
 from attnviz.views.explore import pinned_quantities
 from attnviz.views.head_aggregate import aggregate_map
 from attnviz.views.intervened_example import IntervenedExample
@@ -17,8 +17,8 @@ Titled = list[tuple[str, HeadMap]]
 
 
 def models(state: ModelsState) -> PageView:
-    """Returns the maps of the open tab: of the selected head, as trained and changed, of several heads as one, or on
-    both sides; on the first tab the quantities of the pinned query, and of What if those of a decoder's text. Raises
+    """Returns the maps of the open tab: of the selected head, as trained and changed, or of several heads as one; on
+    the first tab the quantities of the pinned query, and of What if those of a decoder's text. Raises
     ValueError if one cannot be computed."""
     maps, row = TABS.get(state.inspect, _selected)(state), state.pinned if state.inspect == OVERVIEW else None
     quantities: Quantities = {}
@@ -50,13 +50,7 @@ def _intervened(state: ModelsState) -> IntervenedExample:
     return IntervenedExample.under(state.intervention, state.source)
 
 
-def _both_sides(state: ModelsState) -> Titled:
-    sides = state.selection, state.right_selection
-    return [(f"{side.model.title}: {side.title}", selected_map(side)) for side in sides]
-
-
 TABS: dict[str, Callable[[ModelsState], Titled]] = {
     AGGREGATION: _aggregated,
     WHAT_IF: _changed,
-    SIDE_BY_SIDE: _both_sides,
 }

@@ -24,6 +24,7 @@ from attnviz.state.masks import MasksState
 from attnviz.state.models import ModelsState
 from attnviz.state.path import PathState
 from attnviz.state.scores import ScoresState
+from attnviz.state.side_by_side import SideBySideState
 from attnviz.state.source_field import layer
 from attnviz.state.state import State
 from attnviz.state.steps import StepsState
@@ -39,6 +40,7 @@ from attnviz.views.masks.page import masks
 from attnviz.views.models import models
 from attnviz.views.path import path
 from attnviz.views.scores import scores
+from attnviz.views.side_by_side import side_by_side
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
 from attnviz.views.why import why
@@ -71,6 +73,7 @@ BLOCKS = {
     "explore": BlockPage(ExploreState, explore),
     "masks": BlockPage(MasksState, masks),
     "scores": BlockPage(ScoresState, scores),
+    "side_by_side": BlockPage(SideBySideState, side_by_side),
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),

@@ -55,7 +55,7 @@ def _alignment(state: EffectsState) -> Iterator[Block]:
     """Yields the tokens of both texts, and for the chosen one of the corrupted text those that it may belong to;
     nothing for a text that cannot be read."""
     try:
-        columns, corrupted = token_columns(state), state.corrupted_inputs.source.tokens
+        corrupted, aligned = state.corrupted_inputs.source.tokens, state.alignment
     except ValueError:  # the patching says why
         return
     clean, chosen = state.run.source, state.aligned_token
@@ -63,12 +63,12 @@ def _alignment(state: EffectsState) -> Iterator[Block]:
         (_("clean"), _("corrupted")),
         [
             (
-                column.kind, "–" if column.clean is None else html.token(column.clean),
-                "–" if column.position is None or column.corrupted is None
-                else Anchor(html.token(column.corrupted), state.link_with(aligned_token=column.position),
+                column.kind, "–" if column.first is None else html.token(column.first),
+                "–" if column.position is None or column.second is None
+                else Anchor(html.token(column.second), state.link_with(aligned_token=column.position),
                             is_current=column.position == chosen),
             )
-            for column in columns
+            for column in token_columns(clean, corrupted, aligned)
         ],
     )  # fmt: skip
     if chosen is not None and chosen < len(corrupted):

@@ -1,9 +1,10 @@
-"""The tokens of a clean and a corrupted text in columns, those that belong together in one."""
+"""The tokens of two texts in columns, those that belong together in one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from attnviz.state.effects import EffectsState
+from attnviz.effects.token_alignment import Alignment
 from attnviz.views.why_answer import plain_word
 
 
@@ -11,36 +12,35 @@ from attnviz.views.why_answer import plain_word
 class TokenColumn:
     """A token of each text; None where one text has none that belongs to it."""
 
-    clean: str | None
-    corrupted: str | None
-    position: int | None = None  # in the corrupted text
+    first: str | None
+    second: str | None
+    position: int | None = None  # in the second text
 
     @property
     def kind(self) -> Literal["same", "other", "alone"]:
         """Whether both tokens are the same, or others, or one of them is alone."""
-        if None in (self.clean, self.corrupted):
+        if None in (self.first, self.second):
             return "alone"
-        return "same" if self.clean == self.corrupted else "other"
+        return "same" if self.first == self.second else "other"
 
 
-def token_columns(state: EffectsState) -> list[TokenColumn]:
-    """Returns the tokens of both texts in the order of the corrupted one; those of the clean text that belong to none
-    follow the token that is before them."""
-    clean, corrupted = state.run.source, state.corrupted_inputs.source.tokens
-    sources = {target: source for source, target in state.alignment}
-    alone = {*range(len(clean))} - {*sources.values()}
+def token_columns(first: Sequence[str], second: Sequence[str], aligned: Alignment) -> list[TokenColumn]:
+    """Returns the tokens of both texts in the order of the second one; those of the first that belong to none follow
+    the token that is before them."""
+    sources = {target: source for source, target in aligned}
+    alone = {*range(len(first))} - {*sources.values()}
     columns: list[TokenColumn] = []
 
     def add_alone(position: int) -> None:
         while position in alone:
-            columns.append(TokenColumn(plain_word(clean[position]), None))
+            columns.append(TokenColumn(plain_word(first[position]), None))
             alone.remove(position)
             position += 1
 
     add_alone(0)
-    for target, token in enumerate(corrupted):
+    for target, token in enumerate(second):
         source = sources.get(target)
-        columns.append(TokenColumn(None if source is None else plain_word(clean[source]), plain_word(token), target))
+        columns.append(TokenColumn(None if source is None else plain_word(first[source]), plain_word(token), target))
         if source is not None:
             add_alone(source + 1)
     for position in sorted(alone):

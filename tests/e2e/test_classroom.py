@@ -242,6 +242,7 @@ FIRST_SCREEN = {
     "steps, Why scale": [".stTabs"],
     "path": [".st-key-path"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
+    "side_by_side": [".st-key-left-map", ".st-key-right-map", ".st-key-sides-difference"],
     "scores, Normalizers": [".st-key-normalizer-rows"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
@@ -264,7 +265,7 @@ def test_a_presentation_has_large_letters_and_fits_one_screen(presented: AppPage
     page, pictures = presented.page, FIRST_SCREEN.get(name, [])
     # Start is entered from the page after it: its address with parameters is that of Explore
     link = PRESENTED["lessons" if name == FIRST_PAGE else name]
-    title = link.partition("?")[0].capitalize()
+    title = PAGES[link.partition("?")[0]].title
     presented.open_page(f"{link}{'&' if '?' in link else '?'}present=1", title)
     if name == FIRST_PAGE:
         page.get_by_role("link", name="Start").click()

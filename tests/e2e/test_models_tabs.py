@@ -1,4 +1,4 @@
-"""The Models page in a real browser: heads and tokens are aggregated, two texts stand side by side."""
+"""The Models page in a real browser: heads and tokens are aggregated."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,6 @@ from tests.support.browser import AppPage, Browser, shared
 WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {
     "Together": ("together-map", "together-heads"),
-    "Side by side": ("left-map", "right-map"),
 }
 
 
@@ -78,20 +77,3 @@ def test_heads_and_tokens_are_chosen_by_clicks(models: Models) -> None:
     np.testing.assert_allclose(models.numbers("together-sum", 0, "y"), total, atol=1e-6)
     models.page.mouse.click(*models.cell(10, 2, chart))
     models.expect_in_link("tokens-together", None)
-
-
-def test_a_cell_is_marked_on_both_sides(models: Models) -> None:
-    models.tab("Side by side")
-    left, right = (models.chart(key) for key in CHARTS["Side by side"])
-    np.testing.assert_allclose(models.weights(left), weights(EXAMPLE, 3, 1), atol=1e-6)
-    np.testing.assert_allclose(models.weights(right), weights(WIDE, 3, 1), atol=1e-6)
-    models.page.mouse.move(*models.cell(10, 2, left))
-    expect(models.sentence_of("left-map")).to_contain_text("of its attention to animal.")
-    expect(models.sentence_of("right-map")).to_contain_text("of its attention to animal.")
-    assert models.sentence_of("left-map").inner_text() != models.sentence_of("right-map").inner_text()
-    models.page.get_by_label("Text on the right").fill("A text of its own.")
-    models.page.get_by_label("Text on the right").press("Control+Enter")
-    models.expect_in_link("right-text", "A+text+of+its+own.")
-    expect(right).to_have_attribute("data-rows", "8")
-    models.page.mouse.move(*models.cell(3, 2, left))
-    expect(models.sentence_of("right-map")).to_have_text("Point at a cell to read it.")

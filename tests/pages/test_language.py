@@ -29,7 +29,7 @@ CODES = {
 TABS = {
     "masks": ("look", ["Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Gallery", "Where it went"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
-    "models": ("inspect", ["Overview", "Together", "What if", "Side by side"]),
+    "models": ("inspect", ["Overview", "Together", "What if"]),
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
     ),
@@ -44,6 +44,7 @@ PAGES = [
     ("lookup", {}),
 ]
 PAGES += [("lookup", {"softness": "hard", "gradients": "true"}), ("steps", {"attention": "Translator"}), ("path", {})]
+PAGES += [("side_by_side", {}), ("side_by_side", {"right-text": "The animal slept.", "right-layer": "encoder 5"})]
 PAGES += [("explore", {"special-tokens": "Hidden", "predict": "true", "head": "Mean of heads"})]
 PAGES += [(page, {key: tab}) for page, (key, tabs) in TABS.items() for tab in tabs]
 

@@ -15,7 +15,7 @@ from attnviz.views.mask_pair import MaskPair
 from tests.support.app import contents, errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")
-PAGES = ("explore", "masks", "scores")
+PAGES = ("explore", "masks", "scores", "side_by_side")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,4 +1,4 @@
-"""Two tabs of the Models page without a browser: together and side by side.
+"""The tab Together of the Models page without a browser.
 
 What is drawn is compared with what the model itself says of its attention, run eagerly.
 """
@@ -24,7 +24,7 @@ from attnviz.text import EXAMPLE
 from tests.support.app import contents, healthy, linked, ok, open_page
 
 ROOT = Path(__file__).parents[2]
-TABS = ("Together", "Side by side")
+TABS = ("Together",)
 WIDE = EXAMPLE.replace("tired", "wide")
 
 
@@ -65,20 +65,7 @@ def test_every_tab_opens_for_one_head_and_for_several(part: str, head: str, spec
 @pytest.mark.parametrize("part", TABS)
 def test_a_link_with_nonsense_opens(part: str) -> None:
     names = ["together", "heads-together", "tokens-together"]
-    names += [f"right-{what}" for what in ("model", "text", "layer", "head")]
     healthy(page(part, **dict.fromkeys(names, "<b>")))
-
-
-def test_of_a_long_text_both_sides_are_drawn_in_fewer_cells(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
-    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
-    one = ran()[0][4, 2]
-    app = ok(page("Side by side", layer="encoder 4", head="Head 2"))
-    near(cells(drawn["left-map"]), fewer(one))
-    near(cells(drawn["right-map"]), fewer(ran(WIDE)[0][4, 2]))
-    assert drawn["left-map"].spec.link == drawn["right-map"].spec.link != ""
-    assert not app.toggle
 
 
 def fewer(weights: np.ndarray, most: int = 5) -> list[list[float]]:
@@ -170,21 +157,6 @@ def test_a_long_text_is_taken_together_in_fewer_cells_and_summed_exactly(drawn, 
     assert labels == ("because", "<b>it ●</b>", "was", "too", "tired")
 
 
-def test_a_long_text_on_the_right_has_sliders_of_its_part(drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 8 * 8)
-    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
-    link = {"text": "the animal", "layer": "encoder 4", "head": "Head 2", "right_text": EXAMPLE}
-    app = ok(page("Side by side", **link))
-    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2]))
-    assert [slider.value for slider in app.slider] == [(0, 15), (0, 15)]
-    ok(app.slider[0].set_value((9, 12)).run())
-    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
-    # The wrong way around in a link, it is the same part.
-    ok(page("Side by side", **link, part_of_queries=["12", "9"]))
-    near(cells(drawn["right-map"]), fewer(ran()[0][4, 2][9:13]))
-    ok(page("Overview", **link, part_of_queries=["9", "12"]))
-
-
 def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     app = ok(page("Together", layer="encoder 2"))
@@ -195,14 +167,6 @@ def test_of_a_long_text_one_layer_is_taken_together(monkeypatch, drawn) -> None:
     assert "To take 72 heads together would take 18,432 steps; at most 3,072 are done" in contents(app)
 
 
-def test_the_same_tokens_are_known_by_their_ids() -> None:
-    """The model reads no case: both texts are the same tokens, which are typed otherwise."""
-    app = ok(page("Side by side", text="the cat sat", right_text="THE CAT SAT"))
-    assert "Their cells do not represent the same tokens" not in contents(app)
-    app = ok(page("Side by side", text="the cat sat", right_text="a dog ran"))
-    assert "Their cells do not represent the same tokens" in contents(app)
-
-
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 11))), st.booleans())
 def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: bool) -> None:
     layers = minilm().layers(EXAMPLE)
@@ -211,45 +175,6 @@ def test_names_of_heads_say_which_they_are(heads: set[tuple[int, int]], whole: b
     names = layer_head_names(layers, heads)
     assert {head for name in names for head in named[name]} == heads
     assert ("encoder 2" in names) == all((2, head) in heads for head in range(12))
-
-
-# Side by side
-
-
-def test_two_texts_have_one_range_of_colors_and_are_linked(drawn) -> None:
-    app = ok(page("Side by side", layer="encoder 3", head="Head 1"))
-    left, right = drawn["left-map"], drawn["right-map"]
-    near(cells(left), ran()[0][3, 1])
-    near(cells(right), ran(WIDE)[0][3, 1])
-    most = max(ran()[0][3, 1].max(), ran(WIDE)[0][3, 1].max())
-    assert [chart.figure.layout.coloraxis.cmax for chart in (left, right)] == pytest.approx([most, most])
-    assert left.spec.link == right.spec.link != ""
-    app.text_area(key="right-text").set_value("Another text, of its own.").run()
-    assert not drawn["left-map"].spec.link
-    assert "do not represent the same tokens" in contents(ok(app))
-
-
-def test_the_difference_is_right_minus_left_with_both_tokens(drawn) -> None:
-    app = ok(page("Side by side", layer="encoder 3", head="Head 1", difference="true"))
-    near(cells(drawn["sides-difference"]), ran(WIDE)[0][3, 1] - ran()[0][3, 1])
-    assert drawn["sides-difference"].spec.query_tokens[13] == "tired / wide"
-    app.text_area(key="right-text").set_value("Another text, of its own.").run()
-    assert not ok(app).toggle
-
-
-def test_a_model_that_is_not_there_is_named_and_the_last_stays(drawn, monkeypatch) -> None:
-    monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, "/nowhere"])
-    app = ok(page("Side by side"))
-    app.selectbox(key="right-model").select("/nowhere").run()
-    assert "nowhere" in app.error[0].value.replace("\\", "")
-    near(cells(drawn["left-map"]), ran()[0][3, 1])
-    near(cells(drawn["right-map"]), ran(WIDE)[0][3, 1])
-
-
-def test_no_text_on_the_right_is_said() -> None:
-    app = page("Side by side")
-    app.text_area(key="right-text").set_value(" ").run()
-    assert "There is no text yet." in contents(healthy(app))
 
 
 # A model with an encoder and a decoder
@@ -293,11 +218,3 @@ def test_only_heads_of_one_kind_are_taken_together(drawn, bart: str) -> None:
     assert cells(drawn["together-map"]).shape[0] != cells(drawn["together-map"]).shape[1]
     app.segmented_control(key="together").set_value("Rollout").run()
     assert "Rollout needs layers in which the same" in contents(healthy(app))
-
-
-def test_a_model_with_fewer_layers_has_its_last_beside_the_other(drawn, bart: str) -> None:
-    app = ok(page("Side by side", layer="encoder 5", head="Head 11"))
-    app.selectbox(key="right-model").set_value(bart).run()
-    assert "There is no encoder 5 on the right: decoder 1 cross is shown there." in contents(ok(app))
-    assert "There is no head 11 on the right: head 1 is shown there." in contents(app)
-    assert not drawn["right-map"].spec.link

@@ -33,7 +33,7 @@ LINKS = [
     "models?text=the+cat+sat&layer=encoder+1&head=Mean+of+heads&special-tokens=Hidden&colors=0+to+1",
     "models?inspect=What+if&if-off=encoder+3,+head+1&if-mask=Causal&pinned=2+·+cat",
     "models?inspect=Together&together=Rollout&rollout-to=encoder+2",
-    "models?inspect=Side+by+side&right-layer=encoder+5&right-head=Head+2&text=the+cat&right-text=the+dog",
+    "side_by_side?right-layer=encoder+5&right-head=Head+2&text=the+cat&right-text=the+dog",
     "heads?inspect=Hidden+fact&words=60&depth=0&effects-head=layer+3,+head+1",
     "heads?kind=Entropy&against=induction+head&leave-out=Special+tokens",
     "steps?attention=Cross&sentence=a+b+c&d-k=2&heads=2&head-shown=Head+1&masked=Causal&query=2+·+c&biases=ALiBi",

@@ -12,6 +12,12 @@ from tests.support.app import open_page
 LINKS: dict[str, dict[str, str]] = {
     "explore": {"source": "Toy", "text": "a (b) 'c' & d", "head": "Kopf 1", "mask": "Kausal"},
     "scores": {"source": "Toy", "text": "a b c", "similarities": "Dot", "mask": "Causal"},
+    "side_by_side": {
+        "text": "the cat sat",
+        "right-text": "the cat slept",
+        "right-head": "Kopf 2",
+        "layer": "Encoder 2",
+    },
     "masks": {"source": "Toy", "text": "a b c", "mask-a": "causal & (q - k < 2)", "mask-b": "~causal"},
     "lookup": {"query-x": "0.25", "softness": "T = 0.3", "table": "1,0,5,cat;0,1,2,hen"},
     "path": {"english": "I sleep .", "word": "2", "path-mask": "Voll", "open": "decoder 1"},

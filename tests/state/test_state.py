@@ -12,7 +12,7 @@ from tests.support.array_files import npz
 def test_what_no_link_has_stays_where_a_link_is_opened() -> None:
     file = File("vectors.npz", npz(query=np.ones((2, 3, 4)), key=np.ones((2, 5, 4))))
     state = ScoresState(source=Upload(file=file))
-    with pytest.raises(ValueError, match="cannot be written into a link"):
+    with pytest.raises(ValueError, match="The uploaded file is not in the link"):
         state.link()
     opened = state.opened(state.link_with(head=1, pinned=0))
     assert (opened.source, opened.head, opened.pinned) == (state.source, 1, 0)

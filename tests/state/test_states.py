@@ -52,7 +52,7 @@ LINKS = {
     "sinks.size": ["2"], "cosine.tau": ["0.1234567891"], "score.scale": ["", "0.08838834764831845"],
     "mask.vertical-slash.columns": ["0 5 9", "a"],
     "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"], "second": ["a dog", " "],
-    "inspect": ["Together", "Side by side", "Nebeneinander", "What if", "Patching", "Hidden fact"],
+    "inspect": ["Together", "Zusammen", "What if", "Patching", "Hidden fact"],
     "special-tokens": ["Hidden"],
     "color-by": ["Entropy", "Entropie", "Mass"], "key": ["Its strongest key", "1 · a", "9 · z"],
     "kind": ["Itself", "Next token", "induction head"], "against": ["Entropy", "nothing"],
@@ -157,10 +157,15 @@ def test_a_link_to_a_model_has_its_earlier_names_too(name: str, is_installed: bo
         assert ("source", "Model") not in state.link() if is_installed else ("source", "Model") in state.link()
 
 
-@pytest.mark.parametrize("more", [{"pair": "a dog"}, {"image": File("a.png", b"")}])
-def test_a_link_does_not_open_another_example(more) -> None:
-    with pytest.raises(ValueError, match="cannot be written into a link"):
-        [*HeadState.source.write(None, Model("a cat", **more))]
+def test_a_link_has_the_second_text_of_a_model_and_no_picture() -> None:
+    link = (("text", "a cat"), ("model.pair", "a dog"))
+    assert ExploreState.read(link).source == Model("a cat", pair="a dog")
+    assert ExploreState.read(link).link() == link
+    seen = Model("a cat", image=File("a.png", b""))
+    with pytest.raises(ValueError, match="The uploaded file is not in the link"):
+        [*HeadState.source.write(None, seen)]
+    state = ExploreState(source=seen)
+    assert state.opened(state.link_with(head=2)).source is seen
 
 
 def test_a_state_is_made_in_python_too() -> None:

@@ -76,8 +76,8 @@ def random_inputs():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The charts that Models draws, by their keys."""
-    from attnviz.ui import chart, head_charts, head_grid, models
+    """The charts that a page draws, by their keys."""
+    from attnviz.ui import blocks, chart, head_charts, head_grid, models
 
     charts, show = {}, chart.chart
 
@@ -86,7 +86,7 @@ def drawn(monkeypatch):
         return show(picture, key, **how)
 
     tabs = [import_module(f"{models.__name__}.{module.name}") for module in iter_modules(models.__path__)]
-    for part in (head_charts, head_grid, *tabs):
+    for part in (blocks, head_charts, head_grid, *tabs):
         if getattr(part, "chart", None) is show:
             monkeypatch.setattr(part, "chart", kept)
     return charts

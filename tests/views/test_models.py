@@ -17,7 +17,7 @@ from attnviz.models.intervention_run import run_with_interventions
 from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.page.page_view import PageView
-from attnviz.state.models import TWIN, ModelsState
+from attnviz.state.models import ModelsState
 from attnviz.text import EXAMPLE
 from attnviz.views import text_probabilities
 from tests.support.tiny_models import TEXT
@@ -103,20 +103,6 @@ def test_layers_are_rolled_out_and_values_weighted() -> None:
     each = [weights(LAYERS[3], head) * LAYERS[3].inputs.value_of(head).norm(dim=-1).numpy() for head in range(12)]
     for name, together in (("Mean", np.mean), ("Maximum", np.max)):
         near(shown(f"inspect=Together&together=Value-weighted&head={name}+of+heads"), together(each, 0))
-
-
-def test_both_sides_have_a_head_each() -> None:
-    right = minilm().layers(TWIN)
-    near(shown("inspect=Side+by+side"), weights(LAYERS[3], 1), weights(right[3], 1))
-    near(shown("inspect=Side+by+side&right-layer=encoder+5&right-head=Head+2"),
-         weights(LAYERS[3], 1), weights(right[5], 2))  # fmt: skip
-
-
-def test_a_model_with_fewer_layers_and_heads_has_its_last(saved: Path, isolated: None) -> None:
-    state = ModelsState(inspect="Side by side", layer=5, head=11, right_model=str(saved / "gpt2"), right_text=TEXT)
-    last = model_cache.model(str(saved / "gpt2")).layers(TEXT)[-1]
-    assert state.right_selection.title == f"{last.name}, head {last.inputs.heads - 1}"
-    assert ModelsState.read(state.link()) == state
 
 
 def test_a_model_in_a_link_is_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:

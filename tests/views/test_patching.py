@@ -10,7 +10,7 @@ from attnviz.state.effects import DIVERGENCE, LOGIT, PATCHING, EffectsState
 from attnviz.views import patching
 from attnviz.views.effects import effects as effects_page
 from attnviz.views.patching import PatchingView, describe, head_positions, patching_view, paths_view
-from attnviz.views.token_columns import token_columns
+from attnviz.views.token_columns import TokenColumn, token_columns
 
 LONGER = "The big small red cars are beautiful."
 
@@ -70,13 +70,17 @@ def test_the_same_text_has_nothing_to_recover() -> None:
     assert shown.sentence.endswith("Both are the same, so there is nothing to recover. Change the corrupted text.")
 
 
+def columns_of(state: EffectsState) -> list[TokenColumn]:
+    return token_columns(state.run.source, state.corrupted_inputs.source.tokens, state.alignment)
+
+
 def test_tokens_stand_below_those_they_belong_to() -> None:
     state = state_of(corrupted=LONGER)
-    columns = [(column.clean, column.corrupted, column.kind) for column in token_columns(state)]
+    columns = [(column.first, column.second, column.kind) for column in columns_of(state)]
     assert columns[:3] == [("The", "The", "same"), (None, "big", "alone"), ("small", "small", "same")]
     assert columns[4] == ("car", "cars", "other")
     state = state.updated(corrections=((2, None), (1, 1)))
-    columns = [(column.clean, column.corrupted) for column in token_columns(state)]
+    columns = [(column.first, column.second) for column in columns_of(state)]
     assert columns[:3] == [("The", "The"), ("small", "big"), (None, "small")]
     shown = patching_view(state)
     assert np.isnan(shown.recovered[:2, 2]).all()

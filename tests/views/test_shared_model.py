@@ -15,7 +15,7 @@ LINKS = [  # of all pages but Path, which needs what every module of a model ret
     f"models?text={TEXT}",
     f"models?text={TEXT}&inspect=Together",
     f"models?model=https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2&text={TEXT}",
-    f"models?text={TEXT}&inspect=Side+by+side&right-text={TEXT}",
+    f"side_by_side?text={TEXT}&right-text={TEXT}",
 ]
 
 

@@ -1,0 +1,144 @@
+"""The widgets of the source Model: the model, and what it reads, with the facts of the model at the side."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import streamlit as st
+import torch
+from streamlit.delta_generator import DeltaGenerator
+
+from attnviz.formatting import grouped
+from attnviz.language import _
+from attnviz.models import model_cache
+from attnviz.models.model import LoadedModel
+from attnviz.models.number_types import type_name
+from attnviz.models.text_inputs import MOST_TOKENS
+from attnviz.server.page_runs import PageEnd
+from attnviz.sources import Model
+from attnviz.sources.upload import File
+from attnviz.state.fields import ModelField, setting_field
+from attnviz.state.head_state import HeadState
+from attnviz.state.parts import settings
+from attnviz.state.source_field import with_example
+from attnviz.trace import Trace
+from attnviz.ui import model_menu
+from attnviz.ui.field_widgets import draw_setting, hidden_container
+from attnviz.ui.markdown import plain
+
+LONGEST_PATH = 44  # characters of a folder's path
+PICTURE_WIDTH = 120  # pixels of the picture beside the upload
+MOST_MISSING = 3  # layers that are named when they cannot be shown
+
+
+def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerator, notes: DeltaGenerator) -> Model:
+    """Draws the menu of models at the side, and what the chosen one reads in its place; returns the source. If the
+    model cannot be loaded, the reason is shown in `notes`, and the page ends."""
+    setting = {each.name: each for each in settings(Model)}
+    prefix = {name: HeadState.source.prefix(Model, name) for name in setting}
+    with side:
+        field = setting_field(setting["name"], prefix["name"], start)
+        assert isinstance(field, ModelField)
+        source = Model(name=model_menu.choose_model(field))
+    source = with_example(source, source)
+    is_loaded = model_menu.load(source.name, notes)
+    modality = source.model().modality if is_loaded else "text"
+
+    def draw_one(name: str, **options: Any) -> Any:
+        return draw_setting(setting[name], prefix[name], source, **options)
+
+    reads_text, image = "text" in modality, None
+    with place if reads_text else hidden_container("text"):
+        text = draw_one("text")
+    with side if reads_text else hidden_container("second"):
+        pair = choose_pair(partial(draw_one, "pair"), source.model() if is_loaded else None)
+    if "picture" in modality:
+        with side if reads_text else place:
+            image = choose_picture(partial(draw_one, "image"), source.model())
+    if not is_loaded:
+        raise PageEnd
+    return Model(text, source.name, pair, image)
+
+
+def show_model(source: Model, layers: Trace, side: DeltaGenerator, notes: DeltaGenerator) -> None:
+    """Shows the facts of a model that has read a text or a picture, and what is to be known of its layers."""
+    model_menu.keep_model(source.name)
+    side.caption(plain(model_facts(source, layers)))
+    for note in model_notes(source.model(), layers):
+        side.info(plain(note))
+    model_menu.show_word_pieces(source.name, source.text, notes)
+
+
+def model_notes(model: LoadedModel, layers: Trace) -> list[str]:
+    """Returns notes on a model and on its missing layers."""
+    missing = layers.missing
+    more = [_("{count} more are not shown.", count=len(missing) - MOST_MISSING)] if len(missing) > MOST_MISSING else []
+    image_note = model.image_inputs.note if model.image_inputs and "picture" in model.modality else ""
+    return [*model.notes, *filter(None, [image_note]), *missing[:MOST_MISSING], *more]
+
+
+def model_facts(source: Model, layers: Trace) -> str:
+    """Returns a sentence about the class and the size of a model."""
+    model = source.model()
+    heads = sorted({layer.inputs.heads for layer in layers})
+    head_counts = f"{heads[0]}" if len(heads) == 1 else _("{fewest} to {most}", fewest=heads[0], most=heads[-1])
+    name = shortened_path(source.name) if model_cache.is_path(source.name) else model.name
+    title = f"{name} ({type(model.model).__name__})"
+    size = _("{parameters} parameters", parameters=grouped(model.parameter_count))
+    if model.model.dtype is not torch.float32:
+        size = _("{size} in {type_name}", size=size, type_name=type_name(model.model.dtype))
+    facts = _(
+        "{title}: {count} attention layers of {head_counts} heads, {size}",
+        title=title, count=layers.layer_count, head_counts=head_counts, size=size,
+    )  # fmt: skip
+    if "text" not in model.modality:
+        return facts
+    reader = _("the model") if model.limit < MOST_TOKENS else "attnviz"
+    limit = _("{reader} reads at most {limit} tokens", reader=reader, limit=grouped(model.limit))
+    return f"{facts}; {limit}"
+
+
+def shortened_path(path: str) -> str:
+    """Returns a path, without its middle if it is long."""
+    start, rest = path.split("/")[:2], path.split("/")[2:]
+    while len(path) > LONGEST_PATH and len(rest) > 1:
+        rest = rest[1:]
+        path = "/".join([*start, "…", *rest])
+    return path if len(path) <= LONGEST_PATH else f"…{path[1 - LONGEST_PATH :]}"
+
+
+def choose_pair(draw_pair: Callable[..., str], model: LoadedModel | None) -> str:
+    """Draws the second text, folded, under the name of what the model does with it."""
+    label, about = _("Second text"), _("Another sentence, which the model reads after the first.")
+    if model and model.is_encoder_decoder:
+        label, about = (
+            _("Decoder’s input"),
+            _("What the decoder reads, and continues; without it, it writes by itself."),
+        )
+    elif model and model.outputs == "next token":
+        about = _("The model reads it right after the first, as one text, with a space between two words.")
+    with st.popover(label, icon=":material/notes:", width="stretch", key="second-text"):
+        return draw_pair(label=label, help=about)
+
+
+def choose_picture(draw_upload: Callable[..., File | None], model: LoadedModel) -> File | None:
+    """Draws the upload, and the picture as the model sees it."""
+    inputs = model.image_inputs
+    about = _("It is resized and cropped as the model’s own image processor does.")
+    if inputs is None or inputs.processor.square:
+        about = _("The largest square from its middle is what the model sees.")
+    with st.container(horizontal=True, key="model-picture"):
+        with st.container():
+            file = draw_upload(help=about)
+        if inputs is not None:
+            try:
+                pixels = inputs.shown(file.data if file else None)
+            except ValueError:  # which is shown where the model reads it
+                return file
+            *_channels, height, width = pixels.shape
+            st.image(
+                (pixels * 255).byte().permute(1, 2, 0).numpy(),
+                _("{width} × {height} pixels, as the model sees it", width=width, height=height),
+                width=PICTURE_WIDTH,
+            )
+    return file
