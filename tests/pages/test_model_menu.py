@@ -2,6 +2,7 @@
 
 import pytest
 import transformers as hf
+from attnviz.views.mask_pair import MaskPair
 
 from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
@@ -11,7 +12,6 @@ from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
 from attnviz.state.models import ModelsState
 from attnviz.text import EXAMPLE
-from attnviz.views.mask_pair import MaskPair
 from tests.support.app import contents, errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")

@@ -14,8 +14,8 @@ from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal
 from attnviz.opaque_parts import CellTable, ModelBias
 from attnviz.scores import ScaledDot
-from attnviz.views.mechanism_sentences import bias_phrase
 from attnviz.ui.models.products import bias_steps, score_text
+from attnviz.views.mechanism_sentences import bias_phrase
 
 TERMS = np.array([0.5, -2.0, 1.0, 0.25])
 DISTANCES = Distances(torch.linspace(-2, 3, 4 * 11).reshape(4, 11), 5)

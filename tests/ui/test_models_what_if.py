@@ -29,8 +29,8 @@ from attnviz.scores import Cosine
 from attnviz.server import jobs
 from attnviz.text import EXAMPLE
 from attnviz.ui.intervention_widgets import SIDES
-from attnviz.views.mechanism_sentences import part_name
 from attnviz.ui.models import outcome, what_if
+from attnviz.views.mechanism_sentences import part_name
 from tests.models.test_interventions import GROUPED, SMALL, TEXT, bart, bert, bloom, llama, reads
 from tests.support.app import contents, ok, open_page
 
