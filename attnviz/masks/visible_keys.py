@@ -153,12 +153,12 @@ class Distance:
         return ~(self == other)
 
 
-def visible_keys(rule: Callable[..., Any]) -> str | None:
+def keys_in_words(rule: Callable[..., Any]) -> str | None:
     """Returns which keys a query sees under a mask, or another rule of the positions b, h, q and k, as an enumeration;
     None if they are not a few ranges of positions.
 
     Example:
-        >>> visible_keys(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
+        >>> keys_in_words(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
         'itself, the 2 keys before it and the first key'
     """
     ranges = key_ranges(rule)

@@ -97,7 +97,7 @@ class MasksState(LongMapState):
         N_("Laid over the layer's own mask"), when=is_free, place="more",
         about=N_("A query sees what the layer’s own mask and A, or B, both allow. Otherwise A and B replace it."),
     )  # fmt: skip
-    where = ChoiceField(
+    model_layers = ChoiceField(
         N_("Layers of the model"), lambda state: layer_places(state.layers, state.layer), when=runs_model, place="more",
         about=N_("Where the model has the masks A and B when it reads the text under them."),
     )  # fmt: skip
@@ -168,7 +168,7 @@ class MasksState(LongMapState):
         before, after = (
             Intervention(
                 mask=None if self.laid_over or self._is_own(mask) else mask, score=score, normalizer=normalizer,
-                layers=self.where, sparse=mask if self.laid_over and mask != Full() else None,
+                layers=self.model_layers, sparse=mask if self.laid_over and mask != Full() else None,
             )
             for mask in (self.mask_a, self.mask_b)
         )  # fmt: skip
@@ -176,5 +176,5 @@ class MasksState(LongMapState):
 
     def _is_own(self, mask: Mask) -> bool:
         """Returns whether all layers that would have a mask have it already."""
-        layers = (self.layers[i] for i in self.where)
+        layers = (self.layers[i] for i in self.model_layers)
         return all(each.known_mechanism.mask == mask for each in layers)

@@ -138,7 +138,7 @@ def _of_outputs(state: MasksState, outputs: ModelOutputs) -> Iterator[Block]:
 
 def _notes(state: MasksState) -> Iterator[str]:
     """Yields what of the maps above the model does not have, and in which layers it has the masks."""
-    layers = [state.layers[i].name for i in state.where]
+    layers = [state.layers[i].name for i in state.model_layers]
     where = plural("{count} layer", "{count} layers", len(layers), count=len(layers))
     if state.laid_over:
         yield _("The model has A, or B, laid over its own masks in {layers}.", layers=where)

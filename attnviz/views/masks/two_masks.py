@@ -46,7 +46,7 @@ def two_masks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
     else:
         query = "" if row is None else pair.query_name(row)
         yield Summary(_summary(pair, row), partial(pair.quantities, row), query)
-        rest = [] if row is None else [*_where_it_went(pair, row)]
+        rest = [] if row is None else [*_mass_shift(pair, row)]
         allowed, left = pair.allowed
         before = pair.maps[0]
         ask = _("Which cells does B lose that A has?")
@@ -127,7 +127,7 @@ def _summary(pair: MaskPair, row: int | None) -> object:
     return mass_shift_summary(mass_shift(*pair.row(row)), pair.inputs.query_tokens[row])
 
 
-def _where_it_went(pair: MaskPair, row: int) -> Iterator[Block]:
+def _mass_shift(pair: MaskPair, row: int) -> Iterator[Block]:
     """Yields the weights of the pinned query under A and under B, and which keys lose and gain."""
     before, after = pair.row(row)
     name, sentences = visible(pair.inputs.query_tokens[row]), []
