@@ -211,7 +211,7 @@ export class Chart {
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - TOP);
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
-    const room = header.grows ? wanted : 0;
+    const room = header.grows === true || (header.grows && large > 1) ? wanted : 0;
     const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
     const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.isOverview ? Math.min(1.5, height / header.height, width / 340) : 1;

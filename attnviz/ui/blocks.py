@@ -133,7 +133,7 @@ def _draw_block(page: _Page, block: Block) -> None:
             if block.score_links is not None:
                 picture = with_cell_links(picture, cell_links(block.score_links))
             chart(
-                picture, name, height=height, grows=block.grows and None, cells=block.cells, pinned=block.pinned,
+                picture, name, height=height, grows=None if block.grows is True else block.grows, cells=block.cells, pinned=block.pinned,
                 title=block.title,
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
                 on_stroke=None if block.paints is None else paint,

@@ -172,7 +172,7 @@ def test_a_presentation_changes_masks_and_has_every_row_label(masks: Masks) -> N
     masks.page.keyboard.press("Enter")
     masks.expect_in_link("mask-b", "sliding_window%282%29")
     masks.painted(rows=16)
-    masks.page.locator(".st-key-mask-b-menu button").click()
+    masks.page.locator(".st-key-mask-b-menu").get_by_role("button", name="Sliding window").click()
     masks.page.get_by_role("menuitem", name="Band", exact=True).click()
     expect(words).to_have_value("band(2)")
 
