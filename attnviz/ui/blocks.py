@@ -35,9 +35,11 @@ from attnviz.page.blocks import (
     Summary,
     Tabs,
     Unavailable,
+    WrittenWords,
     page_quantities,
 )
 from attnviz.state.state import State
+from attnviz.state.write import WriteState
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
@@ -49,6 +51,7 @@ from attnviz.ui.page_state import draw_field
 from attnviz.ui.prediction_form import predict
 from attnviz.ui.why_links import cell_links, with_cell_links
 from attnviz.ui.widget_values import set_field_value
+from attnviz.ui.write.written_text import draw_written_text
 
 MENU = 240  # pixels
 
@@ -96,7 +99,7 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
 
     for block in blocks:
         page.drawn += [block] if isinstance(block, Summary) else []
-        is_text = not isinstance(block, Caption | InWords)
+        is_text = not isinstance(block, Caption | InWords | WrittenWords)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)
             continue
@@ -169,6 +172,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw(page, below(is_known))
         case Download(files):
             downloads(files)
+        case WrittenWords(state=WriteState() as state):
+            draw_written_text(state)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

@@ -34,7 +34,8 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = (), **known: Any
         return kind.resolved(choose)
     values: dict[str, Any] = {}
     for field in fields:
-        values[field.name] = choose(field, kind.partial(**values))
+        state = kind.partial(**values)
+        values[field.name] = choose(field, state) if field.is_offered(state) else field.opening(state)
     return kind.partial(**values)
 
 
@@ -47,7 +48,7 @@ def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] 
 def draw_hidden_fields(state: State) -> None:
     """Draws the widgets of the fields that nobody sees, so that the link keeps their values."""
     for field in state.fields:
-        if field.place == "hidden" and field.name in state.values:
+        if field.place == "hidden" and field.name in state.values and field.is_offered(state):
             with hidden_container(field.parameter):
                 draw_field(field, state, _draw_hidden_text)
 

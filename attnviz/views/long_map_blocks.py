@@ -16,7 +16,7 @@ from attnviz.language import _, plural
 from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Columns, Figure, Note, Paragraph
-from attnviz.state.explore import ExploreState
+from attnviz.state.long_map_state import LongMapState
 from attnviz.state.viewport import numbered_token
 from attnviz.views.selected_maps import HeadMap, row_weights
 
@@ -24,7 +24,7 @@ CLOSE = 512  # positions of each axis in view around one of them
 HEIGHT = 190  # pixels of the curve
 
 
-def viewport_link(state: ExploreState, queries: slice | None, keys: slice | None, **values: object) -> Link:
+def viewport_link(state: LongMapState, queries: slice | None, keys: slice | None, **values: object) -> Link:
     """Returns the link of a state in which these positions are in view; None leaves an axis as it is."""
     for name, part in (("part_of_queries", queries), ("part_of_keys", keys)):
         if part is not None:
@@ -38,7 +38,7 @@ def around(position: int, count: int) -> slice:
     return slice(first, min(first + CLOSE, count))
 
 
-def search_blocks(state: ExploreState) -> Iterator[Block]:
+def search_blocks(state: LongMapState) -> Iterator[Block]:
     """Yields where a phrase is in a long text, with a link to the next place, which pins its query."""
     phrase, inputs = state.find, state.inputs
     if not phrase.strip():
@@ -49,7 +49,8 @@ def search_blocks(state: ExploreState) -> Iterator[Block]:
         yield Note(_("{phrase} is not in this text.", phrase=quoted(phrase)))
         return
     selection = state.selection
-    pinned = None if state.pinned is None else selection.queries[state.pinned]
+    row = state.values.get("pinned")
+    pinned = None if row is None else selection.queries[row]
     keys_in_view = slice(state.part_of_keys[0], state.part_of_keys[1] + 1)
     current = [i for i, position in enumerate(positions) if queries and position == pinned]
     if not queries:
@@ -80,7 +81,7 @@ def _positions(tokens: tuple[str, ...], phrase: str) -> tuple[int, ...]:
     return tuple(find_phrase(tokens, phrase))
 
 
-def pinned_curve(state: ExploreState, head_map: HeadMap, row: int) -> Iterator[Block]:
+def pinned_curve(state: LongMapState, head_map: HeadMap, row: int) -> Iterator[Block]:
     """Yields the exact weights of one of the shown queries at all shown keys, where a click moves the part in view, and
     the text around the query and around the key with its largest weight."""
     selection, inputs = state.selection, head_map.inputs

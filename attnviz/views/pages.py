@@ -42,7 +42,7 @@ from attnviz.views.scores import scores
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
 from attnviz.views.why import why
-from attnviz.views.write import write_view
+from attnviz.views.write import write_blocks
 
 _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
@@ -50,7 +50,6 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "path": (PathState, path),
     "masks": (MasksState, masks),
     "transformer": (TransformerState, transformer),
-    "write": (WriteState, write_view),
     "models": (ModelsState, models),
 }
 
@@ -71,6 +70,7 @@ class BlockPage(NamedTuple):
 BLOCKS = {
     "explore": BlockPage(ExploreState, explore),
     "scores": BlockPage(ScoresState, scores),
+    "write": BlockPage(WriteState, write_blocks),
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),
