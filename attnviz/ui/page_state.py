@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.state.fields import Field, LinkReader, ModelField, ParsedField, WidgetPlace
 from attnviz.state.state import State
-from attnviz.ui.field_widgets import draw, draw_text, hidden_container
+from attnviz.ui.field_widgets import draw, draw_text, hidden_container, note_refusal
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import typed_model
@@ -71,6 +71,7 @@ def draw_words(state: State, words: Words, key: str) -> None:
                         draw_field(field, state, draw_menu)
 
 
-def _draw_hidden_text(field: Field[Any], _state: State) -> None:
+def _draw_hidden_text(field: Field[Any], state: State) -> None:
     assert isinstance(field, ParsedField)
+    note_refusal(field, state)
     draw_text(field, label_visibility="collapsed")

@@ -100,10 +100,9 @@ def write_blocks(state: WriteState) -> Iterator[Block]:
     yield Caption(
         _(
             "**What you are seeing.** A model writes one token at a time. For each it compares what it has read last, "
-            "the *query*, with all tokens before, the *keys*: the darker a word, the more the chosen head looked at it "
-            "when the marked word was written. Below the text are the tokens that it found likeliest there; choose "
-            "another one, and it goes on from there. **What it does not say:** why the word was chosen; weights show "
-            "where a head looks."
+            "the query, with all tokens before, the keys: the stronger the color of a word, the more the chosen head "
+            "looked at it when the marked word was written. **What it does not say:** why the word was chosen; weights "
+            "show where a head looks."
         )
     )
 

@@ -29,6 +29,8 @@ export class WrittenText {
   pointed = null;
   /** @type {number | null} the token that was clicked */
   chosen = null;
+  /** @type {import("../../chart/types").Growth[]} what the map of the page does not have yet */
+  growths = [];
   /** @type {import("../../chart/types").Report} */
   report = () => {};
 
@@ -43,6 +45,7 @@ export class WrittenText {
     this.alternatives = part(".write-alternatives");
     this.more = part(".write-more");
     this.others = part(".write-more .write-alternatives");
+    part(".write-more summary").textContent = _("Other tokens");
     this.status = part("[role=status]");
     this.form = this.#form(".write-word", (text) => {
       const position = this.current - (this.data?.prompt ?? 0);
@@ -127,12 +130,15 @@ export class WrittenText {
   }
 
   /**
-   * Adds the new rows to the map of the page.
+   * Adds the new rows to the map of the page, once that is drawn.
    * @param {Written} data
    */
-  #grow({ growth, rows }) {
-    const chart = document.querySelector(".st-key-heatmap .attnviz-chart");
-    chart?.dispatchEvent(new CustomEvent("attnviz-grow", { detail: { ...growth, rows } }));
+  #grow({ start, growth, rows }) {
+    if (!start) this.growths = [];
+    this.growths.push({ ...growth, rows });
+    const chart = document.querySelector(".st-key-heatmap .attnviz-chart[data-ready=true]");
+    if (!chart) return;
+    for (const detail of this.growths.splice(0)) chart.dispatchEvent(new CustomEvent("attnviz-grow", { detail }));
   }
 
   /**
@@ -309,6 +315,7 @@ export class WrittenText {
     // What the model says: the likeliest token where a reader has chosen another one.
     const said = isChosen(data.choices, written) ? step.alternatives[0][0] : step.id;
     const rival = said === step.id ? step.alternatives.find(([id]) => id !== said)?.[0] : step.id;
+    const isOffered = !data.running && !this.isFollowed;
     const first = step.alternatives.slice(0, FEW), others = step.alternatives.slice(FEW);
     const isFirst = first.some(([id]) => id === step.id);
     const item = (/** @type {[number, string, number]} */ [id, text, probability]) => {
@@ -316,7 +323,7 @@ export class WrittenText {
       const bar = element("i", "write-bar");
       bar.style.width = `${(100 * probability) / most}%`;
       const name = element("bdi", "", seen(text));
-      const link = element(isOwn || data.running || this.isFollowed ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
+      const link = element(isOwn || !isOffered ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
       if (link instanceof HTMLAnchorElement) {
         link.href = this.#branch(`${written}.${id}`);
         link.title = _("Write this instead, and go on");
@@ -326,7 +333,8 @@ export class WrittenText {
       const why = data.why && other !== undefined && whyLink(id === said ? _("Why this word?") : _("Why not?"), wordAddress(data.why, written, said, other));
       return element("li", "", link, why);
     };
-    const title = element("p", "write-title", _("Likeliest tokens here"));
+    const about = isOffered ? _("Likeliest tokens here: choose one to go on from") : _("Likeliest tokens here");
+    const title = element("p", "write-title", about);
     this.alternatives.replaceChildren(title, element("ol", "", ...[...first, ...(isFirst ? [] : [own])].map(item)));
     this.others.replaceChildren(element("ol", "", ...others.filter(([id]) => id !== step.id).map(item)));
   }
