@@ -92,7 +92,7 @@ export class WrittenText {
 
   /** @param {Written} data */
   show(data) {
-    const isNext = this.data?.stamp === data.stamp && data.start <= this.steps.length;
+    const isNext = this.data?.stamp === data.stamp;
     if (!isNext) [this.steps, this.rows] = [[], []];
     if (this.data?.stamp !== data.stamp) {
       this.pointed = null;
@@ -103,8 +103,10 @@ export class WrittenText {
     const { scrollTop, clientHeight, scrollHeight } = this.text;
     const follows = !isNext || scrollTop + clientHeight > scrollHeight - LINE;
     this.data = data;
-    this.steps.splice(data.start, Infinity, ...data.steps);
-    this.rows.splice(data.start, Infinity, ...data.rows);
+    data.steps.forEach((step, i) => (this.steps[data.start + i] = step));
+    data.rows.forEach((row, i) => (this.rows[data.start + i] = row));
+    this.steps.length = data.start + data.steps.length;
+    this.rows.length = data.start + data.rows.length;
     this.root.dataset.theme = themeOf(this.root);
     this.root.classList.toggle("write-running", data.running);
     this.#spell(data);

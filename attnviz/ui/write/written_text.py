@@ -1,6 +1,7 @@
 """The text with the attention of each written token, as it is written; drawn by the browser code that begins in
 streamlit.js."""
 
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +27,9 @@ from attnviz.views.write import WrittenRows, role_labels, written_content
 KEY = "written-text"
 EVERY = 0.15  # seconds between two looks at what has been written
 MORE = 24  # tokens
-_sent = SessionValue[tuple[str, int]]("written tokens in the browser", lambda: ("", 0))
+LOST = 3.0  # seconds after which what was sent is in the browser, or will not come: Streamlit sends only the latest
+# Under the name of the text, when how many written tokens were sent.
+_sent = SessionValue[tuple[str, tuple[tuple[float, int], ...]]]("written tokens in the browser", lambda: ("", ()))
 
 
 def draw_written_text(state: WriteState) -> None:
@@ -35,7 +38,7 @@ def draw_written_text(state: WriteState) -> None:
         with st.container():  # as that of a fragment, so that the browser keeps the element, and what is typed there
             _show(state)
         return
-    _sent.set(("", 0))  # the browser may have lost what an earlier run has sent
+    _sent.set(("", ()))  # the browser may have lost what an earlier run has sent
     source = state.source
     draw_repeatedly(_follow, EVERY, state, writing_job.request(source.write, "written text", source))
 
@@ -56,9 +59,7 @@ def _show(state: WriteState) -> None:
     the number of tokens, and data-ready="true" when no more are written."""
     source, text, rows = state.source, state.text, WrittenRows(state.text, state.selection)
     name = f"{source!r} {state.layer} {state.head}"
-    sent_name, sent = _sent.get()
-    start = sent if sent_name == name and not text.ending else 0
-    _sent.set((name, len(text.steps)))
+    start = 0 if text.ending else _first_unknown(name, len(text.steps))
     first = text.prompt_length - 1 - rows.query_offset + start
     goes_on = text.ending == Ending.COUNT and source.tokens < WriteState.length.most
     content = written_content(text, start, state.template_tokens) | {
@@ -85,6 +86,15 @@ def _show(state: WriteState) -> None:
         for event, act in _actions(state).items()
     }
     scripts.mount("ui/write")(key=KEY, data=pack(content, half=True), **events)
+
+
+def _first_unknown(name: str, tokens: int) -> int:
+    """Returns the number of the first written token that the browser may not have, and notes that so many are sent."""
+    sent_name, sent = _sent.get()
+    now, sent = time.monotonic(), sent if sent_name == name else ()
+    known = max((each for each in sent if each[0] < now - LOST), default=(0.0, 0))
+    _sent.set((name, (known, *(each for each in sent if each > known), (now, tokens))))
+    return known[1]
 
 
 def _of_text(stamp: int, act: Callable[[Mapping[str, Any]], None]) -> Callable[[Mapping[str, Any]], None]:
