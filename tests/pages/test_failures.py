@@ -67,7 +67,7 @@ def test_a_part_that_is_drawn_again_fails_alone(monkeypatch: pytest.MonkeyPatch)
         raise KeyError(SECRET)
 
     monkeypatch.setattr("attnviz.ui.write.written_text._follow", fail)
-    app = open_page("write", length=12)
+    app = open_page("write", prompt="One part fails")
     assert calls == [1]
     assert SAID.format("KeyError") in errors(app)
     assert SECRET not in contents(app)
