@@ -2,7 +2,7 @@
 file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -192,6 +192,14 @@ class ColoredText(Block):
     values: Float[np.ndarray, " words"]
     texts: Sequence[str]
     panels: Sequence[Panel] = ()  # what files with maps have in its place
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenWords(ColoredText):
+    """The text of a state that a model writes, in the colors of one row of weights. Where it is being written, the app
+    shows it growing."""
+
+    state: State = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
