@@ -59,7 +59,7 @@ class Sides:
     columns: Alignment
 
     @classmethod
-    def of(cls, state: SideBySideState) -> "Sides":
+    def from_state(cls, state: SideBySideState) -> "Sides":
         """Returns the sides of a state. Raises ValueError if a map cannot be computed."""
         left, right = selected_map(state.selection), selected_map(state.right_selection)
         by_id = _has_one_vocabulary(state)
@@ -113,7 +113,7 @@ def _places(pairs: Alignment, side: int, count: int) -> tuple[int, ...]:
 def side_by_side(state: SideBySideState) -> Iterator[Block]:
     """Yields both maps, and their difference where tokens belong together. Raises ValueError if a map cannot be
     computed."""
-    sides = Sides.of(state)
+    sides = Sides.from_state(state)
     yield from map(Note, _not_on_the_right(state))
     yield _summary(state, sides)
     columns = token_columns(sides.left.key_tokens, sides.right.key_tokens, sides.columns)
@@ -151,7 +151,7 @@ def _pictures(state: SideBySideState, sides: Sides) -> list[list[Block]]:
         picture = head_map.chart(largest=end, link=LINK if sides.is_compared else "")
         hint = _("Point at a cell: it is marked on both sides.") if sides.is_compared else picture.about.hint
         picture = picture.with_about(label=label, name=f"{picture.about.name} {label}", hint=hint)
-        figure = Figure(_at(picture, places), name, MAP, opens, [map_panel(head_map, title, pinned)], pinned=pinned)
+        figure = Figure(_placed(picture, places), name, MAP, opens, [map_panel(head_map, title, pinned)], pinned=pinned)
         columns.append([Heading(title), figure])
     return [*columns, _difference(state, sides)] if sides.is_compared else columns
 
@@ -170,11 +170,11 @@ def _difference(state: SideBySideState, sides: Sides) -> list[Block]:
     def opens(row: int, _column: int) -> Link:
         return state.row_link(rows[row])
 
-    picture = _at(picture, sides.places[2])
+    picture = _placed(picture, sides.places[2])
     return [Heading(_("Right − left")), Figure(picture, "sides-difference", MAP, opens, pinned=pinned)]
 
 
-def _at(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:
+def _placed(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:
     """Returns a map with what its rows and columns share with the maps beside it."""
     return replace(picture, spec=replace(picture.spec, places=places))
 

@@ -67,7 +67,7 @@ def test_it_opens_with_the_example_and_its_twin_in_one_range_of_colors() -> None
     assert [each.picture.spec.places for each in (left, right, change)] == [None] * 3
 
 
-def test_the_difference_of_longer_texts_is_that_of_the_tokens_that_belong_together() -> None:
+def test_longer_texts_have_the_difference_of_tokens_that_belong_together() -> None:
     shown = blocks(right_text=WIDER)
     left, right, change = of(Figure, shown)
     before, after = weights(EXAMPLE, 3, 1), weights(WIDER, 3, 1)
