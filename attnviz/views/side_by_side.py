@@ -63,9 +63,10 @@ class Sides:
         """Returns the sides of a state. Raises ValueError if a map cannot be computed."""
         left, right = selected_map(state.selection), selected_map(state.right_selection)
         by_id = _has_one_vocabulary(state)
-        rows, columns = (
-            shared_tokens(*(_compared_tokens(one, axis, by_id) for one in (left, right))) for axis in ("query", "key")
+        of_queries, of_keys = (
+            (_compared_tokens(left, axis, by_id), _compared_tokens(right, axis, by_id)) for axis in ("query", "key")
         )
+        rows, columns = shared_tokens(of_queries, of_keys)
         return cls(left, right, rows, columns)
 
     @property
@@ -274,17 +275,21 @@ def _compared_tokens(head_map: HeadMap, axis: str, by_id: bool) -> Sequence[obje
     return [token.strip(" ").casefold() for token in getattr(head_map, f"{axis}_tokens")]
 
 
-def shared_tokens(left: Sequence[object], right: Sequence[object]) -> Alignment:
-    """Returns pairs of positions (left, right) of the tokens that belong together; none if fewer than half of the
-    shorter text are the same on both sides, as in unlike texts of the same length.
+def shared_tokens(*axes: tuple[Sequence[object], Sequence[object]]) -> list[Alignment]:
+    """Returns for each axis, with the tokens of the left and the right map, pairs of their positions that belong
+    together. There are none if on no axis at least half of the shorter text is the same on both sides, as in unlike
+    texts of the same length; a decoder's words may all be others where the words that it looks at are alike.
 
     Example:
-        >>> shared_tokens(["the", "cat", "sat"], ["the", "big", "cat", "sat"])
-        ((0, 0), (1, 2), (2, 3))
-        >>> shared_tokens(["a", "b"], ["c", "d"])
-        ()
+        >>> shared_tokens((["the", "cat", "sat"], ["the", "big", "cat", "sat"]))
+        [((0, 0), (1, 2), (2, 3))]
+        >>> shared_tokens((["a", "b"], ["c", "d"]))
+        [()]
     """
-    numbers = {token: i for i, token in enumerate(dict.fromkeys([*left, *right]))}
-    pairs = alignment([numbers[token] for token in left], [numbers[token] for token in right])
-    is_alike = 2 * sum(left[i] == right[j] for i, j in pairs) >= min(len(left), len(right))
-    return pairs if is_alike else ()
+    pairs, are_alike = [], False
+    for left, right in axes:
+        numbers = {token: i for i, token in enumerate(dict.fromkeys([*left, *right]))}
+        pairs.append(alignment([numbers[token] for token in left], [numbers[token] for token in right]))
+        equal = sum(left[i] == right[j] for i, j in pairs[-1])
+        are_alike |= 2 * equal >= min(len(left), len(right))
+    return pairs if are_alike else [() for _axis in axes]

@@ -126,6 +126,14 @@ def test_tokens_of_one_vocabulary_are_known_by_their_ids() -> None:
     assert len(of(Figure, shown)) == 3
 
 
+def test_other_words_of_a_decoder_that_looks_at_like_words_are_compared() -> None:
+    left, right, change = of(Figure, blocks(model=TRANSLATOR))
+    assert left.picture.spec.query_tokens[1:4] == ("la", "petite", "voiture")
+    assert right.picture.spec.query_tokens[1:4] == ("les", "petites", "voitures")
+    assert change.picture.spec.key_tokens[3:5] == ("car / cars", "is / are")
+    np.testing.assert_allclose(cells(change), cells(right) - cells(left), atol=1e-6)
+
+
 def test_two_heads_of_one_text_are_compared() -> None:
     shown = blocks(right_text=EXAMPLE, right_layer="encoder 5", right_head="Head 2")
     change = of(Figure, shown)[2]
@@ -200,7 +208,7 @@ def test_what_cannot_be_shown_on_the_right_is_said(link: dict[str, str], problem
     ],
 )
 def test_tokens_belong_together(left: str, right: str, pairs: tuple) -> None:
-    assert shared_tokens(left, right) == pairs
+    assert shared_tokens((left, right)) == [pairs]
 
 
 def test_a_text_whose_map_is_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
