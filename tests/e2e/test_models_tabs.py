@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from attnviz.analysis.aggregation import aggregate_heads, aggregate_queries
 from attnviz.analysis.head_maps import Aggregate, head_map
@@ -12,7 +12,6 @@ from attnviz.models.minilm import minilm
 from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, shared
 
-WIDE = EXAMPLE.replace("tired", "wide")
 CHARTS = {
     "Together": ("together-map", "together-heads"),
 }
@@ -30,20 +29,6 @@ class Models(AppPage):
     def numbers(self, key: str, trace: int, axis: str) -> list[float]:
         script = "(e, [trace, axis]) => Array.from(e.data[trace][axis])"
         return self.chart(key).locator(".attnviz-graph").evaluate(script, [trace, axis])
-
-    def spot(self, key: str, x: float, y: float) -> tuple[float, float]:
-        """Where a place of a figure is on the screen."""
-        graph = self.chart(key).locator(".attnviz-graph")
-        graph.scroll_into_view_if_needed()
-        script = """(e, [x, y]) => {
-            const { xaxis, yaxis } = e._fullLayout, box = e.getBoundingClientRect();
-            return [box.left + xaxis._offset + xaxis.l2p(x), box.top + yaxis._offset + yaxis.l2p(y)];
-        }"""
-        left, top = graph.evaluate(script, [x, y])
-        return left, top
-
-    def sentence_of(self, key: str) -> Locator:
-        return self.chart(key).locator(".attnviz-sentence")
 
 
 @pytest.fixture

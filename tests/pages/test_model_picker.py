@@ -1,7 +1,6 @@
-"""Which model the Models page is asked for, without a browser: names, addresses, links, and what is refused."""
+"""What a link to Models says of another model, without a browser."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import transformers as hf
@@ -11,7 +10,6 @@ from attnviz.text import EXAMPLE
 from tests.support.app import linked, ok, open_page
 from tests.support.tiny_models import TEXT, byte_level
 
-ROOT = Path(__file__).parents[2]
 LAST, BELOW = "The figure below is the last one that could be made.", "The figure below"
 
 
@@ -38,10 +36,6 @@ def named(app: AppTest, name: object) -> AppTest:
     return box.set_value(str(name)).run()
 
 
-def facts(app: AppTest) -> str:
-    return next(one.value for one in app.caption if "parameters" in one.value).replace("\\", "")
-
-
 def the_error(app: AppTest) -> str:
     """Why a model cannot be shown; no picture of another one is under its name."""
     assert not app.exception
@@ -49,10 +43,6 @@ def the_error(app: AppTest) -> str:
     [error] = app.error
     assert BELOW not in error.value
     return error.value.replace("\\", "")
-
-
-def chosen(app: AppTest) -> list[str]:
-    return [app.selectbox(key=key).value for key in ("layer", "head")]
 
 
 # One error at a time

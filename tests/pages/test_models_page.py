@@ -1,4 +1,4 @@
-"""The Models page without a browser: which model reads what, the overview, and every bad input.
+"""The Models page without a browser: the overview, and texts that are long.
 
 What is drawn is compared with what the models themselves say of their attention, run eagerly by transformers.
 """
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
-from streamlit.testing.v1 import AppTest
 
 from attnviz.analysis import work
 from attnviz.analysis.head_metrics import HEAD_METRICS
@@ -30,23 +29,11 @@ from attnviz.views import long_maps
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import TEXT
 
-ROOT = Path(__file__).parents[2]
-BELOW = "The figure below is the example."
 LONGER = f"{TEXT} {TEXT} {TEXT}"
-USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
 
 
 pytestmark = pytest.mark.usefixtures("isolated")
 page = partial(open_page, "models")
-
-
-def refused(app: AppTest, words: str, picture: bool = False) -> AppTest:
-    """The page, on which that is said; no other model is shown, and a picture of the same one where it has one."""
-    assert not app.exception
-    [error] = app.error
-    assert words in error.value.replace("\\", "")
-    assert bool(app.get("bidi_component")) == picture
-    return app
 
 
 def own(folder: Path, text: str = TEXT, **more) -> tuple:

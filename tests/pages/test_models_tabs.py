@@ -4,7 +4,6 @@ What is drawn is compared with what the model itself says of its attention, run 
 """
 
 import functools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,6 @@ from attnviz.state.aggregation_methods import METHODS, head_choices, layer_head_
 from attnviz.text import EXAMPLE
 from tests.support.app import contents, healthy, linked, ok, open_page
 
-ROOT = Path(__file__).parents[2]
 TABS = ("Together",)
 WIDE = EXAMPLE.replace("tired", "wide")
 
