@@ -7,11 +7,11 @@ import streamlit as st
 from attnviz.formatting import grouped, numbered_tokens, quoted
 from attnviz.inputs import MapAxes
 from attnviz.language import _, plural
+from attnviz.state.explore import ExploreState
 from attnviz.state.long_map_state import LongMapState
-from attnviz.ui import pinned_query
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue
+from attnviz.ui.session_values import SessionValue, write_widget
 from attnviz.ui.widget_values import field_text
 from attnviz.views.long_map_blocks import matches
 
@@ -31,7 +31,8 @@ def show(inputs: MapAxes, on_match: Callable[[int | None, int | None], None]) ->
             position = next((one for one in positions if one > last), positions[0])
             _LAST.set(position)
             if queries:
-                pinned_query.pin_query(numbered_tokens([position], [inputs.query_tokens[position]])[0])
+                query = numbered_tokens([position], [inputs.query_tokens[position]])[0]
+                write_widget(ExploreState.pinned.parameter, query)
             on_match(position if queries else None, position if keys else None)
 
     def start() -> None:

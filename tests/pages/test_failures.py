@@ -1,9 +1,9 @@
 """Errors that nobody expected: a page says so, keeps the last good figure, and its run counts as failed."""
 
 import pytest
+from attnviz.ui.models import overview
 
 from attnviz.server import metrics
-from attnviz.ui.models import overview
 from attnviz.views import explore
 from tests.support.app import contents, errors, open_page
 

@@ -2,6 +2,7 @@
 
 import pytest
 import transformers as hf
+from attnviz.state.models import ModelsState
 from attnviz.views.mask_pair import MaskPair
 
 from attnviz.models import TRANSLATOR
@@ -10,7 +11,6 @@ from attnviz.models.smollm2 import smollm2
 from attnviz.sources import Model
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
-from attnviz.state.models import ModelsState
 from attnviz.text import EXAMPLE
 from tests.support.app import contents, errors, linked, ok, open_page
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from attnviz.ui.models import grouped_query, layer_table
 
 from attnviz import Inputs, Layer, Mechanism
 from attnviz.analysis.head_maps import Aggregate, Special
@@ -17,7 +18,6 @@ from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
 from attnviz.state.scores import ScoresState
 from attnviz.trace.memory import layer_bytes
-from attnviz.ui.models import grouped_query, layer_table
 from attnviz.views.explore import explore, notes
 from attnviz.views.masks import masks
 from attnviz.views.scores import scores
