@@ -29,7 +29,6 @@ CODES = {
 TABS = {
     "masks": ("look", ["Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Gallery", "Where it went"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
-    "models": ("inspect", ["Overview", "Together", "What if"]),
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
     ),
