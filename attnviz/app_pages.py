@@ -84,13 +84,6 @@ GROUPS = (
                 N_("What does each head do?"),
                 N_("On your text, on repeated random tokens, and with a fact hidden in a long text."),
             ),
-            Page(
-                "models",
-                N_("Models"),
-                "neurology",
-                N_("What do the heads of any Hugging Face model do?"),
-                N_("Choose one that is here, or name another, and type a text."),
-            ),
         ),
     ),
     PageGroup(

@@ -92,6 +92,17 @@ def head_name(layer: LayerId | str, head: int | str, code: str | None = None) ->
         return _("{layer}, head {head}", layer=option_name(str(layer)), head=head)
 
 
+def head_option_name(option: str, code: str | None = None) -> str:
+    """Returns the name of an option that is a head of a layer or a layer on the screen, as `head_name`.
+
+    Example:
+        >>> head_option_name("layer 3, head 1", "de"), head_option_name("layer 3", "de")
+        ('Schicht 3, Kopf 1', 'Schicht 3')
+    """
+    layer, between, head = option.partition(BETWEEN)
+    return head_name(layer, head, code) if between else option_name(layer, code)
+
+
 class Kind(StrEnum):
     """Which keys the queries of a layer attend to."""
 

@@ -19,7 +19,6 @@ from attnviz.analysis.needle import passage_mass
 from attnviz.analysis.work import check_map, heads_work
 from attnviz.layer import Fidelity, Kind, LayerId
 from attnviz.masks import Causal
-from attnviz.models.intervention_run import head_mass_shifts
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
 from attnviz.sources import from_arrays
@@ -129,7 +128,6 @@ def test_everything_is_measured_as_of_a_mechanism_with_these_weights() -> None:
         lambda layer: downsample(layer.inputs, layer.mechanism, 1, cells=(3, 2)).mass,
         lambda layer: thumbnails([layer], 4),
         lambda layer: passage_mass([layer], slice(1, 4), slice(0, 2)).mass,
-        lambda layer: head_mass_shifts(layer, layer_of(rows_of(2))),
         lambda layer: torch.tensor([float(one[0]) for one in head_metrics([layer]).values.values()]),
     ):
         assert torch.equal(measure(ours).nan_to_num(9), measure(theirs).nan_to_num(9))

@@ -69,7 +69,7 @@ def _named(name: str) -> ModelWheel:
             return wheel
     raise ValueError(
         f"There is no model {quoted(name)} as a wheel. Name {' or '.join(wheel.name for wheel in WHEELS)}; "
-        "any other model of the hub is downloaded on the Models page of the app."
+        "any other model of the hub is downloaded on the page Explore of the app."
     )
 
 

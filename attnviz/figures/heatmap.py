@@ -1,7 +1,6 @@
 """One head as a heatmap: queries as rows, keys as columns."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -113,17 +112,6 @@ def heatmap(
         hint=_("Point at a cell to read it."),
     )
     return Chart(figure, spec, about)
-
-
-def mark_queries(chart: Chart[HeatmapSpec], rows: Collection[int]) -> Chart[HeatmapSpec]:
-    """Returns the heatmap with the labels of these rows in bold, with a dot.
-
-    Example:
-        >>> mark_queries(heatmap(np.array([[1.0], [1.0]]), ["it", "is"], ["it"]), [1]).spec.query_labels
-        ('it', '<b>is ●</b>')
-    """
-    labels = (f"<b>{text} ●</b>" if row in rows else text for row, text in enumerate(chart.spec.query_labels))
-    return replace(chart, spec=replace(chart.spec, query_labels=tuple(labels)))
 
 
 def _ticks(labels: Sequence[str]) -> dict:

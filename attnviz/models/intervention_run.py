@@ -14,7 +14,7 @@ from attnviz.effects.metrics import kl_divergences
 from attnviz.inputs import Inputs
 from attnviz.language import _, value_error
 from attnviz.layer import Layer
-from attnviz.mechanism import Mechanism, blocks
+from attnviz.mechanism import Mechanism
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.models.model import LoadedModel, ModelInputs
@@ -96,23 +96,6 @@ def _is_intervened(layer: Layer, interventions: Sequence[Intervention], index: i
     if isinstance(layer.mechanism, FixedWeights):
         return any(one.changes_mechanism(index) or one.ablated_heads(index) for one in interventions)
     return intervene(layer.mechanism, interventions, index) != layer.mechanism
-
-
-def head_mass_shifts(before: Layer, after: Layer) -> Float[Tensor, " heads"]:
-    """Returns the share of attention that has moved to other keys, for each head, averaged over the queries.
-
-    It is Σ over keys of max(0, weight before − weight after): 0 if nothing has changed, 1 if all attention has moved or
-    the head is ablated. If rows add up to 1 before and after, it is their total variation distance.
-    """
-    heads = []
-    for head in range(before.inputs.heads):
-        left = torch.zeros((), dtype=torch.float64)
-        for block in blocks(before.inputs.queries):
-            rows = slice(*block)
-            old, new = (one.maps(head, rows)[0].nan_to_num(0) for one in (before, after))
-            left += (old - new).clamp(min=0).double().sum()
-        heads.append(left / before.inputs.queries)
-    return torch.stack(heads).float()
 
 
 def sentence_similarity(

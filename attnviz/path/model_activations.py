@@ -462,7 +462,7 @@ class Vocabulary(Sequence[str]):
 def _unknown(model: "LoadedModel", part: str) -> ValueError:
     return value_error(
         "{name} cannot be shown here: at “{part}” it computes something other than the norms, attention and MLPs that "
-        "Path knows. Look at its attention on Explore or Models.",
+        "Path knows. Look at its attention on Explore.",
         name=model.name, part=part,
     )  # fmt: skip
 

@@ -18,10 +18,10 @@ ABLATION_HELP = N_(
 
 
 def part_fields(
-    prefix: str, mask: Mask | None = None, normalizer: Normalizer | None = None, **options: Any
+    prefix: str, mask: Mask, normalizer: Normalizer, **options: Any
 ) -> tuple[PartField[Any], PartField[Any], PartField[Any]]:
     """Returns the fields of PARTS, whose link parameters begin with `prefix`. They open with the mask and the
-    normalizer that all layers have, or with None: each layer keeps its own, as it does with the score."""
+    normalizer that all layers have, and with None, for the own score of each layer."""
 
     def field(label: str, part: str, menu: Mapping[str, type], opening: object) -> PartField[Any]:
         return PartField(label, menu, lambda _state: opening, parameter=f"{prefix}-{part}", **options)

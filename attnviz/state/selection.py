@@ -81,10 +81,6 @@ class Selection:
         """The queries as menus name them: “10 · it”."""
         return numbered_tokens(self.queries, [self.layer.inputs.query_tokens[i] for i in self.queries])
 
-    @cached_property
-    def key_names(self) -> list[str]:
-        return numbered_tokens(self.keys, [self.layer.inputs.key_tokens[i] for i in self.keys])
-
     def shown_query(self, row: int) -> str:
         """Returns one of the shown queries, in long texts with its position."""
         return numbered_token(self.inputs, self.inputs.query_tokens, self.queries[row])
@@ -94,15 +90,9 @@ class Selection:
         return numbered_token(self.inputs, self.inputs.key_tokens, self.keys[column])
 
     @property
-    def opening_query(self) -> int | None:
-        """The position of the query that is pinned at first, if it is shown."""
-        return self.source.opening.query
-
-    @property
     def first_row(self) -> int | None:
-        """The row that is pinned at first: that of `opening_query`, or one in the middle; None if no query
-        is shown."""
-        opening = self.opening_query
+        """The row that is pinned at first: that of the source, or one in the middle; None if no query is shown."""
+        opening = self.source.opening.query
         if opening in self.queries:
             return self.queries.index(opening)
         return len(self.queries) // 2 if self.queries else None

@@ -7,12 +7,12 @@ from weakref import WeakKeyDictionary
 from attnviz.effects.ablation import Head
 from attnviz.formatting import numbered_tokens
 from attnviz.language import N_, option_name, option_with_name, value_error
+from attnviz.layer import head_option_name
 from attnviz.models import SMOLLM2
 from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
 from attnviz.sources import Model
 from attnviz.sources.model import example_text
-from attnviz.state.aggregation_methods import layer_head_name
 from attnviz.state.fields import ChoiceField, Field, ModelField, TextField
 from attnviz.state.state import State
 from attnviz.text import EXAMPLE
@@ -65,7 +65,7 @@ def other_field(when: Callable[[Any], bool]) -> TextField:
 def chosen_head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
     """Returns the field of a head, of these by their names; None for the one that a page shows by itself."""
     return ChoiceField[Head | None](
-        N_("Head"), lambda state: {AUTOMATIC: None, **heads(state)}, lambda _state: None, option_name=layer_head_name,
+        N_("Head"), lambda state: {AUTOMATIC: None, **heads(state)}, lambda _state: None, option_name=head_option_name,
         parameter="effects-head", place="block",
     )  # fmt: skip
 

@@ -104,13 +104,12 @@ def drop_results() -> None:
 
 
 def or_last_good(
-    name: str, subject: object, make: Callable[[], T], first: Callable[[], F], notes: DeltaGenerator, keeps: bool = True
+    name: str, subject: object, make: Callable[[], T], first: Callable[[], F], notes: DeltaGenerator
 ) -> T | F:
     """Returns the result of `make`. If it raises, the message is shown in `notes`, and the last good result is returned
     if it has the same subject, as its `repr` says; or else the result of `first`, which may be None.
 
-    The subject is what the result is a picture of, such as a model: under its name nothing else is shown. What takes
-    much memory is not kept for the session: then `keeps` is False.
+    The subject is what the result is a picture of, such as a model: under its name nothing else is shown.
     """
     try:
         result = make()
@@ -123,7 +122,7 @@ def or_last_good(
         below = "" if good is None else _("The figure below is {description}.", description=description)
         show_problem(shown, notes, below)
         return good
-    remember(name, subject, result if keeps else None)
+    remember(name, subject, result)
     return result
 
 

@@ -111,12 +111,6 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
     return dict(zip(names, st.tabs(labels, default=opening, key=key, bind=BIND), strict=True))
 
 
-def open_tab(field: ChoiceField[T], state: Any = None) -> T:
-    """Returns the option of the tab that is going to be open; call it before the tabs are drawn."""
-    name, names = read_widget(field.parameter) or st.query_params.get(field.parameter, ""), [*field.options(state)]
-    return field.options(state)[option_with_name(name, names, field.option_name) or names[0]]
-
-
 def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
     """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option. If that
     fails, the reason is shown below what it has drawn."""
@@ -276,16 +270,6 @@ def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
         st.markdown(f"**{_(name)}**", help=help_text(kind))
         objects.append(configure(started.get(kind, kind()), field.prefix(kind)))
     return tuple(objects)
-
-
-def configure_all(field: PartsField) -> list[Any]:
-    """Returns an object of each class of a field, with the values of its widgets, which are drawn under its name."""
-    objects = []
-    for kind in field.kinds:
-        if settings(kind):
-            st.markdown(f"**{_(title(kind))}**")
-        objects.append(configure(kind(), field.prefix(kind)))
-    return objects
 
 
 def configure(start: T, prefix: str, *, on_refusal: Callable[[str], object] = show_error) -> T:

@@ -1,4 +1,4 @@
-"""Widgets, presets, captions and columns that the What if tabs of the Transformer and the Models pages share."""
+"""Widgets, presets, captions and columns of the tab What if of Transformer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,6 @@
 """The widgets of the source Model: the model, and what it reads, with the facts of the model at the side."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,9 @@ import torch
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.inputs import Inputs
+from attnviz.language import N_, _, option_name, plural
+from attnviz.layer import Fidelity, Layer
 from attnviz.models import model_cache
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
@@ -26,6 +28,11 @@ from attnviz.ui import model_menu
 from attnviz.ui.field_widgets import draw_setting, hidden_container
 from attnviz.ui.markdown import plain
 
+FIDELITIES = {
+    Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own"),
+    Fidelity.UNVERIFIED: N_("recomputed from the model's queries and keys; the model gives nothing to compare with"),
+    Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
+}
 LONGEST_PATH = 44  # characters of a folder's path
 PICTURE_WIDTH = 120  # pixels of the picture beside the upload
 MOST_MISSING = 3  # layers that are named when they cannot be shown
@@ -63,9 +70,11 @@ def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerato
 def show_model(source: Model, layers: Trace, side: DeltaGenerator, notes: DeltaGenerator) -> None:
     """Shows the facts of a model that has read a text or a picture, and what is to be known of its layers."""
     model_menu.keep_model(source.name)
-    side.caption(plain(model_facts(source, layers)))
+    side.caption(plain(" ".join([f"{model_facts(source, layers)}.", *layer_facts(layers)])))
     for note in model_notes(source.model(), layers):
         side.info(plain(note))
+    if leaks := [f"{option_name(layer.name)}: {layer.leak}" for layer in layers if layer.leak]:
+        notes.warning(plain(" ".join(leaks)), icon=":material/visibility:")
     model_menu.show_word_pieces(source.name, source.text, notes)
 
 
@@ -96,6 +105,30 @@ def model_facts(source: Model, layers: Trace) -> str:
     reader = _("the model") if model.limit < MOST_TOKENS else "attnviz"
     limit = _("{reader} reads at most {limit} tokens", reader=reader, limit=grouped(model.limit))
     return f"{facts}; {limit}"
+
+
+def layer_facts(layers: Sequence[Layer]) -> list[str]:
+    """Returns sentences about the heads of keys and values, and about where the weights of the layers come from."""
+    grouped_inputs = [layer.inputs for layer in layers if isinstance(layer.inputs, Inputs)]
+    counts = dict.fromkeys((inputs.heads, inputs.key.shape[0]) for inputs in grouped_inputs)
+    sharing = [sharing_sentence(*count) for count in counts if count[1] < count[0]]
+    fidelities = [layer.fidelity for layer in layers]
+    origins = [
+        plural("Weights of {count} layer: {origin}.", "Weights of {count} layers: {origin}.", count, count=count,
+               origin=_(origin))
+        for fidelity, origin in FIDELITIES.items() if (count := fidelities.count(fidelity))
+    ]  # fmt: skip
+    return [*sharing, *origins]
+
+
+def sharing_sentence(heads: int, kv_heads: int) -> str:
+    """Returns a sentence about how many query heads share how many heads of keys and values."""
+    if kv_heads == 1:
+        return _("All {heads} query heads share one head of keys and values (multi-query attention).", heads=heads)
+    return _(
+        "{heads} query heads share {kv_heads} heads of keys and values, {group} each (grouped-query attention).",
+        heads=heads, kv_heads=kv_heads, group=heads // kv_heads,
+    )  # fmt: skip
 
 
 def shortened_path(path: str) -> str:

@@ -13,17 +13,14 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.sources import Model, Source, Toy, Upload
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
-from attnviz.state.selection import Selection
 from attnviz.state.source_field import short_layers, source_layers, with_example
 from attnviz.trace import Trace
-from attnviz.trace.memory import layer_bytes
-from attnviz.ui import cache, head_controls, model_input, presentation
+from attnviz.ui import cache, model_input, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
 
 SOURCE = HeadState.source
-MOST_KEPT = 16 << 20  # bytes of layers of a model that a session keeps
 LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept
 
 
@@ -34,20 +31,6 @@ class Places:
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
     settings: DeltaGenerator  # what has no effect on finished weights
     model: DeltaGenerator  # and its facts
-
-    def show_locked(self, layer: Layer, consequence: str = "") -> bool:
-        """Returns whether the mechanism of the layer is locked, and shows the reason with its consequence."""
-        if layer.locked:
-            self.settings.empty()
-            self.notes.info(plain(f"{layer.locked_reason} {consequence}".strip()))
-        return layer.locked
-
-
-def choose_selection() -> tuple[Selection, Places]:
-    """Draws the widgets of the source, the layer and the head; returns the selection, which may be long."""
-    source, layers, places = choose_layers(st.sidebar, long=True)
-    with st.sidebar:
-        return head_controls.choose_head(source, layers), places
 
 
 def choose_layers(
@@ -104,12 +87,6 @@ def _source_layers(source: Source, long: bool) -> tuple[Source, Sequence[Layer]]
 def _kept(source: Source, layers: Sequence[Layer]) -> tuple[Source, Sequence[Layer]]:
     """Returns what a session keeps of a source that could be read: no layers that the source keeps itself."""
     return source, () if source.keeps_layers else layers
-
-
-def is_small(selection: Selection) -> bool:
-    """Returns whether a session may keep what is drawn of a selection, with its layers: a long text through a large
-    model takes hundreds of megabytes."""
-    return not selection.source.keeps_layers or layer_bytes(selection.layers) <= MOST_KEPT
 
 
 def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | None:

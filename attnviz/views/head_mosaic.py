@@ -1,7 +1,5 @@
 """The mosaic of the heads of a selection, and the part of a long map that is in view in it."""
 
-from collections.abc import Collection, Sequence
-
 import numpy as np
 from jaxtyping import Float
 
@@ -19,35 +17,21 @@ LEAST_SIDE = 2.0  # cells that the frame is high and wide, however small the vie
 
 
 def head_mosaic(
-    selection: Selection,
-    thumbnails: Float[np.ndarray, "heads height width"],
-    largest: float,
-    framed: Collection[tuple[int, int]] | None = None,
-    hint: str = "",
+    selection: Selection, thumbnails: Float[np.ndarray, "heads height width"], largest: float, hint: str = ""
 ) -> Chart[MosaicSpec]:
-    """Returns the mosaic of a selection with colors up to `largest`. The heads in `framed`, pairs of a layer's index
-    and a head, are framed, by default the selected one."""
+    """Returns the mosaic of a selection with colors up to `largest`, in which the selected head is framed."""
     indices = selection.mosaic_layers
     heads, count, sample = selection.inputs.heads, len(indices), thumbnail_sample(selection)
-    if framed is None:
-        framed = [(selection.index, selection.head)] if isinstance(selection.head, int) else []
     if selection.is_long:
         thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
-    # If all heads of a layer are framed, one frame goes around them, also around layers below each other.
-    whole = {index for index in indices if count > 1 and heads > 1 and {(index, i) for i in range(heads)} <= {*framed}}
     picture = layer_mosaic(
         thumbnails.reshape(count, heads, *thumbnails.shape[1:]), [selection.layers[i].id for i in indices],
         largest=largest,
-        chosen=[(indices.index(index), head) for index, head in framed if index in indices and index not in whole],
+        chosen=[(indices.index(selection.index), selection.head)] if isinstance(selection.head, int) else [],
     )  # fmt: skip
-    spec, tiles = picture.spec, selection.tiles
-    for first, last in neighbors([place for place, index in enumerate(indices) if index in whole]):
-        top, left = spec.corner(tiles.tile(first, 0))
-        bottom, right = spec.corner(tiles.tile(last, heads - 1))
-        picture.figure.add_shape(frame(left, right + spec.width - 1, top, bottom + spec.height - 1))
     part = part_in_view(selection)
     if part is not None:
-        picture.figure.add_shape(_view_frame(selection, spec, part))
+        picture.figure.add_shape(_view_frame(selection, picture.spec, part))
     hints = [hint] * bool(hint) + [_("The frame is the part in view.")] * (part is not None)
     if sample:
         hints.append(_("Each row of its cells: {sample} queries.", sample=sample))
@@ -81,13 +65,6 @@ def moved_part(selection: Selection, spec: MosaicSpec, row: int, column: int) ->
     inputs = selection.inputs
     queries = _moved(part.queries, inputs.queries, (row - top + 0.5) / spec.height)
     return queries, _moved(part.keys, inputs.keys, (column - left + 0.5) / spec.width)
-
-
-def neighbors(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Returns the first and last of each run of consecutive numbers."""
-    first = [place for place in places if place - 1 not in places]
-    last = [place for place in places if place + 1 not in places]
-    return list(zip(first, last, strict=True))
 
 
 def _own_tile(selection: Selection) -> int:

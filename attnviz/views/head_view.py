@@ -1,4 +1,4 @@
-"""The selected head among the heads of its mosaic, as Explore and Models draw it."""
+"""The selected head among the heads of its mosaic, as Explore draws it."""
 
 from dataclasses import dataclass, replace
 

@@ -21,7 +21,6 @@ from attnviz.state.head_state import HeadState
 from attnviz.state.heads import HeadsState
 from attnviz.state.lookup import LookupState
 from attnviz.state.masks import MasksState
-from attnviz.state.models import ModelsState
 from attnviz.state.path import PathState
 from attnviz.state.scores import ScoresState
 from attnviz.state.side_by_side import SideBySideState
@@ -37,7 +36,6 @@ from attnviz.views.explore import explore
 from attnviz.views.heads import heads
 from attnviz.views.lookup import lookup
 from attnviz.views.masks.page import masks
-from attnviz.views.models import models
 from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.side_by_side import side_by_side
@@ -51,7 +49,6 @@ _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "steps": (StepsState, steps),
     "path": (PathState, path),
     "transformer": (TransformerState, transformer),
-    "models": (ModelsState, models),
 }
 
 

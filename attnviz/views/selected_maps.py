@@ -19,12 +19,11 @@ from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import MapAxes
-from attnviz.language import _, option_name
+from attnviz.language import N_, _, option_name
 from attnviz.layer import Layer
 from attnviz.page.map_files import as_csv, as_npz, figures_page
 from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
-from attnviz.state.aggregation_methods import METHODS, ROLLOUT
 from attnviz.state.selection import Selection, similar_layers
 from attnviz.state.viewport import WHOLE, Viewport
 from attnviz.views.long_maps import downsample_head
@@ -32,6 +31,7 @@ from attnviz.views.long_maps import downsample_head
 CELLS = 256  # of a downsampled map, along each side
 THUMBNAIL_SAMPLE = 2  # queries of each row of cells, where all would take too long
 THUMBNAIL_CELLS, LEAST_THUMBNAIL = 768, 8  # cells along a side of the mosaic, about, and at least of a head
+ROLLED_OUT = N_("{weight} of what is at {query} after {layer} comes from {key}.")
 SENTENCES: dict[HeadChoice, CellSentences] = {
     Aggregate.MEAN: CellSentences(GIVES_ON_AVERAGE),
     Aggregate.MAXIMUM: CellSentences(GIVES_AT_MOST),
@@ -162,12 +162,12 @@ def _rollout_map(selection: Selection) -> HeadMap:
     layers = [selection.layers[i] for i in stack]
     work = heads_work(layers)
     check_work(work, _("To roll out all these layers"), _("Shorten the text, or choose an earlier layer."))
-    sentences = CellSentences(_(METHODS[ROLLOUT].sentence).replace("{layer}", option_name(selection.layer.name)))
+    sentences = CellSentences(_(ROLLED_OUT).replace("{layer}", option_name(selection.layer.name)))
     key = "rollout", stack, [layer.mechanism for layer in layers]
-    return compute_map(selection, rollout_rows(selection, layers), selection.title, sentences, key, work)
+    return compute_map(selection, _rollout_rows(selection, layers), selection.title, sentences, key, work)
 
 
-def rollout_rows(selection: Selection, layers: Sequence[Layer]) -> Callable[[slice], Map]:
+def _rollout_rows(selection: Selection, layers: Sequence[Layer]) -> Callable[[slice], Map]:
     """Returns a function that computes the rollout of the queries in a slice, at all shown keys."""
     whole = lru_cache(1)(lambda: rollout(layers))  # every block of rows needs all that is below
     inputs, queries, keys = selection.inputs, {*selection.queries}, selection.keys

@@ -75,9 +75,7 @@ PICTURES = (
     picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),
     picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
     picture("write", "write", 720),
-    picture("models", "models", 860),
     picture("heads", "heads", 800, inspect="Repeated tokens", kind="induction head"),
-    picture("models-what-if", "models", 900, "Only the neighbors", inspect="What if"),
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app
 CLASS, PHONE = "class", "class-phone"  # a vote, on the teacher's screen and on a phone

@@ -2,7 +2,7 @@
 
 Two visitors of a page give every control its largest value, or the longest text that it takes, and go on to the next
 as soon as the page has answered; a third clicks cells of a small picture on Explore. In the row of SmolLM2, it reads
-long texts for two visitors of Models, and for the third a sentence on Explore: a new one every fifth time.
+long texts for two visitors of Explore, and for the third a sentence on Explore: a new one every fifth time.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def measure(address: str, page: str, seconds: float = SECONDS) -> tuple[li
         chance = random.Random(number)
         while time.perf_counter() < end:
             try:
-                async with visit(address, "models" if is_row else page, query) as one:
+                async with visit(address, "explore" if is_row else page, query) as one:
                     await asyncio.wait_for(one.run(), LONGEST)
                     while time.perf_counter() < end:
                         demand(one, chance, words)

@@ -1,4 +1,4 @@
-"""What the Models page takes: MiniLM at 512 tokens in the browser, and at 4,096, with its positions repeated."""
+"""What Explore takes: MiniLM at 512 tokens in the browser, and at 4,096, with its positions repeated."""
 
 import json
 import re
@@ -118,7 +118,7 @@ def typed_to_painted(browser: BrowserContext, ours: str) -> None:
         ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s"),
     )
     model = minilm()
-    with visit(browser, f"{ours}/models") as page, threads(1):  # as the server has
+    with visit(browser, f"{ours}/explore?mosaic=All+layers") as page, threads(1):  # as the server has
         for tokens in sizes((16, 128, 512)):
             text, fresh = text_of(tokens, 1000), iter(range(10_000))
 
@@ -141,7 +141,7 @@ def opened_to_painted(browser: BrowserContext, ours: str, folder: str) -> None:
     from tests.support.browser import AppPage
 
     table(f"{LONG:,} tokens painted, MiniLM", ("tokens", "text ms", "one head ms"))
-    with visit(browser, f"{ours}/models?model={folder.replace('/', '%2F')}") as page:
+    with visit(browser, f"{ours}/explore?model={folder.replace('/', '%2F')}") as page:
         text = _typed(page, text_of(LONG, 0), CELLS)
         app_page = AppPage(page, "")
 

@@ -248,7 +248,6 @@ FIRST_SCREEN = {
     "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
     "transformer, Before attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
     "transformer, Several heads": [".attnviz-ablations"],
-    "models": [".st-key-heads", ".st-key-heatmap"],
     "write": [".attnviz-write"],
 }
 

@@ -62,7 +62,7 @@ def test_a_hosted_instance_keeps_its_metrics_and_its_visitors_to_https(
     names = [f"--server.allowedHosts={name}" for name in ("127.0.0.1", "attn.example.org")]
     with serving(tmp_path / "log", None, "", *names) as hosted:
         assert answer(hosted, "/_stcore/metrics").status == 404
-        page = answer(hosted, "/models", Host="attn.example.org")
+        page = answer(hosted, "/explore", Host="attn.example.org")
         assert (page.status, page.headers["strict-transport-security"]) == (200, "max-age=31536000")
 
 

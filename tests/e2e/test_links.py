@@ -49,5 +49,5 @@ def test_a_fresh_server_below_a_base_path_opens_a_deep_link_and_goes_on(browser:
 def test_an_unknown_address_answers_404(address: str) -> None:
     for unknown in ("/vendor/nothing.js", "/unknown", "/masks/nothing", "/static/js/nothing.js", "/attn-wrong/masks"):
         assert httpx2.get(address + unknown).status_code == 404
-    for page in ("", "/", "/masks", "/models?layer=x"):
+    for page in ("", "/", "/masks", "/explore?layer=x"):
         assert "<html" in httpx2.get(address + page).raise_for_status().text

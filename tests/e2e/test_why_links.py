@@ -22,10 +22,10 @@ class Write(AppPage):
         return self.page.locator(".write-alternatives li").nth(number)
 
 
-class Models(Explore):
-    """The Models page."""
+class Masks(AppPage):
+    """The Masks page."""
 
-    path = "models"
+    path, charts = "masks", ("model-next",)
 
 
 @pytest.fixture
@@ -34,12 +34,6 @@ def write(browser: Browser, address: str) -> Iterator[Write]:
         app.go("write")
         app.until("() => document.querySelector('.attnviz-write')?.dataset.ready === 'true'")
         yield app.painted()
-
-
-@pytest.fixture
-def models(browser: Browser, address: str) -> Iterator[Models]:
-    with shared(browser, address, kind=Models) as app:
-        yield app
 
 
 def asked(app: AppPage) -> WhyState:
@@ -99,18 +93,19 @@ def test_what_is_not_of_the_model_has_no_link(explore: Explore) -> None:
         expect(explore.page.get_by_role("link", name="Why there?")).to_have_count(0)
 
 
-def test_the_pinned_query_of_any_model_has_a_link(models: Models) -> None:
-    models.open(f"?model={SMOLLM2}&text={CAPITAL}&layer=layer+24&head=Head+4&pinned=3+·+␣Italy")
-    models.page.locator(".attnviz-summary").get_by_role("link", name="Why there?").click()
-    state = asked(models)
+def test_the_pinned_query_of_any_model_has_a_link(explore: Explore) -> None:
+    explore.open(f"?model={SMOLLM2}&text={CAPITAL}&layer=layer+24&head=Head+4&pinned=3+·+␣Italy")
+    explore.page.locator(".attnviz-summary").get_by_role("link", name="Why there?").click()
+    state = asked(explore)
     assert look(state) == (SMOLLM2, SCORE_QUESTION, 24, 4, 3, state.strongest_key)
     assert state.text == CAPITAL
 
 
-def test_the_likeliest_next_word_has_a_link(models: Models) -> None:
-    models.visit(f"?model={SMOLLM2}&text={CAPITAL}&inspect=What+if")
-    models.page.get_by_role("link", name="Why “Rome” rather than “the”, as trained?").click()
-    state = asked(models)
+def test_the_likeliest_next_word_has_a_link(browser: Browser, address: str) -> None:
+    with shared(browser, address, kind=Masks) as masks:
+        masks.open(f"?model={SMOLLM2}&text={CAPITAL}&mask-a=causal&mask-b=sliding_window(2)")
+        masks.page.get_by_role("link", name="Why “Rome” rather than “the”, as trained?").click()
+        state = asked(masks)
     assert (state.text, state.question, state.position) == (CAPITAL, LOGIT_QUESTION, 4)
     assert (state.token, state.other) == ("Rome", "the")
 

@@ -296,7 +296,7 @@ def test_a_text_of_one_page_is_not_captured_again_on_another() -> None:
     passes: list[int] = []
     hook = minilm().model.base_model.register_forward_pre_hook(lambda module, given: passes.append(1))
     try:
-        for name in ("explore", "masks", "scores", "models"):  # Path needs more than is captured
+        for name in ("explore", "masks", "scores"):  # Path needs more than is captured
             healthy(open_page(name, text="a text that nobody has read"))
     finally:
         hook.remove()

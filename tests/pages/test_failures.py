@@ -3,7 +3,7 @@
 import pytest
 
 from attnviz.server import metrics
-from attnviz.ui.models import overview
+from attnviz.ui.steps import walkthrough
 from attnviz.views import explore
 from tests.support.app import contents, errors, open_page
 
@@ -37,12 +37,12 @@ def test_the_last_good_figure_stays(monkeypatch: pytest.MonkeyPatch, problem: Ex
 
 
 def test_a_tab_that_fails_says_so_below_the_controls(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = failed_runs("models")
-    monkeypatch.setattr(overview, "mosaics", failing(ZeroDivisionError(SECRET)))
-    app = open_page("models")
+    before = failed_runs("steps")
+    monkeypatch.setattr(walkthrough, "show", failing(ZeroDivisionError(SECRET)))
+    app = open_page("steps")
     assert SAID.format("ZeroDivisionError") in errors(app)
-    assert app.selectbox(key="model").value
-    assert failed_runs("models") == before + 1
+    assert app.selectbox(key="attention").value
+    assert failed_runs("steps") == before + 1
 
 
 @pytest.mark.parametrize(

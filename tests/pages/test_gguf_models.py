@@ -1,4 +1,4 @@
-"""GGUF files on the Models page, without a browser: named by their path, whole and broken."""
+"""GGUF files on Explore, without a browser: named by their path, whole and broken."""
 
 from pathlib import Path
 
@@ -30,20 +30,20 @@ def facts(app: AppTest) -> str:
 
 @pytest.mark.parametrize("place", ["file", "folder"])
 def test_a_file_opens_by_its_path_or_by_that_of_its_folder(path: Path, place: str) -> None:
-    app = ok(open_page("models", model=path if place == "file" else path.parent, text=TEXT))
+    app = ok(open_page("explore", model=path if place == "file" else path.parent, text=TEXT))
     assert "(LlamaForCausalLM): 2 attention layers of 4 heads" in facts(app)
     assert linked(app, "model") == [str(path if place == "file" else path.parent)]
     assert len(app.selectbox(key="pinned").options) == len(load(path).encode(TEXT).source.tokens) + 1
 
 
 def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
-    assert not [one for one in ok(open_page("models", model=path, text=TEXT)).caption if "bit" in one.value]
+    assert not [one for one in ok(open_page("explore", model=path, text=TEXT)).caption if "bit" in one.value]
     path.unlink()
     write(path, "llama", config_of("llama"), quantization="Q4_1")
-    app = ok(open_page("models", model=path, text=TEXT))
+    app = ok(open_page("explore", model=path, text=TEXT))
     assert "llama (4-bit, from a GGUF file)" in contents(app)
     assert "The weights of llama are 4-bit (Q4_1), from a GGUF file: its numbers are not" in contents(app)
-    german = ok(open_page("models", model=path, text=TEXT, lang="de"))
+    german = ok(open_page("explore", model=path, text=TEXT, lang="de"))
     assert "llama (4 Bit, aus einer GGUF-Datei)" in contents(german)
 
 
@@ -56,7 +56,7 @@ def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: 
 
 def test_the_bits_are_said_below_saved_figures(path: Path) -> None:
     write(path, "llama", config_of("llama"), quantization="Q8_0")
-    shown = view(f"/models?model={path}&text=bag")
+    shown = view(f"/explore?model={path}&text=bag")
     for file in (shown.to_svg(), shown.to_html()):
         assert "llama (8-bit, from a GGUF file)" in file
 
@@ -66,14 +66,14 @@ def test_the_bits_are_said_below_saved_figures(path: Path) -> None:
 )
 def test_a_broken_file_gives_a_sentence(path: Path, start: bytes, words: str) -> None:
     path.write_bytes(start)
-    app = open_page("models", model=path, text=TEXT)
+    app = open_page("explore", model=path, text=TEXT)
     assert not app.exception
     [error] = app.error
     assert words in error.value
 
 
 def test_a_file_that_was_replaced_is_read_again(path: Path) -> None:
-    app = ok(open_page("models", model=path, text=TEXT))
+    app = ok(open_page("explore", model=path, text=TEXT))
     path.unlink()
     write(path, "llama", config_of("llama", num_attention_heads=2))
     assert "2 attention layers of 2 heads" in facts(ok(app.run()))

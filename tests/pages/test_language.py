@@ -29,7 +29,6 @@ CODES = {
 TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
-    "models": ("inspect", ["Overview", "Together", "What if"]),
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
     ),

@@ -22,12 +22,14 @@ def test_text_of_a_link_is_text() -> None:
 @pytest.mark.parametrize(
     ("page", "link"),
     [
-        ("explore", {"pinned": "10 · it", "head": "Head 1", "Soft_cap": "", "utm-source": "course"}),
+        (
+            "explore",
+            {"pinned": "10 · it", "layer": "encoder 3", "head": "Head 1", "Soft_cap": "", "utm-source": "course"},
+        ),
         ("lookup", {"softness": "exact match", "query-x": "1.50"}),
         ("steps", {"part": "Why scale", "d": "512"}),
         ("steps", {"heads": "1", "d-k": "4"}),
         ("masks", {"mask-a": "full", "mask-b": "mask that is not one"}),  # the page names the mistake itself
-        ("models", {"layer": "encoder 3", "head": "Head 1"}),
         ("transformer", {"word": "7", "tab": "In symbols"}),
     ],
 )

@@ -34,8 +34,8 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("page", sorted(path.stem for path in PAGES.glob("*.py")))
 def test_every_page_opens_and_says_what_is_missing_where_it_would_be_shown(page: str) -> None:
     app = ok(open_page(page))
-    assert bool(app.get("bidi_component")) == (page not in ("lessons", "models"))
-    assert (COMMAND in contents(app)) == (page in ("explore", "masks", "models", "scores", "side_by_side"))
+    assert bool(app.get("bidi_component")) == (page != "lessons")
+    assert (COMMAND in contents(app)) == (page in ("explore", "masks", "scores", "side_by_side"))
 
 
 def test_explore_opens_with_toy_vectors_and_any_source_can_be_chosen() -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 import transformers as hf
-from attnviz.views.mask_pair import MaskPair
 
 from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
@@ -10,7 +9,7 @@ from attnviz.models.smollm2 import smollm2
 from attnviz.sources import Model
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
-from attnviz.state.models import ModelsState
+from attnviz.state.masks import MasksState
 from attnviz.text import EXAMPLE
 from tests.support.app import contents, errors, linked, ok, open_page
 
@@ -38,7 +37,7 @@ def test_a_link_opens_a_head_of_another_model_and_a_state_writes_it() -> None:
     assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["layer 16", "Head 2"]
 
 
-def test_a_folder_is_named_on_explore_as_on_models(saved) -> None:
+def test_a_folder_is_named(saved) -> None:
     app = ok(open_page("explore"))
     [box] = [one for one in app.text_input if one.label.startswith("Its id on the hub")]
     app = ok(box.set_value(str(saved / "gpt2")).run())
@@ -65,18 +64,16 @@ def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.Monke
     assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
 
 
-@pytest.mark.parametrize(
-    ("page", "words", "kept"), [("explore", 200, ExploreState), ("masks", 10, MaskPair), ("masks", 200, None)]
-)
-def test_a_session_keeps_no_large_layers(page: str, words: int, kept: type | None) -> None:
-    app = ok(open_page(page, model=SMOLLM2, text="one fox " * words))
+@pytest.mark.parametrize(("page", "kept"), [("explore", ExploreState), ("masks", MasksState)])
+def test_a_session_keeps_no_layers_of_a_model(page: str, kept: type) -> None:
+    app = ok(open_page(page, model=SMOLLM2, text="one fox " * 20))
     assert app.get("bidi_component")
-    assert type(app.session_state[f"last good {page}"][1]) is (kept or type(None))
+    assert type(app.session_state[f"last good {page}"][1]) is kept
     source, layers = app.session_state["last good layers"][1]
     assert (source.name, layers) == (SMOLLM2, ())
 
 
-@pytest.mark.parametrize("page", ["explore", "masks", "scores", "models", "write"])
+@pytest.mark.parametrize("page", ["explore", "masks", "scores", "write"])
 def test_the_translator_opens_with_a_sentence_that_it_knows(page: str) -> None:
     menu = "writer" if page == "write" else "model"
     app = ok(open_page(page, **{menu: TRANSLATOR}))
@@ -85,9 +82,8 @@ def test_the_translator_opens_with_a_sentence_that_it_knows(page: str) -> None:
     assert len(app.get("bidi_component")) >= 2
 
 
-@pytest.mark.parametrize("page", ["explore", "models"])
-def test_an_example_follows_the_model_and_a_typed_text_does_not(page: str) -> None:
-    app = ok(open_page(page))
+def test_an_example_follows_the_model_and_a_typed_text_does_not() -> None:
+    app = ok(open_page("explore"))
     for name, text in ((TRANSLATOR, TRANSLATED), (MINILM, EXAMPLE), (TRANSLATOR, TRANSLATED)):
         app = ok(app.selectbox(key="model").select(name).run())
         assert typed(app).value == text
@@ -97,7 +93,7 @@ def test_an_example_follows_the_model_and_a_typed_text_does_not(page: str) -> No
         assert typed(app).value == "the cat sleeps"
 
 
-@pytest.mark.parametrize("page", ["explore", "masks", "scores", "models"])
+@pytest.mark.parametrize("page", ["explore", "masks", "scores"])
 def test_unknown_words_are_named_above_the_example_of_the_translator(page: str) -> None:
     app = open_page(page, model=TRANSLATOR, text="the zebra sleeps")
     assert "does not know the word “zebra”" in errors(app)
@@ -107,10 +103,9 @@ def test_unknown_words_are_named_above_the_example_of_the_translator(page: str) 
 
 @pytest.mark.parametrize("text", [TRANSLATED, EXAMPLE, "the cat sleeps"])
 def test_a_state_of_the_translator_is_read_as_it_is_written(text: str) -> None:
-    for state in (ExploreState, ModelsState):
-        link = state.read((("model", TRANSLATOR), ("text", text))).link()
-        assert dict(link) == {"model": TRANSLATOR} | ({} if text == TRANSLATED else {"text": text})
-        assert state.read(link).source == Model(text, TRANSLATOR)
+    link = ExploreState.read((("model", TRANSLATOR), ("text", text))).link()
+    assert dict(link) == {"model": TRANSLATOR} | ({} if text == TRANSLATED else {"text": text})
+    assert ExploreState.read(link).source == Model(text, TRANSLATOR)
 
 
 def typed(app):

@@ -25,7 +25,7 @@ page = partial(open_page, "explore")
 def saved(saved, tmp_path_factory):
     """The folders of tiny models, by name, and two that cannot be shown; never to be changed."""
     root = tmp_path_factory.mktemp("models")
-    for name in ("bert", "gpt2", "t5"):
+    for name in ("bert", "gpt2", "llama", "t5"):
         (root / name).symlink_to(saved / name)
     mamba = hf.MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=1, state_size=4)
     hf.MambaForCausalLM(mamba).save_pretrained(root / "mamba")  # without attention
@@ -155,6 +155,20 @@ def test_the_facts_tell_folders_of_one_name_apart(tmp_path) -> None:
     assert all(f"{run}/checkpoint-100 (BertModel)" in one for run, one in zip(("first", "second"), said, strict=True))
 
 
+def test_the_facts_of_the_model_of_the_wheel() -> None:
+    assert facts(ok(page())) == (
+        "all-MiniLM-L6-v2 (BertModel): 6 attention layers of 12 heads, 22,713,216 parameters; the model reads at most "
+        "512 tokens. Weights of 6 layers: recomputed from the model's queries and keys, and compared with its own."
+    )
+
+
+def test_heads_that_share_keys_are_among_the_facts(saved) -> None:
+    app = ok(page(model=saved / "llama", text=TEXT))
+    assert "4 query heads share 2 heads of keys and values, 2 each (grouped-query attention)." in facts(app)
+    shared = "All 6 query heads share one head of keys and values (multi-query attention)."
+    assert model_input.sharing_sentence(6, 1) == shared
+
+
 def test_whose_limit_it_is_that_is_said(saved) -> None:
     assert "the model reads at most 64 tokens" in facts(ok(page(model=saved / "gpt2", text=TEXT)))
     model = model_cache.model(str(saved / "gpt2"))
@@ -188,6 +202,31 @@ def test_a_layer_and_a_head_that_the_model_has_not(saved) -> None:
     app = ok(page(model=saved / "bert", text=TEXT, layer="layer 7", head="Head 99"))
     assert chosen(app) == ["encoder 0", "Head 0"]
     assert not {"layer", "head"} & set(app.query_params)
+
+
+def test_what_a_link_says_of_another_model_leaves_the_link(saved) -> None:
+    of_minilm = {
+        "pinned": "10 · it",
+        "part-of-queries": ["1", "3"],
+        "color-by": "Next token",
+        "special-tokens": "Hidden",
+    }
+    app = ok(page(model=saved / "gpt2", text=TEXT, **of_minilm))
+    assert not {*of_minilm} & {*app.query_params}
+
+
+def test_what_was_chosen_of_another_model_leaves_the_link(saved) -> None:
+    app = ok(page(pinned="2 · animal"))
+    assert app.selectbox(key="pinned").value == "2 · animal"
+    ok(named(app, saved / "gpt2"))
+    assert app.selectbox(key="pinned").value != "2 · animal"
+    assert "pinned" not in app.query_params
+
+
+def test_a_bad_name_leaves_what_was_chosen(saved) -> None:
+    app = ok(page(layer="encoder 2", head="Head 3"))
+    the_error(named(app, saved / "empty"))
+    assert (linked(app, "layer"), linked(app, "head")) == (["encoder 2"], ["Head 3"])
 
 
 def test_another_model_opens_its_own_beginning_and_the_link_says_so(saved) -> None:

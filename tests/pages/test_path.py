@@ -153,7 +153,7 @@ def test_a_model_of_other_parts_says_so_and_what_to_do(saved) -> None:
     app = healthy(page(path_model=saved / "gemma2", text="fox"))
     assert not app.get("bidi_component")
     assert "gemma2 cannot be shown here: at “model.layers.0.self_attn.o_proj”" in contents(app)
-    assert "Look at its attention on Explore or Models." in contents(app)
+    assert "Look at its attention on Explore." in contents(app)
     assert "has an encoder and a decoder" in contents(healthy(page(path_model=saved / "bart", text="fox")))
     assert "sees images, and reads no text" in contents(healthy(page(path_model=saved / "vit", text="fox")))
     assert "“GPT”" in contents(healthy(page(path_model="GPT")))
@@ -224,5 +224,5 @@ def test_a_link_that_asks_for_what_cannot_be_still_gives_a_picture(link: dict[st
 def test_another_page_does_not_take_over_the_choice_of_the_model() -> None:
     app = page()
     app.selectbox(key="path-model").set_value(SMOLLM2).run()
-    app.switch_page("../../pages/models.py").run()
+    app.switch_page("../../pages/explore.py").run()
     assert healthy(app).selectbox(key="model").value == MINILM

@@ -27,7 +27,6 @@ LINKS: dict[str, dict[str, str]] = {
     "why": {"text": "The capital of France is", "rather-than": "das durchschnittliche Token", "term": "23.4.4"},
     "heads": {"text": "The capital of France is", "kind": "Induktionskopf (Induction Head)", "against": "Entropie"},
     "effects": {"text": "The capital of France is", "measure": "Wahrscheinlichkeit", "compared": "true"},
-    "models": {"text": "the cat sat", "second": "a dog", "layer": "Encoder 2", "head": "Kopf 5", "pinned": "2 · cat"},
 }
 
 
@@ -43,7 +42,7 @@ def test_the_lines_give_the_view_of_the_link(page: str) -> None:
 
 
 def test_the_lines_are_behind_a_button_on_these_pages_alone() -> None:
-    for page, has_lines in (("explore", True), ("models", True), ("start", False)):
+    for page, has_lines in (("explore", True), ("start", False)):
         app = open_page(page)
         assert (
             len([one for one in app.get("popover") if one.proto.popover.label == "Copy as Python"]) == 1
@@ -53,10 +52,9 @@ def test_the_lines_are_behind_a_button_on_these_pages_alone() -> None:
     assert python_code("explore", ()) == "import attnviz\n\nattnviz.view('explore')"
 
 
-@pytest.mark.parametrize("key", ["text", "second"])
-def test_what_the_link_does_not_have_is_not_copied(key: str) -> None:
-    app = open_page("models")
-    app.text_area(key=key).set_value("the cat " * 255).run()
+def test_what_the_link_does_not_have_is_not_copied() -> None:
+    app = open_page("write", length="1")
+    app.text_area(key="prompt").set_value("the cat " * 255).run()
     app.session_state["copy-as-python"] = True
     app.run()
     assert not app.exception
@@ -64,7 +62,7 @@ def test_what_the_link_does_not_have_is_not_copied(key: str) -> None:
     assert "A text of more than 2,000 characters is not in the link, and is gone after a reload." in " ".join(
         one.value for one in app.caption
     )
-    app.text_area(key=key).set_value("the cat").run()
+    app.text_area(key="prompt").set_value("the cat").run()
     assert "the+cat" in lines(app)[0]
 
 

@@ -25,7 +25,7 @@ def base_path(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
 @pytest.mark.usefixtures("base_path")
 def test_all_addresses_are_absolute_and_below_the_base_path(base: str) -> None:
     assert addresses.address("/vendor/a.js") == f"{base}/vendor/a.js"
-    assert {base, f"{base}/masks", f"{base}/models"} <= addresses.page_addresses()
+    assert {base, f"{base}/masks", f"{base}/explore"} <= addresses.page_addresses()
     assert scripts.plotly_address() in scripts.files()
     assert all(path.startswith(f"{base}/vendor/") for path in scripts.files())
     assert f'src="{base}/vendor/plotly-' in scripts.early_elements()

@@ -2,8 +2,6 @@
 
 import os
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 import beartype  # noqa: F401 (before attnviz: what its checked modules import first is compiled anew)
 import entmax  # noqa: F401
@@ -77,7 +75,7 @@ def random_inputs():
 @pytest.fixture
 def drawn(monkeypatch):
     """The charts that a page draws, by their keys."""
-    from attnviz.ui import blocks, chart, head_charts, head_grid, models
+    from attnviz.ui import blocks, chart
 
     charts, show = {}, chart.chart
 
@@ -85,8 +83,5 @@ def drawn(monkeypatch):
         charts[key] = picture
         return show(picture, key, **how)
 
-    tabs = [import_module(f"{models.__name__}.{module.name}") for module in iter_modules(models.__path__)]
-    for part in (blocks, head_charts, head_grid, *tabs):
-        if getattr(part, "chart", None) is show:
-            monkeypatch.setattr(part, "chart", kept)
+    monkeypatch.setattr(blocks, "chart", kept)
     return charts

@@ -1,13 +1,20 @@
 """The blocks of Explore: what is hidden until it is predicted, rollout, and heads colored by a number."""
 
 import numpy as np
+import pytest
+import torch
 
+import attnviz
 from attnviz.analysis.aggregation import rollout
-from attnviz.analysis.head_metrics import Entropy, head_metrics
+from attnviz.analysis.head_metrics import Entropy, Previous, head_metrics
+from attnviz.lessons.lesson_tables import parse_address
+from attnviz.models.minilm import minilm
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import Block, Figure, Note, Prediction, every_block, page_view
+from attnviz.page.page_view import PageView
 from attnviz.sources import Toy
 from attnviz.state.explore import ExploreState
+from attnviz.text import EXAMPLE
 from attnviz.views.explore import explore
 
 TEXT = "a b c d e"
@@ -56,3 +63,62 @@ def test_heads_are_colored_by_their_numbers_and_open() -> None:
     assert small.opens is not None
     row, column = small.picture.spec.corner(1)
     assert small.opens(row, column) == ExploreState(source=Toy(TEXT)).link_with(head=1)
+
+
+@pytest.fixture(scope="module")
+def own() -> np.ndarray:
+    """The weights of all layers and heads, as the model itself computes them."""
+    model = minilm()
+    with model.lock, torch.no_grad():
+        out = model.model(**model.encode(EXAMPLE).batch, output_attentions=True)
+    return torch.stack(out.attentions)[:, 0].double().numpy()
+
+
+def shown(link: str) -> PageView:
+    return page_view(explore(ExploreState.read(parse_address(f"explore?{link}")[1])))
+
+
+def test_a_head_and_its_numbers_are_those_of_the_model(own: np.ndarray) -> None:
+    view = shown("layer=encoder+2&head=Head+8&pinned=10+·+it")
+    np.testing.assert_allclose(view.panels[0].weights, own[2, 8], atol=1e-5)
+    assert view.panels[0].row == 10
+    assert view.quantities["weight of animal"] == pytest.approx(own[2, 8, 10, 2], abs=1e-5)
+    state = ExploreState(color_by=Previous())
+    grid = figure([*explore(state.updated(mosaic=True))], "heads").picture.figure.data[0].z
+    diagonals = np.diagonal(own, -1, axis1=2, axis2=3).mean(-1)
+    np.testing.assert_allclose(grid, diagonals, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [0, 5])
+def test_a_rollout_is_the_product_of_the_models_own_weights(own: np.ndarray, layer: int, monkeypatch) -> None:
+    rolled = np.eye(own.shape[-1])
+    for one in own[: layer + 1].mean(1):
+        rolled = (one / 2 + np.eye(len(one)) / 2) @ rolled
+    link = f"layer=encoder+{layer}&head=Rollout+up+to+this+layer"
+    np.testing.assert_allclose(shown(link).panels[0].weights, rolled, atol=2e-6)
+    inner = rolled[1:-1, 1:-1] / rolled[1:-1, 1:-1].sum(-1, keepdims=True)
+    hidden = shown(f"{link}&special-tokens=Hidden,+rows+rescaled").panels[0].weights
+    np.testing.assert_allclose(hidden, inner, atol=2e-6)
+    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 4)
+    downsampled = shown(f"{link}&quantity=Largest+weight").panels[0].weights
+    np.testing.assert_allclose(downsampled, rolled.reshape(4, 4, 4, 4).max((1, 3)), atol=2e-6)
+
+
+def test_a_model_in_a_link_is_never_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetch(*_arguments: object) -> None:
+        raise AssertionError("a download")
+
+    monkeypatch.setattr("attnviz.models.hub.Hub.find", fetch)
+    monkeypatch.setattr("attnviz.models.hub.Hub.fetch", fetch)
+    for name, reason in (
+        ("org/model", "has to be downloaded first"),
+        ("/nowhere", "There is no folder"),
+        ("https://example.org/a/b", "not of the Hugging Face hub"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            attnviz.view(f"/explore?model={name}")
+    monkeypatch.setenv("ATTNVIZ_MODELS", "")
+    for name in ("org/model", "/nowhere"):
+        with pytest.raises(ValueError, match="shows only the models that its owner lists"):
+            attnviz.view(f"/explore?model={name}")

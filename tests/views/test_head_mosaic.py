@@ -1,20 +1,17 @@
 """The viewport in the small map of its head, and what a selection of a long text holds."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attnviz import Inputs, Layer, Mechanism
 from attnviz.layer import Kind, LayerId
 from attnviz.sources import Toy
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Viewport
-from attnviz.views.head_mosaic import LEAST_SIDE, head_mosaic, head_of_tile, moved_part, neighbors, part_in_view
+from attnviz.views.head_mosaic import LEAST_SIDE, head_mosaic, head_of_tile, moved_part, part_in_view
 from attnviz.views.selected_maps import positions
 
 COUNT, HEIGHT, WIDTH = 1200, 30, 40
@@ -65,13 +62,6 @@ def test_what_is_whole_has_no_frame() -> None:
     assert part_in_view(selection(viewport=None)) is None
 
 
-@given(st.sets(st.integers(0, 12)))
-def test_neighbors_have_one_frame(places: set[int]) -> None:
-    runs = neighbors(sorted(places))
-    assert {place for first, last in runs for place in range(first, last + 1)} == places
-    assert all(after[0] - before[1] > 1 for before, after in itertools.pairwise(runs))
-
-
 @pytest.mark.parametrize(
     ("cells", "expected"),
     [
@@ -92,4 +82,3 @@ def test_the_positions_and_names_of_a_long_text_are_made_once() -> None:
     assert one.keys is one.keys
     assert one.queries is one.queries
     assert one.query_names is one.query_names
-    assert one.key_names is one.key_names

@@ -12,9 +12,8 @@ LINKS = [  # of all pages but Path, which needs what every module of a model ret
     f"explore?text={TEXT}&layer=encoder+5&mask=Causal",
     f"masks?text={TEXT}&look=For+engineers&part=Empty+rows",  # two masks are read by the model, too
     f"scores?text={TEXT}",
-    f"models?text={TEXT}",
-    f"models?text={TEXT}&inspect=Together",
-    f"models?model=https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2&text={TEXT}",
+    f"explore?text={TEXT}&layer=encoder+5&head=Rollout+up+to+this+layer",
+    f"explore?model=https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2&text={TEXT}",
     f"side_by_side?text={TEXT}&right-text={TEXT}",
 ]
 
@@ -31,7 +30,7 @@ def forwards():
     set_result_cache(before)
 
 
-@pytest.mark.parametrize("links", [LINKS, LINKS[::-1]], ids=["Explore first", "Models first"])
+@pytest.mark.parametrize("links", [LINKS, LINKS[::-1]], ids=["Explore first", "Explore last"])
 def test_a_text_is_captured_once_for_all_pages(links: list[str], forwards) -> None:
     for link in links:
         attnviz.view(link)

@@ -17,9 +17,9 @@ from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
 from attnviz.state.scores import ScoresState
 from attnviz.trace.memory import layer_bytes
-from attnviz.ui.models import grouped_query, layer_table
+from attnviz.ui.model_input import layer_facts
 from attnviz.views.explore import explore, notes
-from attnviz.views.masks import masks
+from attnviz.views.masks.page import masks
 from attnviz.views.scores import scores
 from attnviz.views.selected_maps import selected_map, selected_thumbnails
 from attnviz.weights_only import FixedWeights, WeightsOnly
@@ -64,9 +64,9 @@ def test_weights_are_drawn_and_saved_as_they_are(tmp_path: Path) -> None:
 
 
 def test_what_would_change_a_mechanism_is_refused_in_a_sentence() -> None:
-    for view, kind in ((masks, MasksState), (lambda state: page_view(scores(state)), ScoresState)):
+    for blocks, kind in ((masks, MasksState), (scores, ScoresState)):
         with pytest.raises(ValueError, match=r"^This layer has only weights.* cannot be changed\."):
-            view(kind(source=Mixed(), layer=1))
+            page_view(blocks(kind(source=Mixed(), layer=1)))
     assert not ExploreState.mask.is_offered(ExploreState(source=Mixed(), layer=1))
 
 
@@ -82,10 +82,11 @@ def test_notes_say_nothing_of_how_the_weights_were_made(special: Special, note: 
     assert notes(selection, selected_map(selection)) == [note]
 
 
-def test_no_layer_of_weights_shares_keys_or_has_a_mask() -> None:
-    _, weights = Mixed().layers()
-    assert layer_table._layer_cells(weights) == ("2", "4", "—", "weights only")
-    assert not grouped_query.is_grouped(weights.inputs)
+def test_where_the_weights_of_both_kinds_come_from() -> None:
+    assert layer_facts(Mixed().layers()) == [
+        "Weights of 1 layer: recomputed from the model's queries and keys, and compared with its own.",
+        "Weights of 1 layer: as the model computed them, without queries and keys.",
+    ]
 
 
 def test_the_memory_of_a_layer_of_weights_is_that_of_the_weights() -> None:
