@@ -89,8 +89,8 @@ class LinearPosition:
     def __rsub__(self, other: int) -> "LinearPosition":
         return -self + other
 
-    def __abs__(self) -> "Distance":
-        return Distance(self)
+    def __abs__(self) -> "AbsolutePosition":
+        return AbsolutePosition(self)
 
     def __le__(self, other: "LinearPosition | int") -> KeyRanges:
         return (self - other)._not_positive()
@@ -129,7 +129,7 @@ class LinearPosition:
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class AbsolutePosition:
     """The absolute value of a position, to be compared with numbers."""
 
     position: LinearPosition

@@ -69,7 +69,7 @@ def lengths(state: Any) -> Mapping[str, tuple[int, int]]:
     return {f"this example ({queries} × {keys})": (queries, keys)} | {f"{n:,}": (n, n) for n in LENGTHS}
 
 
-def parts(state: Any) -> Sequence[str]:
+def engineer_parts(state: Any) -> Sequence[str]:
     """Returns the parts of the tab for engineers."""
     every = MASS_KEPT, COST, SCRIPT, CONVENTIONS, STACKED, EMPTY_ROWS
     return [name for name in every if not (name in PARTS_OF_ALL_CELLS and is_long(state.inputs))]
@@ -110,7 +110,7 @@ class MasksState(LongMapState):
     pinned = QueryField()
     look = ChoiceField(N_("Tab"), (TWO_MASKS, GALLERY, FOR_ENGINEERS), place="block")
     load_into = side_field(N_("Load into"))
-    part = ChoiceField(N_("Part"), parts, place="block")
+    part = ChoiceField(N_("Part"), engineer_parts, place="block")
     budget = ChoiceField(
         N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2,
         place="block",

@@ -71,7 +71,7 @@ def test_a_vector_is_compared_with_that_under_the_other_mask() -> None:
     assert not bars
 
 
-def test_the_normalizer_is_that_of_both_and_the_mask_of_the_model_changes_nothing() -> None:
+def test_both_have_the_normalizer_and_its_own_mask_changes_nothing() -> None:
     state = MasksState(source=Model(EXAMPLE), mask_b=Full(), normalizer=Softmax(4.0))
     assert [each.normalizer for each in state.interventions] == [Softmax(4.0)] * 2
     assert [each.mask for each in state.interventions] == [None, None]
