@@ -18,7 +18,7 @@ from attnviz.language import N_, _, option_name
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.link import Link
 from attnviz.page import html
-from attnviz.page.blocks import AlignedTexts, Block, Caption, Columns, Figure, Heading, More, Note, Summary
+from attnviz.page.blocks import AlignedTexts, Block, Caption, Columns, Figure, More, Note, Summary
 from attnviz.sources import Model
 from attnviz.state.color_range import largest_weight
 from attnviz.state.side_by_side import SideBySideState
@@ -152,8 +152,10 @@ def _pictures(state: SideBySideState, sides: Sides) -> list[list[Block]]:
         picture = head_map.chart(largest=end, link=LINK if sides.is_compared else "")
         hint = _("Point at a cell: it is marked on both sides.") if sides.is_compared else picture.about.hint
         picture = picture.with_about(label=label, name=f"{picture.about.name} {label}", hint=hint)
-        figure = Figure(_placed(picture, places), name, MAP, opens, [map_panel(head_map, title, pinned)], pinned=pinned)
-        columns.append([Heading(title), figure])
+        panel = map_panel(head_map, title, pinned)
+        figure = Figure(_placed(picture, places), name, MAP, opens, [panel], pinned=pinned, title=title,
+                        grows="presented")  # fmt: skip
+        columns.append([figure])
     return [*columns, _difference(state, sides)] if sides.is_compared else columns
 
 
@@ -172,7 +174,8 @@ def _difference(state: SideBySideState, sides: Sides) -> list[Block]:
         return state.row_link(rows[row])
 
     picture = _placed(picture, sides.places[2])
-    return [Heading(_("Right − left")), Figure(picture, "sides-difference", MAP, opens, pinned=pinned)]
+    title = _("Right − left")
+    return [Figure(picture, "sides-difference", MAP, opens, pinned=pinned, title=title, grows="presented")]
 
 
 def _placed(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:
