@@ -45,7 +45,8 @@ def two_masks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
         yield from search_blocks(state)
     else:
         query = "" if row is None else pair.query_name(row)
-        yield Summary(_summary(pair, row), partial(pair.quantities, row), query)
+        finding = element("span", _summary(pair, row), class_="attnviz-finding")
+        yield Summary(finding, partial(pair.quantities, row), query)
         rest = [] if row is None else [*_mass_shift(pair, row)]
         allowed, left = pair.allowed
         before = pair.maps[0]
@@ -73,7 +74,7 @@ def _legend(pair: MaskPair) -> Paragraph:
         )
         for kind, (name, meaning) in OUTCOMES.items()
     )  # fmt: skip
-    return Paragraph(tuple(items), "attnviz-outcomes")
+    return Paragraph(tuple(items), "attnviz-outcomes attnviz-finding")
 
 
 def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
@@ -139,7 +140,7 @@ def _mass_shift(pair: MaskPair, row: int) -> Iterator[Block]:
     )
     yield Heading(_("Where the attention of {query} went", query=name))
     yield Columns([
-        (0.4, [*map(Paragraph, sentences)]), (0.6, [Figure(picture, "went", BARS_HEIGHT)]),
+        (0.4, [Paragraph(sentence, "attnviz-finding") for sentence in sentences]), (0.6, [Figure(picture, "went", BARS_HEIGHT)]),
     ])  # fmt: skip
 
 
