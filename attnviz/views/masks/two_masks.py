@@ -139,9 +139,8 @@ def _mass_shift(pair: MaskPair, row: int) -> Iterator[Block]:
         label=_("The pinned query's weights under A and B")
     )
     yield Heading(_("Where the attention of {query} went", query=name))
-    yield Columns([
-        (0.4, [Paragraph(sentence, "attnviz-finding") for sentence in sentences]), (0.6, [Figure(picture, "went", BARS_HEIGHT)]),
-    ])  # fmt: skip
+    paragraphs = [Paragraph(sentence, "attnviz-finding") for sentence in sentences]
+    yield Columns([(0.4, paragraphs), (0.6, [Figure(picture, "went", BARS_HEIGHT)])])
 
 
 def describe_mask(mechanism: Mechanism) -> str:
