@@ -12,7 +12,7 @@ from attnviz.formatting import grouped
 from attnviz.inputs import Inputs
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Fidelity, Layer
-from attnviz.models import model_cache
+from attnviz.models import MINILM, minilm, model_cache
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
@@ -48,7 +48,8 @@ def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerato
         assert isinstance(field, ModelField)
         source = Model(name=model_menu.choose_model(field))
     source = with_example(source, source)
-    is_loaded = model_menu.load(source.name, notes)
+    # The default model is in memory, and a spinner would leave a gap above the figure.
+    is_loaded = (source.name == MINILM and minilm.is_installed()) or model_menu.load(source.name, notes)
     modality = source.model().modality if is_loaded else "text"
 
     def draw_one(name: str, **options: Any) -> Any:
