@@ -35,7 +35,7 @@ def missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_page_opens_and_says_what_is_missing_where_it_would_be_shown(page: str) -> None:
     app = ok(open_page(page))
     assert bool(app.get("bidi_component")) == (page != "lessons")
-    assert (COMMAND in contents(app)) == (page in ("explore", "masks", "scores"))
+    assert (COMMAND in contents(app)) == (page in ("explore", "masks", "scores", "side_by_side"))
 
 
 def test_explore_opens_with_toy_vectors_and_any_source_can_be_chosen() -> None:
