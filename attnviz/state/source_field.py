@@ -10,13 +10,14 @@ from attnviz.layer import Kind, Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy
 from attnviz.sources.upload import File
-from attnviz.state.fields import ChoiceField, LinkReader, PartField
+from attnviz.state.fields import ChoiceField, LinkReader, PartField, linked_settings
 from attnviz.state.parts import by_title, settings, title
 from attnviz.state.session_fields import FILE_NOT_LINKED
 from attnviz.state.viewport import is_long
 
 S = TypeVar("S", bound=Source)
 AGGREGATES: dict[str, HeadChoice] = {N_("Mean of heads"): Aggregate.MEAN, N_("Maximum of heads"): Aggregate.MAXIMUM}
+MODEL = "model"  # the parameter of a model's name
 HEAD, ROLLOUT = N_("Head #"), N_("Rollout up to this layer")
 
 
@@ -34,7 +35,8 @@ def with_example(source: S, other: Source) -> S:
 
 
 class SourceField(PartField[Source]):
-    """A source. The parameter of its input has no prefix, so that a text stays while the source changes."""
+    """A source. The parameter of its input has no prefix, so that a text stays while the source changes. A link that
+    names a model is about that one, also where a page opens with another source."""
 
     def __init__(self) -> None:
         super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source(), place="block")
@@ -43,7 +45,8 @@ class SourceField(PartField[Source]):
         return "" if setting == settings(kind)[0].name else title(kind)
 
     def read(self, state: Any, link: LinkReader) -> Source:
-        source = super().read(state, link)
+        names_model = link.text(self.parameter) is None and link.text(MODEL) is not None
+        source = linked_settings(self, Model(), link) if names_model else super().read(state, link)
         return source if link.text(settings(type(source))[0].name) is not None else with_example(source, source)
 
     def unwritten(self, state: Any, value: Source) -> Source:

@@ -13,7 +13,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.sources import Model, Source, Toy, Upload
 from attnviz.state.head_state import HeadState
 from attnviz.state.parts import settings
-from attnviz.state.source_field import short_layers, source_layers, with_example
+from attnviz.state.source_field import MODEL, short_layers, source_layers, with_example
 from attnviz.trace import Trace
 from attnviz.ui import cache, model_input, presentation
 from attnviz.ui.downloads import samples
@@ -104,7 +104,7 @@ def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Sou
     Its input, such as a text or a file, is on the page; its other fields are at the side.
     """
     with side:
-        opening = SOURCE.opening(None)
+        opening = Model() if st.query_params.get(MODEL) else SOURCE.opening(None)
         kind = choose_class(SOURCE, opening) or type(opening)
         place, model = st.empty(), st.container()
     input_place = presentation.control("source") if presented else st.container()

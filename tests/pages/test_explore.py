@@ -296,8 +296,9 @@ def test_a_text_of_one_page_is_not_captured_again_on_another() -> None:
     passes: list[int] = []
     hook = minilm().model.base_model.register_forward_pre_hook(lambda module, given: passes.append(1))
     try:
-        for name in ("explore", "masks", "scores"):  # Path needs more than is captured
-            healthy(open_page(name, text="a text that nobody has read"))
+        # Path needs more than is captured, and the model reads a text once more under each of two masks.
+        for name, link in (("explore", {}), ("masks", {"look": "For engineers", "part": "Empty rows"}), ("scores", {})):
+            healthy(open_page(name, text="a text that nobody has read", **link))
     finally:
         hook.remove()
     assert len(passes) == 1
