@@ -174,3 +174,17 @@ def test_the_menu_of_pages_on_a_phone_closes_when_one_is_chosen(browser: Browser
         lookup.page.reload()
         expect_page(lookup.page, "Lessons")
         expect(pages.first).not_to_be_in_viewport()
+
+
+def test_enter_takes_no_other_option_where_the_typed_one_is_chosen(browser: Browser, address: str) -> None:
+    """Not the scaled dot product, whose name ends so, where the dot product is typed."""
+    with opened(browser, address, kind=AppPage) as app:
+        app.page.goto(f"{address}/scores?similarities=Dot&similarities=Cosine")
+        app.page.get_by_text("Which similarities").click()
+        field = app.page.locator(".st-key-similarities input")
+        field.click()  # which scrolls: a menu that is open would be closed by it
+        field.fill("Dot")
+        expect(app.page.get_by_role("option", name="Scaled dot")).to_be_visible()
+        field.press("Enter")
+        app.settled()
+        expect(app.page.locator(".st-key-similarities [data-tag]")).to_have_text(["Dot", "Cosine"])
