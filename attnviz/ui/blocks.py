@@ -143,9 +143,9 @@ def _draw_block(page: _Page, block: Block) -> None:
                 on_stroke=None if block.paints is None else paint,
             )  # fmt: skip
         case Columns(columns):
-            for place, (_share, blocks) in zip(
-                st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True
-            ):
+            places = st.columns([share for share, _blocks in columns], gap="medium")
+            # The widest first: it has what people wait for, and a browser draws figures one after the other.
+            for place, (_share, blocks) in sorted(zip(places, columns, strict=True), key=lambda one: -one[1][0]):
                 with place:
                     _draw(page, blocks)
         case Row(blocks, name):
