@@ -10,7 +10,7 @@ from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
-from attnviz.state.fields import ModelField
+from attnviz.state.fields import ModelField, WidgetPlace
 from attnviz.state.head_state import HeadState
 from attnviz.state.long_map_state import LongMapState
 from attnviz.ui import cache, model_input, presentation, source_picker
@@ -32,9 +32,17 @@ def show_head_page(page: str) -> None:
     is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()
     long = issubclass(kind, LongMapState)
     top, place = st.container(), st.container(key="page-blocks")
-    side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
+    side: DeltaGenerator
+    rest: DeltaGenerator
+    more: DeltaGenerator
+    if is_lesson:
+        side = rest = more = st.expander(_("Text and head"), key="controls")
+    else:
+        with st.sidebar:
+            side, rest = st.container(), st.container()
+            more = st.expander(_("More"), expanded=_is_in_link("more", kind), key="more")
     with side if is_lesson else top:
-        source, layers, places = source_picker.choose_layers(side, presented=True, long=long)
+        source, layers, places = source_picker.choose_layers(side, more, presented=True, long=long)
         name = "present-control-head" if kind.presents_controls else "head-controls"
         controls = st.container(horizontal=True, gap="small", key=name)
     in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls
@@ -53,8 +61,6 @@ def show_head_page(page: str) -> None:
         good: HeadState | None = cache.or_last_good(page, source.subject, show, lambda: None, places.notes)
     drawn = state if good is None or not state.problem else good
     fields = [field for field in drawn.fields if field.name in drawn.values]
-    rest = side.container()
-    more = side if is_lesson else side.expander(_("More"), expanded=_is_used("more", drawn), key="more")
     places_of_fields = {"top": controls, "side": rest, "more": more}
     for field in fields:
         place_of_field = in_lesson if field in kind.in_lessons else places_of_fields.get(field.place)
@@ -78,7 +84,7 @@ def _draw_second_model(field: ModelField, state: HeadState) -> None:
         choose_model(field, is_first=False)
 
 
-def _is_used(place: str, state: HeadState) -> bool:
-    """Returns whether a field of a place has another value than that which the page opens with."""
-    fields = (field for field in state.fields if field.place == place and field.name in state.values)
-    return any(state.values[field.name] != field.opening(state) for field in fields)
+def _is_in_link(place: WidgetPlace, kind: type[HeadState]) -> bool:
+    """Returns whether the link says something of a field of a place."""
+    parameters = {name.split(".")[0] for name in st.query_params}
+    return any(field.place == place and field.parameter in parameters for field in kind.fields)

@@ -38,15 +38,18 @@ PICTURE_WIDTH = 120  # pixels of the picture beside the upload
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
-def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerator, notes: DeltaGenerator) -> Model:
-    """Draws the menu of models at the side, and what the chosen one reads in its place; returns the source. If the
-    model cannot be loaded, the reason is shown in `notes`, and the page ends."""
+def choose_model_source(
+    start: Model, side: DeltaGenerator, more: DeltaGenerator, place: DeltaGenerator, notes: DeltaGenerator
+) -> Model:
+    """Draws the menu of models at the side, what the chosen one reads in its place, and in `more` other models and a
+    second text; returns the source. If the model cannot be loaded, the reason is shown in `notes`, and the page
+    ends."""
     setting = {each.name: each for each in settings(Model)}
     prefix = {name: HeadState.source.prefix(Model, name) for name in setting}
     with side:
         field = setting_field(setting["name"], prefix["name"], start)
         assert isinstance(field, ModelField)
-        source = Model(name=model_menu.choose_model(field))
+        source = Model(name=model_menu.choose_model(field, more=more))
     source = with_example(source, source)
     # The default model is in memory, and a spinner would leave a gap above the figure.
     is_loaded = (source.name == MINILM and minilm.is_installed()) or model_menu.load(source.name, notes)
@@ -58,7 +61,7 @@ def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerato
     reads_text, image = "text" in modality, None
     with place if reads_text else hidden_container("text"):
         text = draw_one("text")
-    with side if reads_text else hidden_container("second"):
+    with more if reads_text else hidden_container("second"):
         pair = choose_pair(partial(draw_one, "pair"), source.model() if is_loaded else None)
     if "picture" in modality:
         with side if reads_text else place:
@@ -147,7 +150,7 @@ def shortened_path(path: str) -> str:
 
 
 def choose_pair(draw_pair: Callable[..., str], model: LoadedModel | None) -> str:
-    """Draws the second text, folded, under the name of what the model does with it."""
+    """Draws the second text, under the name of what the model does with it."""
     label, about = _("Second text"), _("Another sentence, which the model reads after the first.")
     if model and model.is_encoder_decoder:
         label, about = (
@@ -156,8 +159,7 @@ def choose_pair(draw_pair: Callable[..., str], model: LoadedModel | None) -> str
         )
     elif model and model.outputs == "next token":
         about = _("The model reads it right after the first, as one text, with a space between two words.")
-    with st.popover(label, icon=":material/notes:", width="stretch", key="second-text"):
-        return draw_pair(label=label, help=about)
+    return draw_pair(label=label, help=about)
 
 
 def choose_picture(draw_upload: Callable[..., File | None], model: LoadedModel) -> File | None:

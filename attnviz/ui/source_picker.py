@@ -34,15 +34,16 @@ class Places:
 
 
 def choose_layers(
-    side: DeltaGenerator, *, presented: bool = False, long: bool = False
+    side: DeltaGenerator, more: DeltaGenerator, *, presented: bool = False, long: bool = False
 ) -> tuple[Source, Sequence[Layer], Places]:
-    """Draws the widgets of the source, its first field here and the others at the `side`; returns it and its layers.
+    """Draws the widgets of the source, its first field here and the others at the `side`, those of
+    few users in `more`; returns it and its layers.
 
     If the source has no layers, the last good one of its kind is selected, or its example; if there is none, the page
     ends. With `presented` the text stays in presentations; only with `long` are there layers whose maps have to be
     downsampled.
     """
-    chosen, places = choose_source(side, presented=presented)
+    chosen, places = choose_source(side, more, presented=presented)
     if isinstance(chosen, Upload):
         with places.notes:
             samples()
@@ -98,10 +99,10 @@ def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | Non
         return None
 
 
-def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Source, Places]:
+def choose_source(side: DeltaGenerator, more: DeltaGenerator, *, presented: bool = False) -> tuple[Source, Places]:
     """Returns the chosen source, and the places of the page.
 
-    Its input, such as a text or a file, is on the page; its other fields are at the side.
+    Its input, such as a text or a file, is on the page; its other fields are at the side, those of few users in `more`.
     """
     with side:
         opening = Model() if st.query_params.get(MODEL) else SOURCE.opening(None)
@@ -111,7 +112,7 @@ def choose_source(side: DeltaGenerator, *, presented: bool = False) -> tuple[Sou
     places = Places(st.container(), place, model)
     start = SOURCE.start(None, kind)
     if isinstance(start, Model):
-        return model_input.choose_model_source(start, model, input_place, places.notes), places
+        return model_input.choose_model_source(start, model, more, input_place, places.notes), places
     first, *others = settings(kind)
     with place.container():
         values = {other.name: draw_setting(other, SOURCE.prefix(kind, other.name), start) for other in others}

@@ -25,6 +25,9 @@ LAST_LETTER_IS_VISIBLE = """option => {
 def naming(explore: Explore) -> Locator:
     """Opens the place where a model is named that is not in the menu; gives its box, in which nothing is left."""
     explore.settled()
+    more = explore.page.locator(".st-key-more details")
+    if more.get_attribute("open") is None:
+        more.locator("summary").click()
     explore.page.get_by_role("button", name="Another model").click()
     box = explore.page.get_by_label("Its id on the hub, or the path of a folder")
     expect(box).to_have_count(1)  # the one before goes when its run ends
