@@ -90,6 +90,7 @@ class HeadState(State):
     layer = LayerField()
     head = HeadField()
     presents_controls: ClassVar[bool] = False  # whether the widgets above the figure stay in presentations
+    folds_controls: ClassVar[bool] = False  # whether they are in one menu, which is named by the head
     in_lessons: ClassVar[tuple[Field[Any], ...]] = ()  # whose widgets stand above the figure in lessons, too
 
     @property

@@ -91,6 +91,7 @@ def layer_places(layers: Sequence[Layer], index: int) -> dict[str, tuple[int, ..
 class MasksState(LongMapState):
     """A head under two masks, A and B, each with its biases, and what is shown of them."""
 
+    folds_controls = True
     score = SCORE_FIELD
     normalizer = NORMALIZER_FIELD
     laid_over = FlagField(

@@ -61,6 +61,8 @@ def show_head_page(page: str) -> None:
         good: HeadState | None = cache.or_last_good(page, source.subject, show, lambda: None, places.notes)
     drawn = state if good is None or not state.problem else good
     fields = [field for field in drawn.fields if field.name in drawn.values]
+    if kind.folds_controls and good is not None and not is_lesson:
+        controls = controls.popover(good.selection.title, key="head-menus")
     places_of_fields = {"top": controls, "side": rest, "more": more}
     for field in fields:
         place_of_field = in_lesson if field in kind.in_lessons else places_of_fields.get(field.place)
