@@ -127,6 +127,8 @@ def visible(token: str) -> str:
     >>> visible("cat"), visible(" cat"), visible(" "), visible("a\nb"), visible("")
     ('cat', '␣cat', '␣', 'a␊b', '∅')
     """
+    if token.isprintable() and token and token == token.strip(" "):  # as most are
+        return token
     if not token.strip():
         return "".join(SPACE if c == " " else _symbol(c) for c in token) or "∅"
     start, end = (len(token) - len(part) for part in (token.lstrip(" "), token.rstrip(" ")))

@@ -78,6 +78,10 @@ class ResultCache:
         """Returns a result that may be shown before the whole of it is computed."""
         return self.once(compute, *key, work=work)
 
+    def growing(self, compute: Callable[[], T], *key: object, work: int) -> T:
+        """Returns a result, or what there is of it while it grows."""
+        return self.once(compute, *key, work=work)
+
     def finished(self, *key: object) -> Any:
         """Returns the result of `refined` if the whole of it is computed and shown; otherwise None."""
         return None

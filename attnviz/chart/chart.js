@@ -4,6 +4,8 @@
 import { themeOf } from "./colors.js";
 import { Controller } from "./controller.js";
 import { button, element } from "./elements.js";
+import { csv, figureTable } from "./figure_table.js";
+import { fileMenu } from "./file_menu.js";
 import { download, raster } from "./files.js";
 import { HeatmapController } from "./heatmap.js";
 import { MosaicController } from "./mosaic.js";
@@ -68,7 +70,14 @@ export class Chart {
     this.description = part("description");
     this.live = part("live");
     this.#listen();
-    for (const kind of /** @type {const} */ (["PNG", "SVG"])) this.#button(kind, _("Download {kind}", { kind }), () => this.#save(kind));
+    this.tools.append(
+      fileMenu([
+        { text: "PNG", act: () => this.#save("PNG") },
+        { text: "SVG", act: () => this.#save("SVG") },
+        { text: _("Numbers as CSV"), act: () => this.#saveNumbers(), when: () => this.#table !== null },
+        { text: _("Copy the link"), act: () => navigator.clipboard.writeText(location.href), when: () => Boolean(root.closest(".stApp") && navigator.clipboard) },
+      ]),
+    );
     this.reset = this.#button(_("Reset zoom"), _("Reset zoom"), () => this.controller?.unzoom());
     this.reset.hidden = true;
     this.resized = new ResizeObserver(() => {
@@ -211,7 +220,7 @@ export class Chart {
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - TOP);
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
-    const room = header.grows ? wanted : 0;
+    const room = header.grows === true || (header.grows && large > 1) ? wanted : 0;
     const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
     const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.isOverview ? Math.min(1.5, height / header.height, width / 340) : 1;
@@ -359,6 +368,14 @@ export class Chart {
     page.documentElement.setAttribute("font-family", "Source Sans, Helvetica, Arial, sans-serif");
     const file = new Blob([new XMLSerializer().serializeToString(page)], { type: "image/svg+xml" });
     download(kind === "SVG" ? file : await raster(file, width, height), `${this.header?.name}.${kind.toLowerCase()}`);
+  }
+
+  get #table() {
+    return this.header ? figureTable(this.header) : null;
+  }
+
+  #saveNumbers() {
+    if (this.#table) download(new Blob([csv(this.#table)], { type: "text/csv" }), `${this.header?.name}.csv`);
   }
 }
 

@@ -20,6 +20,8 @@ const PAIR_WIDTH = 0.42; // and of labels of two words, of what goes into a deco
 const AROUND = 120; // pixels above and below a map, for its color bar and the labels of keys
 const DOUBLE_CLICK = 300; // milliseconds, as plotly has it
 const REST = 250; // milliseconds after which the wheel is at rest
+// Labels that leave the picture there are none: for each label plotly would look for them among all.
+const OWN_MARGINS = { automargin: false, ticklabeloverflow: "allow" };
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
 /** @type {Set<HeatmapController>} */
 const open = new Set();
@@ -150,9 +152,9 @@ export class HeatmapController extends ReadingController {
     const [keys, queries] = this.#axes(xaxis.range, yaxis.range);
     margin.l = leftMargin(queries, this.isSmall ? null : yaxis.title.standoff, font.size);
     const width = chart.width - margin.l - margin.r;
-    Object.assign(xaxis, keyTicks(keys, width, font.size, chart.smallest || LEAST), { automargin: false });
+    Object.assign(xaxis, keyTicks(keys, width, font.size, chart.smallest || LEAST), OWN_MARGINS);
     margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
-    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size, chart.smallest || LEAST), { automargin: false });
+    Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size, chart.smallest || LEAST), OWN_MARGINS);
   }
 
   /**

@@ -123,7 +123,7 @@ export interface Header {
   pinned: number | null;
   hint: string;
   title: string;
-  grows: boolean;
+  grows: boolean | "presented";
   clicks: boolean;
   paints: boolean;
   drags: boolean;

@@ -22,7 +22,7 @@ from attnviz.masks.comparisons import (
     describe_limit,
 )
 from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
-from attnviz.masks.visible_keys import visible_keys
+from attnviz.masks.visible_keys import keys_in_words
 from attnviz.parameters import Parameterized
 
 
@@ -136,7 +136,7 @@ class Mask(Parameterized):
 
     def describe(self) -> str:
         """Returns the mask as a sentence: the keys that a query sees, or else when it sees one."""
-        if keys := visible_keys(self):
+        if keys := keys_in_words(self):
             return _("A query sees {keys}.", keys=keys)
         return _("A query sees a key if {condition}.", condition=self.condition())
 

@@ -89,8 +89,8 @@ class LinearPosition:
     def __rsub__(self, other: int) -> "LinearPosition":
         return -self + other
 
-    def __abs__(self) -> "Distance":
-        return Distance(self)
+    def __abs__(self) -> "AbsolutePosition":
+        return AbsolutePosition(self)
 
     def __le__(self, other: "LinearPosition | int") -> KeyRanges:
         return (self - other)._not_positive()
@@ -129,7 +129,7 @@ class LinearPosition:
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class AbsolutePosition:
     """The absolute value of a position, to be compared with numbers."""
 
     position: LinearPosition
@@ -153,12 +153,12 @@ class Distance:
         return ~(self == other)
 
 
-def visible_keys(rule: Callable[..., Any]) -> str | None:
+def keys_in_words(rule: Callable[..., Any]) -> str | None:
     """Returns which keys a query sees under a mask, or another rule of the positions b, h, q and k, as an enumeration;
     None if they are not a few ranges of positions.
 
     Example:
-        >>> visible_keys(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
+        >>> keys_in_words(lambda b, h, q, k: (k <= q) & (q - k < 3) | (k < 1))
         'itself, the 2 keys before it and the first key'
     """
     ranges = key_ranges(rule)

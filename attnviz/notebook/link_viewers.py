@@ -24,6 +24,7 @@ from attnviz.state.write import WriteState
 from attnviz.views.pages import BLOCKS, page_blocks, read_state, view_of
 
 OF_IMAGES = "Vision"  # a group of masks
+MAPS_ALONE = ("explore",)  # the page of blocks whose view has its maps
 
 
 def view(link: str) -> PageView | PageViewer:
@@ -38,7 +39,7 @@ def view(link: str) -> PageView | PageViewer:
         (['A: causal', 'B: full', 'B − A'], 3.0)
     """
     page, parameters = parse_address(link)
-    if page in BLOCKS and page not in VIEWERS:
+    if page in BLOCKS and page not in MAPS_ALONE:
         return _page(page, parameters)
     state = read_state(page, parameters)
     for sentence in state.refused:

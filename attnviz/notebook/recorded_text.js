@@ -7,7 +7,7 @@ import { Viewer } from "./viewer.js";
 
 /** @typedef {import("../ui/write/types").Written} Written */
 /**
- * @typedef {Pick<Written, "tokens" | "special" | "roles" | "prompt" | "steps" | "ending" | "colors" | "queryOffset"> & { keyOffsets: number[] }} Recorded
+ * @typedef {Pick<Written, "tokens" | "special" | "roles" | "hidden" | "turns" | "prompt" | "steps" | "ending" | "colors" | "queryOffset"> & { keyOffsets: number[] }} Recorded
  * as attnviz/notebook/recorded_text.py makes it
  */
 
@@ -169,7 +169,6 @@ export class RecordedText extends Viewer {
       chat: false,
       earlier: 0,
       longer: 0,
-      tree: [],
       why: null,
       looks: null,
       choices: "",

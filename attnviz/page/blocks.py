@@ -2,8 +2,8 @@
 file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -114,7 +114,7 @@ class Figure(Block):
     score_links: ScoreLinks | None = None  # of the cells of a map: why a head looks there
     zooms: Callable[[Cells | None], Link] | None = None  # what a zoom opens; None is the whole map
     title: str = ""  # in the line of its sentence
-    grows: bool = False  # whether it is higher where the window has room
+    grows: bool | Literal["presented"] = False  # whether it is higher where the window has room
     paints: Callable[[np.ndarray, bool], Link] | None = None  # what painting cells (cells, 2) opens; it may refuse
 
 
@@ -192,6 +192,14 @@ class ColoredText(Block):
     values: Float[np.ndarray, " words"]
     texts: Sequence[str]
     panels: Sequence[Panel] = ()  # what files with maps have in its place
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenWords(ColoredText):
+    """The text of a state that a model writes, in the colors of one row of weights. Where it is being written, the app
+    shows it growing."""
+
+    state: State = field(kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
 from attnviz.figures.themes import COLOR_AXES
 from attnviz.formatting import enumeration, quoted
 from attnviz.language import value_error
-from attnviz.lessons.checks import Quantities, rows_quantities
+from attnviz.lessons.checks import Quantities
 from attnviz.page.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
 from attnviz.state.color_range import ColorRange, largest_weight
 
@@ -135,10 +135,3 @@ def difference_panel(before: Panel, after: Panel, title: str) -> Panel:
     """Returns the second panel minus the first, of equal size."""
     change = difference(before.weights, after.weights).numpy()
     return replace(before, title=title, weights=change, is_signed=True)
-
-
-def quantities_by_panel(panels: Sequence[Panel], row: int | None) -> Quantities:
-    """Returns the quantities of a row of several panels, each followed by the title of its panel."""
-    if row is None or not panels:
-        return {}
-    return rows_quantities(panels[0].key_tokens, {f" under {each.title}": each.weights[row] for each in panels})

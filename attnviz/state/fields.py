@@ -59,7 +59,8 @@ class LinkReader:
 class Field(Generic[T]):
     """A value of a state. `opening` returns the value that a page opens with, given the fields before it; where `when`
     is false of them, the field has no other value. `place` is where its widget stands: above the figure, in the
-    sidebar, folded there, where a block or a sentence has it, or hidden."""
+    sidebar, folded there, where a block or a sentence has it, or hidden. A value may belong to a `subject`, such as a
+    text: where that changes, it is the opening value again."""
 
     name = ""  # of the attribute
 
@@ -72,9 +73,10 @@ class Field(Generic[T]):
         about: str = "",
         when: Callable[[Any], bool] | None = None,
         place: WidgetPlace = "side",
+        subject: Callable[[Any], Hashable] = lambda _state: None,
     ) -> None:
         self.label, self.parameter, self.about, self.place = label, parameter, about, place
-        self.opening, self._when = opening, when
+        self.opening, self._when, self.subject = opening, when, subject
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -88,10 +90,6 @@ class Field(Generic[T]):
 
     def __get__(self, state: Any, kind: type) -> Any:
         return self if state is None else state.values[self.name]
-
-    def context(self, state: Any) -> Hashable:
-        """Returns what a value is chosen for; where it changes, the value is no longer chosen."""
-        return None
 
     def is_offered(self, state: Any) -> bool:
         """Returns whether the field has several values in this state."""
@@ -107,18 +105,13 @@ class Field(Generic[T]):
 
 
 class ParsedField(Field[T]):
-    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return. It belongs
-    to a `context`: where that changes, it is the opening value again."""
+    """A value that is written as a text. `parse` raises ValueError for any text that `text` does not return."""
 
     def __init__(
-        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str,
-        context: Callable[[Any], Hashable] | None = None, **options: Any,
-    ) -> None:  # fmt: skip
+        self, label: str, parse: Callable[[str], T], opening: T, *, text: Callable[[T], str] = str, **options: Any
+    ) -> None:
         super().__init__(label, lambda _state: opening, **options)
-        self.parse, self.text, self._context = parse, text, context
-
-    def context(self, state: Any) -> Hashable:
-        return self._context(state) if self._context else None
+        self.parse, self.text = parse, text
 
     def read(self, state: Any, link: LinkReader) -> T:
         text = link.text(self.parameter)
@@ -259,7 +252,7 @@ class ChoiceField(Field[T]):
         return options if isinstance(options, Mapping) else {str(each): each for each in options}
 
     def context(self, state: Any) -> Hashable:
-        """Returns what a choice is remembered for, too: where this comes back, it is chosen again."""
+        """Returns what a choice is remembered for: where it comes back, the choice does, too."""
         return tuple(self.options(state))
 
     def read(self, state: Any, link: LinkReader) -> T:

@@ -69,7 +69,7 @@ def lengths(state: Any) -> Mapping[str, tuple[int, int]]:
     return {f"this example ({queries} × {keys})": (queries, keys)} | {f"{n:,}": (n, n) for n in LENGTHS}
 
 
-def parts(state: Any) -> Sequence[str]:
+def engineer_parts(state: Any) -> Sequence[str]:
     """Returns the parts of the tab for engineers."""
     every = MASS_KEPT, COST, SCRIPT, CONVENTIONS, STACKED, EMPTY_ROWS
     return [name for name in every if not (name in PARTS_OF_ALL_CELLS and is_long(state.inputs))]
@@ -97,7 +97,7 @@ class MasksState(LongMapState):
         N_("Laid over the layer's own mask"), when=is_free, place="more",
         about=N_("A query sees what the layer’s own mask and A, or B, both allow. Otherwise A and B replace it."),
     )  # fmt: skip
-    where = ChoiceField(
+    model_layers = ChoiceField(
         N_("Layers of the model"), lambda state: layer_places(state.layers, state.layer), when=runs_model, place="more",
         about=N_("Where the model has the masks A and B when it reads the text under them."),
     )  # fmt: skip
@@ -110,7 +110,7 @@ class MasksState(LongMapState):
     pinned = QueryField()
     look = ChoiceField(N_("Tab"), (TWO_MASKS, GALLERY, FOR_ENGINEERS), place="block")
     load_into = side_field(N_("Load into"))
-    part = ChoiceField(N_("Part"), parts, place="block")
+    part = ChoiceField(N_("Part"), engineer_parts, place="block")
     budget = ChoiceField(
         N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2,
         place="block",
@@ -168,7 +168,7 @@ class MasksState(LongMapState):
         before, after = (
             Intervention(
                 mask=None if self.laid_over or self._is_own(mask) else mask, score=score, normalizer=normalizer,
-                layers=self.where, sparse=mask if self.laid_over and mask != Full() else None,
+                layers=self.model_layers, sparse=mask if self.laid_over and mask != Full() else None,
             )
             for mask in (self.mask_a, self.mask_b)
         )  # fmt: skip
@@ -176,5 +176,5 @@ class MasksState(LongMapState):
 
     def _is_own(self, mask: Mask) -> bool:
         """Returns whether all layers that would have a mask have it already."""
-        layers = (self.layers[i] for i in self.where)
+        layers = (self.layers[i] for i in self.model_layers)
         return all(each.known_mechanism.mask == mask for each in layers)

@@ -34,7 +34,7 @@ def model_on_the_right(state: Any) -> str:
     return state.source.name if state.right_model == SAME else model_id(state.right_model)
 
 
-def opening_text(state: Any) -> str:
+def opening_right_text(state: Any) -> str:
     """Returns the text on the right that the page opens with: that on the left in another model, or its twin."""
     text: str = getattr(state.source, "text", "")
     if is_model(state) and (name := model_on_the_right(state)) != state.source.name:
@@ -65,7 +65,7 @@ class SideBySideState(HeadState):
             "One of the models on this computer, the path of a folder, or an id of the hub that was downloaded before."
         ),
     )  # fmt: skip
-    right_text = TextField(N_("Text on the right"), opening_text, when=reads_text, place="top")
+    right_text = TextField(N_("Text on the right"), opening_right_text, when=reads_text, place="top")
     right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB, when=reads_picture, place="top")
     right_layer = optional_choice(
         N_("Layer on the right"), SAME, lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)}

@@ -57,14 +57,14 @@ class SumState(State):
         parse_trail,
         (),
         text=format_trail,
-        context=question_of,
+        subject=question_of,
         place="hidden",
     )
     tree = FlagField(
         N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
         place="block",
     )  # fmt: skip
-    term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, context=sum_of, place="hidden")
+    term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, subject=sum_of, place="hidden")
 
 
 class WhyState(TextQuestion):

@@ -1,8 +1,8 @@
 """What a link to Write says."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from attnviz.cached_property import cached_property
 from attnviz.figures.sentences import ARROW
@@ -20,8 +20,10 @@ from attnviz.state.explore import ExploreState
 from attnviz.state.fields import ChoiceField, FlagField, ModelField, NumberField, ParsedField
 from attnviz.state.head_state import query_name, query_options
 from attnviz.state.long_map_state import LongMapState
+from attnviz.state.selection import Selection
 from attnviz.state.session_fields import LongField, LongTextField
 from attnviz.state.source_field import HeadField, LayerField
+from attnviz.state.why_links import ScoreLinks, WhyText, score_links, text_of_writer
 
 if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText
@@ -68,6 +70,16 @@ def decoder_layers(text: "WrittenText") -> list[Layer]:
     return layers
 
 
+def hidden_tokens(text: "WrittenText") -> list[int]:
+    """Returns the positions of the tokens that the template of a chat adds, and of the one that ends an answer; none
+    where it is not known which tokens are of the messages."""
+    read = text.roles[: text.prompt_length]
+    if not any(read):
+        return []
+    ends = text.steps[-1].end == "end token"
+    return [*(i for i, role in enumerate(read) if not role), *([len(text.tokens) - 1] if ends else [])]
+
+
 def opening_row(source: Written, text: "WrittenText") -> int | None:
     """Returns the row of the map that is pinned at first: that of the last chosen token, or of the example, if any."""
     row, read = source.opening.query, text.prompt_length - text.encoder_length
@@ -76,54 +88,69 @@ def opening_row(source: Written, text: "WrittenText") -> int | None:
     return row if row is not None and row < read - 1 + len(text.steps) else None
 
 
+def prompt_of(state: Any) -> Hashable:
+    """Returns what the model reads, and in which form: what is chosen for one text is not chosen for another."""
+    return tuple(state.values[name] for name in ("model", "prompt", "chat", "system", "earlier"))
+
+
 class WriteState(LongMapState):
     """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
 
     model = ModelField(SMOLLM2, parameter="writer")
     prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT))
     chat = FlagField(
-        N_("As a chat"),
+        N_("As a chat"), place="more",
         about=N_("The prompt is put into the form in which the model was trained to answer: with roles and marks."),
-    )
+    )  # fmt: skip
     system = LongTextField(
-        N_("System message"), "", when=lambda state: state.chat, about=N_("What the model reads before the prompt.")
-    )
+        N_("System message"), "", when=lambda state: state.chat, place="more",
+        about=N_("What the model reads before the prompt."),
+    )  # fmt: skip
     earlier = LongField[tuple[str, ...]](
-        N_("Earlier messages"), parse_messages, (), text=format_messages, when=lambda state: state.chat
+        N_("Earlier messages"), parse_messages, (), text=format_messages, when=lambda state: state.chat, place="hidden"
     )
+    template_tokens = FlagField(
+        N_("Template tokens"), when=lambda state: state.chat, place="more",
+        about=N_("Shows the tokens that the model's chat template puts around each message."),
+    )  # fmt: skip
     next_token = ChoiceField(
-        N_("Next token"),
-        {LIKELIEST: False, RANDOM: True},
+        N_("Next token"), {LIKELIEST: False, RANDOM: True}, place="more",
         about=N_("The likeliest token, or one drawn at random by the probabilities."),
-    )
+    )  # fmt: skip
     temperature = NumberField(
-        N_("Temperature"), 1.0, 0.05, 4.0, 2, when=lambda state: state.next_token, parameter="write-temperature",
+        N_("Temperature"), 1.0, 0.05, 4.0, 2, when=lambda state: state.next_token, place="more",
+        parameter="write-temperature",
         about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
     )  # fmt: skip
     top_k = NumberField(
-        N_("Top k"), 0, 0, 1_000, when=lambda state: state.next_token,
+        N_("Top k"), 0, 0, 1_000, when=lambda state: state.next_token, place="more",
         about=N_("The number of the likeliest tokens among which one is drawn; 0: all."),
     )  # fmt: skip
     top_p = NumberField(
-        N_("Top p"), 1.0, 0.01, 1.0, 2, when=lambda state: state.next_token,
+        N_("Top p"), 1.0, 0.01, 1.0, 2, when=lambda state: state.next_token, place="more",
         about=N_("Only the likeliest tokens are drawn from, which have this share of the probability together."),
     )  # fmt: skip
     seed = NumberField(
-        N_("Seed"), 1, 0, 999_999, when=lambda state: state.next_token, parameter="write-seed",
+        N_("Seed"), 1, 0, 999_999, when=lambda state: state.next_token, place="more", parameter="write-seed",
         about=N_("The same seed draws the same tokens again."),
     )  # fmt: skip
+    choices = ParsedField[Branch](
+        N_("Chosen tokens"), parse_choices, (), text=format_choices, subject=prompt_of, place="hidden"
+    )
+    branches = ParsedField[tuple[Branch, ...]](
+        N_("Branches"), parse_branches, (), text=format_branches, subject=prompt_of, place="hidden"
+    )
     length = NumberField(
         N_("Tokens"), lambda state: min(CHAT_TOKENS if state.chat else Written.tokens, written_tokens()), 1,
-        written_tokens(), about=N_("How many tokens are written at most."),
+        written_tokens(), subject=prompt_of, place="top", about=N_("How many tokens are written at most."),
     )  # fmt: skip
-    choices = ParsedField[Branch](N_("Chosen tokens"), parse_choices, (), text=format_choices)
-    branches = ParsedField[tuple[Branch, ...]](N_("Branches"), parse_branches, (), text=format_branches)
     layer, head = LayerField(), HeadField()
-    special_tokens, colors = ExploreState.special_tokens, ExploreState.colors
+    colors = ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
     pinned = ChoiceField[int | None](
         N_("Pinned query"), query_options, lambda state: state.opening_row, option_name=query_name,
+        subject=prompt_of, place="more",
         about=N_("The row of the map and the words that it looks at; without one, those of the last word."),
     )  # fmt: skip
 
@@ -144,11 +171,49 @@ class WriteState(LongMapState):
     @cached_property
     def text(self) -> "WrittenText":
         """What the model has written. Raises ValueError if it cannot be loaded, or cannot read the prompt."""
-        return result_cache().once(self.source.write, "written text", self.source, work=self.source.work)
+        return result_cache().growing(self.source.write, "written text", self.source, work=self.source.work)
 
-    @property
+    def with_text(self, text: "WrittenText") -> Self:
+        """Returns this state while its text is being written: of the fields those that it has."""
+        state = self.partial(**self.values)
+        object.__setattr__(state, "text", text)
+        return state
+
+    @cached_property
     def layers(self) -> Sequence[Layer]:
         return decoder_layers(self.text)
+
+    @cached_property
+    def selection(self) -> Selection:
+        """The head in the text so far, which is that of the same source with fewer tokens."""
+        return replace(
+            super().selection, source=replace(self.source, tokens=len(self.text.steps)), colors=self.colors,
+            viewport=self.viewport, cell_colors=self.cell_colors,
+        )  # fmt: skip
+
+    @property
+    def row(self) -> int:
+        """The row of the map that is shown: the pinned one, or that of the last written token that is not hidden."""
+        pinned, text = self.values.get("pinned"), self.text
+        if pinned is not None:
+            return int(pinned)
+        shown = {*range(text.prompt_length, len(text.tokens))} - {*self.hidden_tokens}
+        return max(shown, default=text.prompt_length) - 1 - text.encoder_length
+
+    @property
+    def hidden_tokens(self) -> list[int]:
+        """The positions of the tokens that the text is shown without."""
+        return [] if self.template_tokens else hidden_tokens(self.text)
+
+    @cached_property
+    def why_text(self) -> WhyText | None:
+        """The whole text, where Why can be asked about it."""
+        return text_of_writer(self.source, self.text) if self.text.ending else None
+
+    @property
+    def score_links(self) -> ScoreLinks | None:
+        """Links to why the head looks somewhere, where Why can be asked."""
+        return score_links(self.why_text, self.selection.layer, self.selection.head)
 
     @property
     def opening_row(self) -> int | None:

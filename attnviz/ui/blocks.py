@@ -38,10 +38,12 @@ from attnviz.page.blocks import (
     Summary,
     Tabs,
     Unavailable,
+    WrittenWords,
     page_quantities,
 )
 from attnviz.state.masks import MaskField
 from attnviz.state.state import State
+from attnviz.state.write import WriteState
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
@@ -55,6 +57,7 @@ from attnviz.ui.page_state import draw_field
 from attnviz.ui.prediction_form import predict
 from attnviz.ui.why_links import cell_links, with_cell_links
 from attnviz.ui.widget_values import set_field_value
+from attnviz.ui.write.written_text import draw_written_text
 
 MENU = 240  # pixels
 
@@ -102,7 +105,7 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
 
     for block in blocks:
         page.drawn += [block] if isinstance(block, Summary) else []
-        is_text = not isinstance(block, Caption | InWords | Script)
+        is_text = not isinstance(block, Caption | InWords | Script | WrittenWords)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)
             continue
@@ -133,15 +136,16 @@ def _draw_block(page: _Page, block: Block) -> None:
             if block.score_links is not None:
                 picture = with_cell_links(picture, cell_links(block.score_links))
             chart(
-                picture, name, height=height, grows=block.grows and None, cells=block.cells, pinned=block.pinned,
+                picture, name, height=height, grows=None if block.grows is True else block.grows,
+                cells=block.cells, pinned=block.pinned,
                 title=block.title,
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
                 on_stroke=None if block.paints is None else paint,
             )  # fmt: skip
         case Columns(columns):
-            for place, (_share, blocks) in zip(
-                st.columns([share for share, _blocks in columns], gap="medium"), columns, strict=True
-            ):
+            places = st.columns([share for share, _blocks in columns], gap="medium")
+            # The widest first: it has what people wait for, and a browser draws figures one after the other.
+            for place, (_share, blocks) in sorted(zip(places, columns, strict=True), key=lambda one: -one[1][0]):
                 with place:
                     _draw(page, blocks)
         case Row(blocks, name):
@@ -191,6 +195,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw(page, below(is_known))
         case Download(files):
             downloads(files)
+        case WrittenWords(state=WriteState() as state):
+            draw_written_text(state)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

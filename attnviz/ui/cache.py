@@ -23,6 +23,7 @@ from attnviz.turns import is_heavy, set_turns, turn
 from attnviz.ui.job_progress import map_so_far, result_so_far
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
+from attnviz.ui.write import writing_job
 from attnviz.views.long_maps import LONG_WORK
 
 T = TypeVar("T")
@@ -60,6 +61,12 @@ class VisitorResults(ResultCache):
     def refined(self, compute: Callable[..., Any], *key: object, work: int) -> Any:
         """Returns what there is of a map; one of more than LONG_WORK steps is computed as a job."""
         return self.once(compute, *key, work=work) if work <= LONG_WORK or not session() else map_so_far(compute, *key)
+
+    def growing(self, compute: Callable[..., Any], *key: object, work: int) -> Any:
+        """Returns what there is of a text that is being written."""
+        if not session():
+            return super().growing(compute, *key, work=work)
+        return self._hold(repr(key), lambda: writing_job.request(compute, *key).first())
 
     def finished(self, *key: object) -> Any:
         return jobs.finished(*key)

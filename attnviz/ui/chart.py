@@ -6,7 +6,7 @@ owns its graph. Its browser code is in attnviz/chart/ and begins in streamlit.js
 
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def chart(
     *,
     height: int,
     pinned: int | None = None,
-    grows: bool | None = None,
+    grows: bool | Literal["presented"] | None = None,
     title: str = "",
     cells: object = None,
     on_click: Callable[[int, int], None] | None = None,

@@ -21,7 +21,7 @@ def downloads(files: Sequence[tuple[str, str, Callable[[], str | bytes]]], note:
             st.download_button(label, make, name, on_click="ignore", width="stretch")
         if note:
             st.caption(note)
-        st.caption(_("PNG and SVG: the buttons above the figure. Link to this state:"))
+        st.caption(_("PNG, SVG and numbers of a figure: the icon above it. Link to this state:"))
         st.code(link(), language=None, wrap_lines=True)
         if reason := unlinked.get():
             st.caption(reason)

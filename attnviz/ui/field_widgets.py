@@ -38,7 +38,7 @@ from attnviz.state.parts import (
     title,
 )
 from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
-from attnviz.ui.link_state import refuse, requested_values, unlinked
+from attnviz.ui.link_state import requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
@@ -99,19 +99,9 @@ def draw_hidden(field: ParsedField[Any]) -> str:
         return draw_text(field, label_visibility="collapsed")
 
 
-def draw_hidden_value(field: ParsedField[T]) -> T:
-    """Draws the widget of a field that nobody sees, and returns its value; the opening one if the field does not take
-    its text, which is then named as refused."""
-    try:
-        return field.parse(draw_hidden(field))
-    except ValueError:
-        refuse(field.parameter)
-        return field.opening(None)
-
-
 def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
     """Draws the options of a field as tabs, and returns them by the names of the options."""
-    _note_refusal(field, state)
+    note_refusal(field, state)
     key, names = field.parameter, [*field.options(state)]
     name_of = names_of(key, names, field.option_name)
     labels = [*map(name_of, names)]
@@ -119,12 +109,6 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
         write_widget(key, name_of(option_with_name(chosen, names, field.option_name) or names[0]))
     opening = name_of(field.name_of(state, field.opening(state)))
     return dict(zip(names, st.tabs(labels, default=opening, key=key, bind=BIND), strict=True))
-
-
-def open_tab(field: ChoiceField[T], state: Any = None) -> T:
-    """Returns the option of the tab that is going to be open; call it before the tabs are drawn."""
-    name, names = read_widget(field.parameter) or st.query_params.get(field.parameter, ""), [*field.options(state)]
-    return field.options(state)[option_with_name(name, names, field.option_name) or names[0]]
 
 
 def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
@@ -141,7 +125,7 @@ def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]]
                     show_error(page_failure(problem))
 
 
-def _note_refusal(field: Field[Any], state: Any) -> None:
+def note_refusal(field: Field[Any], state: Any) -> None:
     """Notes what the field does not take of the link that this run opens: Streamlit drops it without a word."""
     link = requested_values()
     if link.texts(field.parameter) is not None:
@@ -174,7 +158,7 @@ def _session_options(field: LongField[Any], note: str) -> dict[str, Any]:
 
 
 def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dict[str, Any]) -> Any:
-    _note_refusal(field, state)
+    note_refusal(field, state)
     if isinstance(field, ChoicesField):
         choices = field.options(state)
         chosen = _choose(field, state, [*choices], [], widget or st.multiselect, options)
@@ -286,16 +270,6 @@ def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
         st.markdown(f"**{_(name)}**", help=help_text(kind))
         objects.append(configure(started.get(kind, kind()), field.prefix(kind)))
     return tuple(objects)
-
-
-def configure_all(field: PartsField) -> list[Any]:
-    """Returns an object of each class of a field, with the values of its widgets, which are drawn under its name."""
-    objects = []
-    for kind in field.kinds:
-        if settings(kind):
-            st.markdown(f"**{_(title(kind))}**")
-        objects.append(configure(kind(), field.prefix(kind)))
-    return objects
 
 
 def configure(start: T, prefix: str, *, on_refusal: Callable[[str], object] = show_error) -> T:

@@ -13,7 +13,7 @@ from attnviz.server.page_runs import PageEnd
 from attnviz.state.fields import ModelField
 from attnviz.state.head_state import HeadState
 from attnviz.state.long_map_state import LongMapState
-from attnviz.ui import cache, presentation, source_picker
+from attnviz.ui import cache, model_input, presentation, source_picker
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import page_heading
@@ -34,7 +34,7 @@ def show_head_page(page: str) -> None:
     top, place = st.container(), st.container(key="page-blocks")
     side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
     with side if is_lesson else top:
-        source, _layers, places = source_picker.choose_layers(side, presented=True, long=long)
+        source, layers, places = source_picker.choose_layers(side, presented=True, long=long)
         name = "present-control-head" if kind.presents_controls else "head-controls"
         controls = st.container(horizontal=True, gap="small", key=name)
     in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls
@@ -63,6 +63,7 @@ def show_head_page(page: str) -> None:
                 # Where the last good state is shown, its widgets keep what has been chosen, which it does not take.
                 widget: Callable[..., Any] = _draw_second_model if isinstance(field, ModelField) else draw
                 draw_field(field, drawn, widget) if drawn is state else widget(field, drawn)
+    model_input.show_facts(source, layers, more)
     draw_hidden_fields(drawn)
     if good is None:
         source_picker.forget_last(long=long)

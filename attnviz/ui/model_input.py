@@ -1,4 +1,4 @@
-"""The widgets of the source Model: the model, and what it reads, with the facts of the model at the side."""
+"""The widgets of the source Model: the model, and what it reads, with the facts of the model."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,12 +12,12 @@ from attnviz.formatting import grouped
 from attnviz.inputs import Inputs
 from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Fidelity, Layer
-from attnviz.models import model_cache
+from attnviz.models import MINILM, minilm, model_cache
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.server.page_runs import PageEnd
-from attnviz.sources import Model
+from attnviz.sources import Model, Source
 from attnviz.sources.upload import File
 from attnviz.state.fields import ModelField, setting_field
 from attnviz.state.head_state import HeadState
@@ -48,7 +48,8 @@ def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerato
         assert isinstance(field, ModelField)
         source = Model(name=model_menu.choose_model(field))
     source = with_example(source, source)
-    is_loaded = model_menu.load(source.name, notes)
+    # The default model is in memory, and a spinner would leave a gap above the figure.
+    is_loaded = (source.name == MINILM and minilm.is_installed()) or model_menu.load(source.name, notes)
     modality = source.model().modality if is_loaded else "text"
 
     def draw_one(name: str, **options: Any) -> Any:
@@ -67,10 +68,15 @@ def choose_model_source(start: Model, side: DeltaGenerator, place: DeltaGenerato
     return Model(text, source.name, pair, image)
 
 
+def show_facts(source: Source, layers: Sequence[Layer], place: DeltaGenerator) -> None:
+    """Shows the facts of a model that has read a text or a picture; of another source nothing."""
+    if isinstance(source, Model) and isinstance(layers, Trace):
+        place.caption(plain(" ".join([f"{model_facts(source, layers)}.", *layer_facts(layers)])))
+
+
 def show_model(source: Model, layers: Trace, side: DeltaGenerator, notes: DeltaGenerator) -> None:
-    """Shows the facts of a model that has read a text or a picture, and what is to be known of its layers."""
+    """Shows what is to be known of a model that has read a text or a picture, and of its layers."""
     model_menu.keep_model(source.name)
-    side.caption(plain(" ".join([f"{model_facts(source, layers)}.", *layer_facts(layers)])))
     for note in model_notes(source.model(), layers):
         side.info(plain(note))
     if leaks := [f"{option_name(layer.name)}: {layer.leak}" for layer in layers if layer.leak]:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.state.fields import Field, LinkReader, ModelField, ParsedField, WidgetPlace
 from attnviz.state.state import State
-from attnviz.ui.field_widgets import draw, draw_text, hidden_container
+from attnviz.ui.field_widgets import draw, draw_text, hidden_container, note_refusal
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import typed_model
@@ -34,7 +34,8 @@ def current_state(kind: type[S], fields: Sequence[Field[Any]] = (), **known: Any
         return kind.resolved(choose)
     values: dict[str, Any] = {}
     for field in fields:
-        values[field.name] = choose(field, kind.partial(**values))
+        state = kind.partial(**values)
+        values[field.name] = choose(field, state) if field.is_offered(state) else field.opening(state)
     return kind.partial(**values)
 
 
@@ -47,7 +48,7 @@ def draw_field(field: Field[Any], state: State, draw_widget: Callable[..., Any] 
 def draw_hidden_fields(state: State) -> None:
     """Draws the widgets of the fields that nobody sees, so that the link keeps their values."""
     for field in state.fields:
-        if field.place == "hidden" and field.name in state.values:
+        if field.place == "hidden" and field.name in state.values and field.is_offered(state):
             with hidden_container(field.parameter):
                 draw_field(field, state, _draw_hidden_text)
 
@@ -70,6 +71,7 @@ def draw_words(state: State, words: Words, key: str) -> None:
                         draw_field(field, state, draw_menu)
 
 
-def _draw_hidden_text(field: Field[Any], _state: State) -> None:
+def _draw_hidden_text(field: Field[Any], state: State) -> None:
     assert isinstance(field, ParsedField)
+    note_refusal(field, state)
     draw_text(field, label_visibility="collapsed")

@@ -30,7 +30,7 @@ class Places:
 
     notes: DeltaGenerator  # one place for what comes and goes, so that the charts below stay what they are
     settings: DeltaGenerator  # what has no effect on finished weights
-    model: DeltaGenerator  # and its facts
+    model: DeltaGenerator  # and notes on it
 
 
 def choose_layers(

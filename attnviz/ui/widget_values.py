@@ -32,6 +32,7 @@ T = TypeVar("T")
 class DrawnMenu:
     """How a menu was drawn last, or of a number its opening value."""
 
+    subject: int = hash(None)  # of its value
     context: int = 0  # a hash: a long text has many queries
     names: int = 0  # of the options, a hash
     opening: Any = None
@@ -67,6 +68,9 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
     key, opening = field.parameter, field.opening(state)
     if not has_widget(key):
         return field.read(state, link)
+    menu, subject = menu_of(key), field.subject(state)
+    if subject is not None and menu.subject != hash(subject):
+        return opening
     if isinstance(field, ChoicesField):
         choices = field.options(state)
         chosen = kept_choice(field, state, [*choices], [])
@@ -87,9 +91,7 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
     if isinstance(field, FileField):
         return value and File(value.name, value.getvalue())
     if isinstance(field, ParsedField):
-        context = field.context(state)
-        is_of_another = context is not None and menu.context != hash(context)
-        return opening if is_of_another or value == menu.opening else field.parse(value)
+        return opening if value == menu.opening else field.parse(value)
     if isinstance(field, NumberField):
         return kept_number(field, state, opening)
     return value
@@ -98,8 +100,9 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
 def set_drawn_value(field: Field[Any], state: Any) -> None:
     """Lets the widget of a field have the value of a state when it is drawn next in this run."""
     key, value = field.parameter, state.values[field.name]
-    if isinstance(field, ParsedField):
-        menu_of(key).context = hash(field.context(state))
+    if menu_of(key).subject != (subject := hash(field.subject(state))):
+        menu_of(key).subject = subject
+        menu_of(key).choices.clear()
     if not has_widget(key):
         drop_stale([field], state)
     elif isinstance(field, FileField):

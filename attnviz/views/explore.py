@@ -39,6 +39,7 @@ from attnviz.page.blocks import (
 from attnviz.page.head_numbers import HeadNumbers
 from attnviz.result_cache import result_cache
 from attnviz.state.explore import ExploreState
+from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.turns import is_heavy
 from attnviz.views.head_mosaic import head_mosaic, head_of_tile, moved_part
@@ -87,7 +88,7 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    yield from _side_by_side(view.selection, _heads(state, view), _map(state, view, row))
+    yield from _side_by_side(view.selection, _heads(state, view), map_figure(state, view, row))
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
@@ -102,7 +103,7 @@ def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: boo
     if view.is_whole:
         yield from map(Note, notes(selection, view.head_map))
     shown = view if is_known else view.without_row(row)
-    files = map_files(shown.head_map, lambda: _map(state, shown, None).picture, selection.source.weights_note)
+    files = map_files(shown.head_map, lambda: map_figure(state, shown, None).picture, selection.source.weights_note)
     controls: list[Block] = [Control(ExploreState.predict, state)] if view.is_whole else []
     yield Row([*controls, Control(ExploreState.table, state), Download(files)], "explore-below")
     if state.table:
@@ -121,7 +122,9 @@ def _side_by_side(selection: Selection, heads: Figure, picture: Figure) -> Itera
     yield Columns([(left, [heads]), (1 - left, [picture])])
 
 
-def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
+def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: bool = True) -> Figure:
+    """Returns the map of the selected head, where a click pins a query: with the lines of the pinned row beside it, if
+    wanted."""
     selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
 
     def opens(cell_row: int, column: int) -> Link | None:
@@ -130,7 +133,7 @@ def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
         place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
         return None if place is None else state.row_link(selection.queries.index(place[0]))
 
-    picture = head_map.chart(largest=view.map_end, fan=is_whole)
+    picture = head_map.chart(largest=view.map_end, fan=fan and is_whole)
     reading = map_reading(head_map, row) if is_whole and row is not None else ""
     picture = picture.with_about(
         description=f"{picture.about.description} {reading}".strip(),
@@ -149,11 +152,7 @@ def _map(state: ExploreState, view: HeadView, row: int | None) -> Figure:
 
 def _heads(state: ExploreState, view: HeadView) -> Figure:
     """Returns the small maps of all heads, or one number for each."""
-    selection = view.selection
-
-    def link(index: int, head: int) -> Link | None:
-        return None if head >= selection.layers[index].inputs.heads else state.link_with(layer=index, head=head)
-
+    selection, link = view.selection, partial(_head_link, state)
     if state.color_by is not None:
         indices = selection.mosaic_layers
         metric, ids = state.color_by, [selection.layers[i].id for i in indices]
@@ -163,6 +162,12 @@ def _heads(state: ExploreState, view: HeadView) -> Figure:
         chosen = (place, selection.head) if isinstance(selection.head, int) else None
         hint = _("Click a head to open it.")
         return numbers.grid("heads", hint, lambda place: link(indices[place[0]], place[1]), chosen)
+    return heads_figure(state, view)
+
+
+def heads_figure(state: LongMapState, view: HeadView) -> Figure:
+    """Returns the small maps of all heads, where a click opens one."""
+    selection = view.selection
     picture = head_mosaic(selection, view.thumbnails, view.mosaic_end, hint=_("Click a head to open it."))
     picture = picture.with_about(
         label=_("Mosaic"), description=f"{picture.about.description} {_('The head menu opens one.')}"
@@ -173,9 +178,14 @@ def _heads(state: ExploreState, view: HeadView) -> Figure:
         if part is not None:
             return viewport_link(state, *part)
         head = head_of_tile(selection, picture.spec, row, column)
-        return None if head is None else link(*head)
+        return None if head is None else _head_link(state, *head)
 
     return Figure(picture, "heads", HEIGHT, opens, grows=True)
+
+
+def _head_link(state: LongMapState, index: int, head: int) -> Link | None:
+    """Returns the link of a head of a layer; None if it has no such head."""
+    return None if head >= state.layers[index].inputs.heads else state.link_with(layer=index, head=head)
 
 
 def strongest_blocks(view: HeadView, row: int) -> Iterator[Block]:

@@ -54,7 +54,8 @@ def search_blocks(state: LongMapState) -> Iterator[Block]:
         yield Note(_("{phrase} is not in this text.", phrase=quoted(phrase)))
         return
     selection = state.selection
-    pinned = None if state.values["pinned"] is None else selection.queries[state.values["pinned"]]
+    row = state.values.get("pinned")
+    pinned = None if row is None else selection.queries[row]
     keys_in_view = slice(state.part_of_keys[0], state.part_of_keys[1] + 1)
     current = [i for i, position in enumerate(positions) if queries and position == pinned]
     if not queries:

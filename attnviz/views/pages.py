@@ -42,14 +42,13 @@ from attnviz.views.side_by_side import side_by_side
 from attnviz.views.steps import steps
 from attnviz.views.transformer import transformer
 from attnviz.views.why import why
-from attnviz.views.write import write_view
+from attnviz.views.write import write_blocks
 
 _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
     "path": (PathState, path),
     "transformer": (TransformerState, transformer),
-    "write": (WriteState, write_view),
 }
 
 
@@ -71,6 +70,7 @@ BLOCKS = {
     "masks": BlockPage(MasksState, masks),
     "scores": BlockPage(ScoresState, scores),
     "side_by_side": BlockPage(SideBySideState, side_by_side),
+    "write": BlockPage(WriteState, write_blocks),
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),

@@ -18,7 +18,7 @@ from attnviz.language import N_, _, option_name
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.link import Link
 from attnviz.page import html
-from attnviz.page.blocks import AlignedTexts, Block, Caption, Columns, Figure, Heading, More, Note, Summary
+from attnviz.page.blocks import AlignedTexts, Block, Caption, Columns, Figure, More, Note, Summary
 from attnviz.sources import Model
 from attnviz.state.color_range import largest_weight
 from attnviz.state.side_by_side import SideBySideState
@@ -59,13 +59,14 @@ class Sides:
     columns: Alignment
 
     @classmethod
-    def of(cls, state: SideBySideState) -> "Sides":
+    def from_state(cls, state: SideBySideState) -> "Sides":
         """Returns the sides of a state. Raises ValueError if a map cannot be computed."""
         left, right = selected_map(state.selection), selected_map(state.right_selection)
         by_id = _has_one_vocabulary(state)
-        rows, columns = (
-            shared_tokens(*(_compared_tokens(one, axis, by_id) for one in (left, right))) for axis in ("query", "key")
+        of_queries, of_keys = (
+            (_compared_tokens(left, axis, by_id), _compared_tokens(right, axis, by_id)) for axis in ("query", "key")
         )
+        rows, columns = shared_tokens(of_queries, of_keys)
         return cls(left, right, rows, columns)
 
     @property
@@ -113,7 +114,7 @@ def _places(pairs: Alignment, side: int, count: int) -> tuple[int, ...]:
 def side_by_side(state: SideBySideState) -> Iterator[Block]:
     """Yields both maps, and their difference where tokens belong together. Raises ValueError if a map cannot be
     computed."""
-    sides = Sides.of(state)
+    sides = Sides.from_state(state)
     yield from map(Note, _not_on_the_right(state))
     yield _summary(state, sides)
     columns = token_columns(sides.left.key_tokens, sides.right.key_tokens, sides.columns)
@@ -151,8 +152,10 @@ def _pictures(state: SideBySideState, sides: Sides) -> list[list[Block]]:
         picture = head_map.chart(largest=end, link=LINK if sides.is_compared else "")
         hint = _("Point at a cell: it is marked on both sides.") if sides.is_compared else picture.about.hint
         picture = picture.with_about(label=label, name=f"{picture.about.name} {label}", hint=hint)
-        figure = Figure(_at(picture, places), name, MAP, opens, [map_panel(head_map, title, pinned)], pinned=pinned)
-        columns.append([Heading(title), figure])
+        panel = map_panel(head_map, title, pinned)
+        figure = Figure(_placed(picture, places), name, MAP, opens, [panel], pinned=pinned, title=title,
+                        grows="presented")  # fmt: skip
+        columns.append([figure])
     return [*columns, _difference(state, sides)] if sides.is_compared else columns
 
 
@@ -170,11 +173,12 @@ def _difference(state: SideBySideState, sides: Sides) -> list[Block]:
     def opens(row: int, _column: int) -> Link:
         return state.row_link(rows[row])
 
-    picture = _at(picture, sides.places[2])
-    return [Heading(_("Right − left")), Figure(picture, "sides-difference", MAP, opens, pinned=pinned)]
+    picture = _placed(picture, sides.places[2])
+    title = _("Right − left")
+    return [Figure(picture, "sides-difference", MAP, opens, pinned=pinned, title=title, grows="presented")]
 
 
-def _at(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:
+def _placed(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:
     """Returns a map with what its rows and columns share with the maps beside it."""
     return replace(picture, spec=replace(picture.spec, places=places))
 
@@ -274,17 +278,21 @@ def _compared_tokens(head_map: HeadMap, axis: str, by_id: bool) -> Sequence[obje
     return [token.strip(" ").casefold() for token in getattr(head_map, f"{axis}_tokens")]
 
 
-def shared_tokens(left: Sequence[object], right: Sequence[object]) -> Alignment:
-    """Returns pairs of positions (left, right) of the tokens that belong together; none if fewer than half of the
-    shorter text are the same on both sides, as in unlike texts of the same length.
+def shared_tokens(*axes: tuple[Sequence[object], Sequence[object]]) -> list[Alignment]:
+    """Returns for each axis, with the tokens of the left and the right map, pairs of their positions that belong
+    together. There are none if on no axis at least half of the shorter text is the same on both sides, as in unlike
+    texts of the same length; a decoder's words may all be others where the words that it looks at are alike.
 
     Example:
-        >>> shared_tokens(["the", "cat", "sat"], ["the", "big", "cat", "sat"])
-        ((0, 0), (1, 2), (2, 3))
-        >>> shared_tokens(["a", "b"], ["c", "d"])
-        ()
+        >>> shared_tokens((["the", "cat", "sat"], ["the", "big", "cat", "sat"]))
+        [((0, 0), (1, 2), (2, 3))]
+        >>> shared_tokens((["a", "b"], ["c", "d"]))
+        [()]
     """
-    numbers = {token: i for i, token in enumerate(dict.fromkeys([*left, *right]))}
-    pairs = alignment([numbers[token] for token in left], [numbers[token] for token in right])
-    is_alike = 2 * sum(left[i] == right[j] for i, j in pairs) >= min(len(left), len(right))
-    return pairs if is_alike else ()
+    pairs, are_alike = [], False
+    for left, right in axes:
+        numbers = {token: i for i, token in enumerate(dict.fromkeys([*left, *right]))}
+        pairs.append(alignment([numbers[token] for token in left], [numbers[token] for token in right]))
+        equal = sum(left[i] == right[j] for i, j in pairs[-1])
+        are_alike |= 2 * equal >= min(len(left), len(right))
+    return pairs if are_alike else [() for _axis in axes]

@@ -1,6 +1,6 @@
-"""What Write shows."""
+"""What Write shows: the text that a model has written, the map of a head, and what its pinned query looks at."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,19 +13,37 @@ from attnviz.figures import Chart, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import WEIGHTS
-from attnviz.formatting import SPACE
+from attnviz.formatting import SPACE, number, visible
 from attnviz.language import N_, _
-from attnviz.lessons.checks import Quantities
-from attnviz.page.page_view import PageView
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Caption,
+    Columns,
+    Download,
+    Figure,
+    Heading,
+    Listing,
+    Note,
+    OtherStates,
+    WrittenWords,
+)
 from attnviz.state.selection import Selection
-from attnviz.state.write import WriteState
-from attnviz.views.explore import pinned_quantities
-from attnviz.views.selected_maps import HeadMap, map_panel, selected_map
+from attnviz.state.why_links import ScoreLinks
+from attnviz.state.write import WriteState, hidden_tokens
+from attnviz.text import shorten_token
+from attnviz.views.explore import heads_figure, map_figure, strongest_blocks
+from attnviz.views.head_view import HeadView, head_view
+from attnviz.views.long_map_blocks import pinned_curve, search_blocks
+from attnviz.views.selected_maps import HeadMap, map_files, row_weights
 
 if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.generation import Step
     from attnviz.models.written_text import WrittenText
 
+TEXT, HEADS = 0.45, 0.38  # shares of the width
+EM_SPACE = "\u2003"
+LEAST = 0.02  # weight of a word that has a number below it
 ROLE_NAMES = {"system": N_("system"), "user": N_("user"), "assistant": N_("assistant")}
 ENDINGS = {  # by the values of Ending
     "": "",
@@ -63,21 +81,108 @@ class WrittenRows:
         return head_map(layer.inputs, layer.mechanism, self.selection.head, rows=slice(first, None)).numpy()
 
 
-def write_view(state: WriteState) -> PageView:
-    """Returns the map of the selected head, and the quantities of the pinned query, or of the last written token."""
-    selection = state.selection
-    shown = selected_map(selection)
-    row = state.pinned if state.pinned is not None else len(selection.queries) - 1
-    quantities: Quantities = pinned_quantities(selection, shown, row)
-    return PageView((map_panel(shown, selection.title, row),), quantities, colors=state.colors)
+@dataclass(frozen=True, eq=False)
+class WrittenHead(HeadView):
+    """The selected head of a written text."""
+
+    score_links: ScoreLinks | None = None
 
 
-def written_content(text: "WrittenText", start: int = 0) -> dict[str, Any]:
-    """Returns what the browser needs of a text (ui/write/types.d.ts), with the steps from number `start` on."""
+def write_blocks(state: WriteState) -> Iterator[Block]:
+    """Yields the written text beside the map of the selected head, the small maps of all heads beside what the pinned
+    query looks at, or that of the last written token, and the branches of the text. While it is being written, the map
+    has room for what is to come. Raises ValueError if the maps take too much work."""
+    yield from search_blocks(state)
+    shown = head_view(state.selection)
+    view = WrittenHead(shown.selection, shown.head_map, shown.thumbnails, state.score_links)
+    yield Columns([(TEXT, [_text(state, view)]), (1 - TEXT, [_map(state, view)])])
+    yield Columns([(HEADS, [heads_figure(state, view)]), (1 - HEADS, [*_numbers(state, view)])])
+    yield Caption(
+        _(
+            "**What you are seeing.** A model writes one token at a time. For each it compares what it has read last, "
+            "the query, with all tokens before, the keys: the stronger the color of a word, the more the chosen head "
+            "looked at it when the marked word was written. **What it does not say:** why the word was chosen; weights "
+            "show where a head looks."
+        )
+    )
+
+
+def _text(state: WriteState, view: WrittenHead) -> WrittenWords:
+    """Returns the words that are not hidden, with the weights of the row that is shown."""
+    rows, text = WrittenRows(state.text, state.selection), state.text
+    weights = np.zeros(len(text.tokens), "f4")
+    own = np.nan_to_num(row_weights(view.selection, view.head_map, state.row).numpy())
+    weights[rows.key_offset : rows.key_offset + len(own)] = own
+    hidden = state.hidden_tokens
+    positions = [i for i in range(len(weights)) if i not in hidden]
+    starts = turns(text) if hidden else {}
+    words = [f"{starts[i]}: {word}" if i in starts else word for i in positions for word in [text.parts[i].strip(" ")]]
+    numbers = ["" if weights[i] < LEAST else number(float(weights[i])) for i in positions]
+    return WrittenWords(words, weights[positions], numbers, state=state)
+
+
+def _map(state: WriteState, view: WrittenHead) -> Figure:
+    figure, rows = map_figure(state, view, state.row, fan=False), WrittenRows(state.text, state.selection)
+    if not view.is_whole:
+        return figure
+    if state.text.ending:
+        return replace(figure, picture=with_roles(figure.picture, rows))
+    picture = with_roles(growing_map(view.head_map, state.source.tokens - len(state.text.steps)), rows)
+    return replace(figure, picture=picture, opens=None, pinned=None)
+
+
+def _numbers(state: WriteState, view: WrittenHead) -> Iterator[Block]:
+    """Yields what the row that is shown looks at, the branches, and files; nothing of a text that is being written."""
+    if not state.text.ending:
+        return
+    yield from strongest_blocks(view, state.row)
+    if not view.is_whole:
+        yield from pinned_curve(state, view.head_map, state.row)
+    if hidden := state.hidden_tokens:
+        weights = row_weights(view.selection, view.head_map, state.row).nan_to_num().tolist()
+        offset = WrittenRows(state.text, state.selection).key_offset
+        share = sum(weights[i - offset] for i in hidden if 0 <= i - offset < len(weights))
+        yield Note(_("{share} of its attention is on tokens of the chat template.", share=number(share)))
+    if anchors := [*branch_anchors(state)]:
+        yield OtherStates([Heading(_("Branches")), Listing(anchors, _("Branches"), "attnviz-branches")])
+    yield Download(map_files(view.head_map, lambda: _map(state, view).picture, state.source.weights_note))
+
+
+def branch_anchors(state: WriteState) -> Iterator[tuple[str, Anchor]]:
+    """Yields the branches that have been written, each as a link, indented by its depth in the tree; none if there is
+    one."""
+    own, branches = state.choices, state.branches
+    paths = sorted({(), *branches, own}, key=lambda path: [(each.position, each.ids) for each in path])
+    if len(paths) < 2:
+        return
+    tokenizer, known = state.source.model().tokenizer, tuple(path for path in paths if path)
+    for path in paths:
+        text = _("What the model writes by itself")
+        if path:
+            word = visible(shorten_token(tokenizer.decode([*path[-1].ids]).strip(" ")))
+            text = _("“{word}” as token {number}", word=word, number=path[-1].position + 1)
+        depth = sum(path[:end] in paths for end in range(len(path)))
+        link = state.link_with(choices=path, branches=known)
+        of_other = tuple(each for each in link if each[0] != WriteState.pinned.parameter)
+        yield EM_SPACE * depth, Anchor(text, of_other, is_current=path == own)
+
+
+def turns(text: "WrittenText") -> dict[int, str]:
+    """Returns the position of the first token of each message of a chat, with the name of its role."""
+    roles = enumerate(pairwise(("", *text.roles)))
+    return {i: _(ROLE_NAMES[role]) for i, (before, role) in roles if role not in ("", before)}
+
+
+def written_content(text: "WrittenText", start: int = 0, template_tokens: bool = False) -> dict[str, Any]:
+    """Returns what the browser needs of a text (ui/write/types.d.ts), with the steps from number `start` on; of a chat
+    either the tokens of its template or the names of roles."""
+    hidden = [] if template_tokens else hidden_tokens(text)
     return {
         "tokens": text.parts,
         "special": text.special,
         "roles": text.roles,
+        "hidden": hidden,
+        "turns": turns(text) if hidden else {},
         "prompt": text.prompt_length,
         "steps": [_step(step) for step in text.steps[start:]],
         "ending": _(ENDINGS[text.ending]),
@@ -102,9 +207,9 @@ def role_labels(labels: Sequence[str], text: "WrittenText", start: int) -> tuple
     """Returns the labels of the tokens that were read from position `start` on, of a chat with the role in that of the
     first token of each message, in bold."""
     named = [*labels]
-    for i, (before, role) in enumerate(pairwise(("", *text.roles[:-1]))):  # the last written token was not read
-        if role not in ("", before) and start <= i < start + len(named):
-            named[i - start] = f"<b>{_(ROLE_NAMES[role])}: {named[i - start].removeprefix(SPACE)}</b>"
+    for i, role in turns(text).items():
+        if start <= i < start + len(named) and i < len(text.tokens) - 1:  # the last written token was not read
+            named[i - start] = f"<b>{role}: {named[i - start].removeprefix(SPACE)}</b>"
     return tuple(named)
 
 

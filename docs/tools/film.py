@@ -186,7 +186,7 @@ def why(film: Film) -> None:
 
 
 def write(film: Film) -> None:
-    hidden = ".write-alternatives, .write-tools, .write-word, .st-key-write-map .xtick"
+    hidden = ".write-alternatives, .write-tools, .write-word, .st-key-heatmap .xtick"
     page = film.open("write?length=1&pinned=none", 1080, hidden=hidden)
     film.put((SIDEBAR + 600, 262))
     film.say("See what it looks at while it writes")

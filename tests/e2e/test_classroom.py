@@ -47,7 +47,7 @@ def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
         expect(masks.words("A")).to_have_value("sliding_window(4)")
         expect(masks.words("B")).to_have_value("sliding_window(4) | sinks(1)")
         # What was done before on the page does not come back with a lesson.
-        masks.open("?mask-a=band(2)&look=Cost")
+        masks.open_tab("mask-a=band(2)&look=For+engineers")
         masks.choose_page("Lessons")
         expect(lessons.lessons.first).to_be_visible()
         lessons.lessons.nth(8).get_by_role("link").first.click()
@@ -321,11 +321,11 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
 
 def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
     masks.open("?present=1")
-    masks.look("Cost")
-    masks.expect_in_link("look", "Cost")
-    expect(masks.page.get_by_role("tab", name="Cost", selected=True)).to_be_visible()
+    masks.page.get_by_role("tab", name="Gallery", exact=True).click()
+    masks.expect_in_link("look", "Gallery")
+    expect(masks.page.get_by_role("link", name="Sliding window")).to_be_visible()
     masks.expect_in_link("present", "1")
-    masks.look("Where it went")
+    masks.page.get_by_role("tab", name="Two masks", exact=True).click()
     masks.expect_in_link("look", None)
 
 

@@ -24,6 +24,12 @@ def downloaded(explore: Explore, button: Locator, folder: Path) -> Path:
     return path
 
 
+def file_button(chart: Locator, name: str) -> Locator:
+    """The button of a file in the menu of a chart, which is opened."""
+    chart.locator(".attnviz-files > summary").click()
+    return chart.get_by_role("button", name=name, exact=True)
+
+
 def expected() -> np.ndarray:
     layer = Model().layers()[3]
     return layer.mechanism(layer.inputs, heads=[1]).weights[0].numpy()
@@ -65,12 +71,26 @@ def test_the_picture_as_one_html_file_opens_without_a_server(
     page.close()
 
 
+def test_the_numbers_of_a_figure_and_its_link(explore: Explore, tmp_path: Path) -> None:
+    explore.open()
+    path = downloaded(explore, file_button(explore.heatmap, "Numbers as CSV"), tmp_path)
+    header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
+    assert header[1:] == list(Model().layers()[0].inputs.key_tokens)
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
+    menu = explore.mosaic.locator(".attnviz-files > summary")
+    menu.click()
+    expect(explore.mosaic.get_by_role("button", name="Copy the link")).to_be_visible()
+    expect(explore.mosaic.get_by_role("button", name="Numbers as CSV")).to_have_count(0)  # small maps are no table
+    explore.page.keyboard.press("Escape")
+    expect(explore.mosaic.get_by_role("button", name="Copy the link")).to_have_count(0)
+    expect(menu).to_be_focused()
+
+
 def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: Browser) -> None:
     explore.open()
     page = browser.new_page()
     for chart, words in ((explore.heatmap, {"animal", "0.68"}), (explore.mosaic, {"Head 0", "Head 11"})):
-        png = downloaded(explore, chart.get_by_role("button", name="Download PNG"), tmp_path)
-        svg = downloaded(explore, chart.get_by_role("button", name="Download SVG"), tmp_path)
+        png, svg = (downloaded(explore, file_button(chart, kind), tmp_path) for kind in ("PNG", "SVG"))
         assert png.read_bytes().startswith(b"\x89PNG")
         texts = ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")
         assert words <= {"".join(text.itertext()) for text in texts}

@@ -106,7 +106,8 @@ def test_a_page_is_alive_without_a_network(offline: Page, tmp_path: Path) -> Non
     stage.press("ArrowRight")
     expect(head_map(offline).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[0, 2], 2, 1))
     with offline.expect_download() as download:
-        head_map(offline).get_by_role("button", name="Download SVG").click()
+        head_map(offline).locator(".attnviz-files > summary").click()
+        head_map(offline).get_by_role("button", name="SVG").click()
     assert "<b>down</b>" not in Path(download.value.path()).read_text(encoding="utf-8")
 
 

@@ -36,6 +36,17 @@ class Write(AppPage):
     def alternatives(self) -> Locator:
         return self.root.locator(".write-alternative")
 
+    @property
+    def branches(self) -> Locator:
+        return self.page.locator(".attnviz-branches a")
+
+    @property
+    def word(self) -> Locator:
+        """The field of a word that takes the place of a written one, which is folded at first."""
+        if not self.root.locator(".write-more").evaluate("element => element.open"):
+            self.root.get_by_text("Other tokens").click()
+        return self.page.get_by_label("Another word in its place")
+
     def token(self, number: int) -> Locator:
         return self.root.locator(".write-token").nth(number)
 
@@ -136,6 +147,16 @@ def test_several_heads_as_one_are_named_so(write: Write) -> None:
     write.settled()
 
 
+def test_the_map_is_beside_the_text_and_on_a_phone_below_it(write: Write) -> None:
+    text, figure = place_of(write.root), place_of(write.heatmap)
+    assert text["x"] + text["width"] <= figure["x"]
+    assert abs(text["y"] - figure["y"]) < 60
+    write.page.set_viewport_size({"width": 390, "height": 844})
+    write.settled()
+    text, figure = place_of(write.root), place_of(write.heatmap)
+    assert text["y"] + text["height"] <= figure["y"]
+
+
 def test_a_long_text_scrolls_to_what_is_written(write: Write) -> None:
     write.go(f"write?length=3&prompt={quote_plus('to be or not ' * 80)}")
     write.written()
@@ -152,9 +173,8 @@ def test_another_token_branches_and_back_returns(write: Write, expected) -> None
     expect(write.text).to_contain_text(f"{PROMPT}{other.token}")
     expect(write.token(expected.prompt_length)).to_have_class(re.compile("write-chosen"))
     expect(write.alternatives.nth(1)).to_have_attribute("aria-current", "true")
-    tree = write.root.get_by_role("navigation", name="Branches").get_by_role("link")
-    expect(tree).to_have_count(2)
-    tree.nth(0).click()
+    expect(write.branches).to_have_count(2)
+    write.branches.nth(0).click()
     expect(write.text).to_have_text("".join(expected.tokens))
     write.expect_in_link("choices", None)
     write.settled()
@@ -165,21 +185,21 @@ def test_another_token_branches_and_back_returns(write: Write, expected) -> None
 
 def test_a_typed_word_takes_the_place_of_a_written_one(write: Write) -> None:
     write.token(len(Written().write().prompt_tokens) + 5).click()  # Spain
-    write.page.get_by_label("Another word in its place").fill("Germany")
+    write.word.fill("Germany")
     write.root.get_by_role("button", name="Write").click()
     write.written()
     expect(write.text).to_contain_text("The capital of Germany is Berlin.")
-    expect(write.root.get_by_role("navigation", name="Branches")).to_contain_text("“Germany” as token 6")
+    expect(write.branches.nth(1)).to_have_text("“Germany” as token 6")
 
 
 def test_words_after_the_last_are_written_whole_and_it_goes_on(write: Write, expected) -> None:
     write.token(len(expected.tokens) - 1).click()
-    write.page.get_by_label("Another word in its place").fill("and 東京 is in")
+    write.word.fill("and 東京 is in")
     write.page.keyboard.press("Enter")
     write.expect_in_link("length", "40")
     write.written()
     expect(write.text).to_contain_text("Spain is Madrid and")
-    expect(write.root.get_by_role("navigation", name="Branches")).to_contain_text("“and 東京 is in” as token 9")
+    expect(write.branches.nth(1)).to_have_text("“and 東京 is in” as token 9")
     write.go("write")
     write.written(21)
     write.token(len(expected.tokens) - 1).click()
@@ -194,8 +214,13 @@ def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser,
         expect(app.root).to_have_attribute("data-ready", "false")
         app.until("() => Number(document.querySelector('.attnviz-write')?.dataset.tokens) > 12")
         app.until(
-            "() => document.querySelector('.st-key-write-map .attnviz-graph')?.data?.[0].z"
+            "() => document.querySelector('.st-key-heatmap .attnviz-graph')?.data?.[0].z"
             ".filter(row => row.some(weight => weight > 0)).length > 10"
+        )
+        app.until(  # no row is left out but maybe the latest ones
+            "() => { const rows = document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z"
+            ".map(row => row.some(weight => weight > 0));"
+            " return rows.lastIndexOf(true) > 20 && rows.slice(0, 16).every(Boolean); }"
         )
         stop = app.root.locator(".write-stop").element_handle()  # a press lasts longer than a token
         tokens = app.root.get_attribute("data-tokens")
@@ -227,7 +252,7 @@ def test_a_chat_has_its_roles_at_the_axes(write: Write) -> None:
     expect(write.text).to_contain_text("The capital of France is Paris.")
     write.written()
     expect(write.root.locator(".write-ending")).to_have_text("The model ended its text here.")
-    labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
+    labels = write.page.evaluate("document.querySelector('.st-key-heatmap .attnviz-graph').layout.yaxis.ticktext")
     roles = ["<b>system: Be</b>", "<b>user: What</b>", "<b>assistant: The → capital</b>"]
     assert [label for label in labels if ": " in label] == roles
 
@@ -249,15 +274,22 @@ def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:
     write.expect_in_link("prompt", quote_plus(second))
     source = Written(second, is_chat=True, system="Be brief.", tokens=48, earlier=(first, answer))
     text = source.write()
-    expected = "".join(text.tokens)
-    expect(write.text).to_contain_text(expected)
+    turns = ["Be brief.", first, answer, second, text.answer]
+    roles = write.text.locator(".write-role")
+    expect(roles).to_have_text(["system", "user", "assistant", "user", "assistant"])
+    assert [line for line in write.text.inner_text().split("\n") if line][1::2] == turns
     expect(write.root.locator(".write-written")).to_have_count(len(text.steps))  # without the earlier answer
-    labels = write.page.evaluate("document.querySelector('.st-key-write-map .attnviz-graph').layout.yaxis.ticktext")
-    roles = [label.split(": ")[0] for label in labels if ": " in label]
-    assert roles == ["<b>system", "<b>user", "<b>assistant", "<b>user", "<b>assistant"]
+    expect(write.root.locator(".write-note")).to_contain_text("of its attention is on tokens of the chat template")
+    labels = write.page.evaluate("document.querySelector('.st-key-heatmap .attnviz-graph').layout.yaxis.ticktext")
+    named = [label.split(": ")[0] for label in labels if ": " in label]
+    assert named == ["<b>system", "<b>user", "<b>assistant", "<b>user", "<b>assistant"]
     write.page.reload()
     write.written()
-    expect(write.text).to_contain_text(expected)
+    expect(roles).to_have_count(5)
+    write.go(f"{write.page.url.rsplit('/', 1)[1]}&template-tokens=true")
+    write.written()
+    expect(write.text).to_have_text("".join(text.tokens), use_inner_text=False)
+    expect(write.root.locator(".write-note")).to_be_hidden()
     again.click()
     write.expect_in_link("earlier", None)
     write.expect_in_link("prompt", quote_plus(first))
@@ -300,7 +332,7 @@ def test_the_translator_translates_and_knows_its_own_words_alone(browser: Browse
         write.token(len(translation.english) + 1).click()  # la
         write.expect_in_link("pinned", quote_plus("0 · <start> → la"))
         write.settled()
-        field, button = write.page.get_by_label("Another word in its place"), write.button("Write")
+        field, button = write.word, write.button("Write")
         field.fill("zèbre")
         button.click()
         expect(write.page.get_by_test_id("stToast")).to_contain_text("does not know the word “zèbre”")

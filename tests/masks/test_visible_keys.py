@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.masks import MASKS, parse
-from attnviz.masks.visible_keys import KeyRange, key_ranges, visible_keys
+from attnviz.masks.visible_keys import KeyRange, key_ranges, keys_in_words
 
 SIZES = ((7, 7), (3, 9), (9, 3))
 ATOMS = (
@@ -65,7 +65,7 @@ def test_masks_of_the_catalogue_are_exact_where_they_are_ranges(kind: type) -> N
     ],
 )
 def test_few_ranges_are_an_enumeration(text: str, expected: str | None) -> None:
-    assert visible_keys(parse(text)) == expected
+    assert keys_in_words(parse(text)) == expected
 
 
 def test_a_sentence_says_when_a_key_is_seen_where_ranges_do_not_do() -> None:

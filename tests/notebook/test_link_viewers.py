@@ -121,3 +121,12 @@ def test_a_link_without_a_viewer_is_refused_in_a_sentence(link: str, error: type
 def test_values_that_are_not_taken_are_named() -> None:
     with pytest.warns(UserWarning, match="head = “Head 99” is not accepted"):
         attnviz.viewer(f"/explore?{TOY}&head=Head+99")
+
+
+def test_a_written_text_is_a_page_and_is_played_by_its_viewer(saved) -> None:
+    link = f"/write?writer={saved / 'llama'}&prompt=the+cat+sat&length=3"
+    page = attnviz.view(link)
+    assert isinstance(page, PageViewer)
+    assert "attnviz-colored" in page.to_html()
+    assert page.quantities["sum of weights"] == pytest.approx(1, abs=1e-5)
+    assert isinstance(attnviz.viewer(link), RecordedText)

@@ -66,8 +66,8 @@ def test_a_part_that_is_drawn_again_fails_alone(monkeypatch: pytest.MonkeyPatch)
         calls.append(1)
         raise KeyError(SECRET)
 
-    monkeypatch.setattr("attnviz.ui.write.page._follow", fail)
-    app = open_page("write")
+    monkeypatch.setattr("attnviz.ui.write.written_text._follow", fail)
+    app = open_page("write", prompt="One part fails")
     assert calls == [1]
     assert SAID.format("KeyError") in errors(app)
     assert SECRET not in contents(app)

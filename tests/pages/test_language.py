@@ -27,7 +27,7 @@ CODES = {
     "default",
 }
 TABS = {
-    "masks": ("look", ["Mass kept", "Cost", "Empty rows", "Conventions", "Stacked layers", "Gallery", "Where it went"]),
+    "masks": ("look", ["Gallery", "For engineers"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]

@@ -83,7 +83,7 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         assert address.path.strip("/") == step.page
         published.clear()
         app = page(step.page, parse_qsl(address.query))
-        if step.page in ("write", "effects"):  # while a text is written or measured, it has no numbers
+        if step.page in ("write", "effects", "masks"):  # while a text is written or measured, it has no numbers
             until(partial(_has_numbers, app, published), pause=1)
         assert not app.error
         assert not app.warning

@@ -23,12 +23,6 @@ from tests.support.tiny_hub import Played, played_hub
 from tests.support.tiny_models import TEXT, byte_level, png
 from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[2]
-BELOW = "The figure below is the example."
-LONGER = f"{TEXT} {TEXT} {TEXT}"
-USES = ("Encoder self-attention", "Decoder self-attention", "Encoder–decoder attention")
-
-
 pytestmark = pytest.mark.usefixtures("isolated")
 page = partial(open_page, "explore")
 

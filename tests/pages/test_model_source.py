@@ -1,7 +1,6 @@
 """The model of a source on Explore, without a browser: names, addresses, links, and what is refused."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import transformers as hf
@@ -15,7 +14,6 @@ from attnviz.ui import model_input, model_menu
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
 
-ROOT = Path(__file__).parents[2]
 LAST, BELOW = "The figure below is the last one that could be made.", "The figure below"
 
 

@@ -68,7 +68,7 @@ def test_another_model_on_the_right_reads_its_own_example() -> None:
     ("key", "value", "words"),
     [("right-text", " ", "There is no text yet."), ("right-model", "/nowhere", "There is no folder or file")],
 )
-def test_what_is_refused_on_the_right_keeps_the_last_maps_and_what_was_typed(
+def test_what_is_refused_on_the_right_keeps_the_last_maps(
     key: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(model_cache, "available_models", lambda *_: [MINILM, "/nowhere"])

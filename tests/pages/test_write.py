@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.models.written_text import Ending
 from attnviz.sources.written import Written
 from attnviz.state.write import CHAT_TOKENS
-from attnviz.ui.write import controls, writing_job
+from attnviz.ui.write import text_length, writing_job
 from tests.support.app import errors, ok, open_page
 from tests.support.tiny_models import add_chat_template
 from tests.support.waiting import until
@@ -34,12 +34,12 @@ def test_what_a_link_does_not_have_is_left_out(link: dict[str, str]) -> None:
 
 def test_stop_holds_against_a_request_that_was_under_way() -> None:
     app = ok(open_page("write", length=12))
-    app.session_state[controls._length_change.name] = (12, 5, time.monotonic() + 100)
+    app.session_state[text_length._change.name] = (12, 5, time.monotonic() + 100)
     assert app.run().number_input(key="length").value == 5
     app.number_input(key="length").set_value(12).run()
     assert app.number_input(key="length").value == 5
     assert app.number_input(key="length").set_value(7).run().number_input(key="length").value == 7
-    app.session_state[controls._length_change.name] = (12, 5, 0.0)
+    app.session_state[text_length._change.name] = (12, 5, 0.0)
     assert app.number_input(key="length").set_value(12).run().number_input(key="length").value == 12
 
 
@@ -107,9 +107,41 @@ def test_an_answer_in_a_chat_may_be_longer_than_a_text(copied) -> None:
 def test_each_run_of_the_page_sends_all_that_has_been_written(saved, monkeypatch) -> None:
     source = Written("the cat sat", str(saved / "llama"), tokens=4)
     text = replace(source.write(), ending=Ending.NONE)
-    job = SimpleNamespace(look=lambda _session: None, latest=text, is_over=False, place=0)
-    monkeypatch.setattr(writing_job, "request", lambda _source, _notes: (source, job, text))
+    job = SimpleNamespace(look=lambda _session: None, first=lambda: text, latest=text, is_over=False, place=0)
+    monkeypatch.setattr(writing_job, "request", lambda *_key: job)
     app = ok(open_page("write", writer=source.name, prompt=source.prompt, length=4))
     for run in (app, app.run()):  # the browser may have lost what the first one has sent
         assert sent(run)["start"] == 0
         assert [step["id"] for step in sent(run)["steps"]] == [step.token_id for step in text.steps]
+
+
+def test_another_text_has_its_own_length_choices_and_pinned_row(saved) -> None:
+    link = {"writer": saved / "llama", "prompt": "the cat sat", "length": 3, "choices": "0.5", "branches": "0.5~0.7"}
+    own = {key: link[key] for key in ("length", "choices", "branches")}
+
+    def values(app: AppTest) -> dict[str, Any]:
+        until(lambda: not sent(ok(app.run()))["running"])
+        return {key: app.session_state[key] for key in own}
+
+    app = ok(open_page("write", **link))
+    assert values(app) == own
+    pinned = app.selectbox(key="pinned")
+    pinned.set_value(pinned.options[1]).run()
+    assert sent(app)["pinned"] == 0
+    app.selectbox(key="head").set_value("Head 1").run()
+    assert (values(app), sent(app)["pinned"]) == (own, 0)
+    app.text_area(key="prompt").set_value("the cat ran").run()
+    assert values(app) == {"length": Written.tokens, "choices": "", "branches": ""}
+    assert sent(app)["pinned"] is None
+    app.number_input(key="length").set_value(4).run()
+    assert values(app)["length"] == 4
+
+
+def test_a_chat_shows_turns_and_its_template_if_wanted(copied) -> None:
+    link = {"writer": add_chat_template(copied("llama")), "prompt": "the fox", "chat": "true", "length": 2}
+    text = written(**link)
+    hidden = [token for i, token in enumerate(text["tokens"]) if i in text["hidden"]]
+    assert "".join(hidden).strip() == "user: ; assistant:"
+    assert [*text["turns"].values()] == ["user", "assistant"]
+    whole = written(**link, template_tokens="true")
+    assert (whole["hidden"], whole["turns"], whole["tokens"]) == ([], {}, text["tokens"])

@@ -429,5 +429,8 @@ class Masks(AppPage):
         self.words(side).fill(text)
         self.words(side).press("Enter")
 
-    def look(self, tab: str) -> None:
-        self.page.get_by_role("tab", name=tab, exact=True).click()
+    def open_tab(self, query: str) -> None:
+        """Opens a tab without the three maps."""
+        self.go(f"{self.path}?{query}")
+        expect(self.words("B")).to_be_visible()
+        self.settled()

@@ -71,7 +71,7 @@ def test_a_vector_is_compared_with_that_under_the_other_mask() -> None:
     assert not bars
 
 
-def test_the_normalizer_is_that_of_both_and_the_mask_of_the_model_changes_nothing() -> None:
+def test_both_have_the_normalizer_and_its_own_mask_changes_nothing() -> None:
     state = MasksState(source=Model(EXAMPLE), mask_b=Full(), normalizer=Softmax(4.0))
     assert [each.normalizer for each in state.interventions] == [Softmax(4.0)] * 2
     assert [each.mask for each in state.interventions] == [None, None]
@@ -127,7 +127,7 @@ def test_of_an_encoder_and_a_decoder_it_is_the_decoders_next_token(folder) -> No
     cross = layer_places(layers, index)[SAME_KIND]
     assert all(layers[i].id.cross for i in cross)
     state = MasksState(source=Model(TEXT, path, "the cat sat"), layer=index, mask_a=Full(), mask_b=~Full())
-    assert state.where == cross
+    assert state.model_layers == cross
     _sentence, bars = shown(state)
     model = model_cache.model(path)
     read = model.encode(TEXT, "the cat sat")
@@ -181,11 +181,11 @@ def test_only_a_model_that_says_something_is_run(folder) -> None:
 
 @pytest.mark.parametrize("where", [EVERYWHERE, HERE])
 def test_a_link_says_in_which_layers_the_model_has_the_masks(where: str) -> None:
-    state = MasksState.read([("text", EXAMPLE), ("where", where), ("mask-b", "band(1)")])
+    state = MasksState.read([("text", EXAMPLE), ("model-layers", where), ("mask-b", "band(1)")])
     assert not state.refused
     assert MasksState.read(state.link()) == state
-    assert state.where == (tuple(range(6)) if where == EVERYWHERE else (state.layer,))
-    both = [vector(Intervention(Band(1), layers=state.where)), minilm().output(minilm().encode(EXAMPLE))]
+    assert state.model_layers == (tuple(range(6)) if where == EVERYWHERE else (state.layer,))
+    both = [vector(Intervention(Band(1), layers=state.model_layers)), minilm().output(minilm().encode(EXAMPLE))]
     angle = float(torch.nn.functional.cosine_similarity(*(each.double() for each in both), dim=0))
     assert f"a cosine of {angle:.3f}." in shown(state)[0]
 

@@ -67,7 +67,7 @@ def test_it_opens_with_the_example_and_its_twin_in_one_range_of_colors() -> None
     assert [each.picture.spec.places for each in (left, right, change)] == [None] * 3
 
 
-def test_the_difference_of_longer_texts_is_that_of_the_tokens_that_belong_together() -> None:
+def test_longer_texts_have_the_difference_of_tokens_that_belong_together() -> None:
     shown = blocks(right_text=WIDER)
     left, right, change = of(Figure, shown)
     before, after = weights(EXAMPLE, 3, 1), weights(WIDER, 3, 1)
@@ -124,6 +124,14 @@ def test_tokens_of_one_vocabulary_are_known_by_their_ids() -> None:
     shown = blocks(text="the cat sat", right_text="THE CAT SAT")
     assert "Both maps have the same weights." in of(Summary, shown)[0].content
     assert len(of(Figure, shown)) == 3
+
+
+def test_other_words_of_a_decoder_that_looks_at_like_words_are_compared() -> None:
+    left, right, change = of(Figure, blocks(model=TRANSLATOR))
+    assert left.picture.spec.query_tokens[1:4] == ("la", "petite", "voiture")
+    assert right.picture.spec.query_tokens[1:4] == ("les", "petites", "voitures")
+    assert change.picture.spec.key_tokens[3:5] == ("car / cars", "is / are")
+    np.testing.assert_allclose(cells(change), cells(right) - cells(left), atol=1e-6)
 
 
 def test_two_heads_of_one_text_are_compared() -> None:
@@ -200,7 +208,7 @@ def test_what_cannot_be_shown_on_the_right_is_said(link: dict[str, str], problem
     ],
 )
 def test_tokens_belong_together(left: str, right: str, pairs: tuple) -> None:
-    assert shared_tokens(left, right) == pairs
+    assert shared_tokens((left, right)) == [pairs]
 
 
 def test_a_text_whose_map_is_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

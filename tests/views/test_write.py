@@ -1,17 +1,22 @@
-"""What Write shows: the roles of a chat along the axes of its maps."""
+"""What Write shows: the text, the map and the branches, and the roles of a chat along the axes."""
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import pytest
 
 from attnviz.formatting import SPACE
+from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending
+from attnviz.page.blocks import Block, Figure, Listing, OtherStates, Summary, WrittenWords, every_block, page_view
+from attnviz.page.nodes import page_nodes
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
-from attnviz.state.write import decoder_layers
+from attnviz.state.write import WriteState, decoder_layers
 from attnviz.views.head_view import head_view
-from attnviz.views.write import ENDINGS, WrittenRows, growing_map, role_labels, with_roles
+from attnviz.views.pages import PAGES
+from attnviz.views.write import ENDINGS, WrittenRows, growing_map, role_labels, with_roles, write_blocks
 from tests.support.tiny_models import add_chat_template
 
 SAID = ["system: the", "user: a", "assistant: the", "user: the"]
@@ -77,3 +82,64 @@ def test_a_text_that_is_not_a_chat_has_no_roles(saved):
 
 def test_each_way_to_end_has_its_sentence() -> None:
     assert {*ENDINGS} == {*Ending}
+
+
+def blocks(state, kind: type[Block]):
+    return [block for block in every_block(write_blocks(state)) if isinstance(block, kind)]
+
+
+def test_words_have_the_weights_of_the_row_that_the_map_marks(saved) -> None:
+    state = WriteState(model=str(saved / "llama"), prompt="the cat sat", length=4, layer=1, head=2)
+    [text], [figure, *_others] = blocks(state, WrittenWords), blocks(state, Figure)
+    rows = state.layers[1].maps([2], slice(None))[0]
+    assert [*text.words] == [part.strip() for part in state.text.parts]
+    assert figure.pinned == state.row == len(rows) - 1
+    assert text.values == pytest.approx([*rows[-1].tolist(), 0])
+    pinned = state.updated(pinned=2)
+    assert blocks(pinned, WrittenWords)[0].values[:3] == pytest.approx(rows[2, :3].tolist())
+    assert blocks(pinned, WrittenWords)[0].values[3:] == pytest.approx(0)
+
+
+def test_the_quantities_are_those_of_the_pinned_query(saved) -> None:
+    state = WriteState(model=str(saved / "llama"), prompt="the cat sat", length=4, layer=1, head=2, pinned=2)
+    view = page_view(write_blocks(state))
+    row = state.layers[1].maps([2], slice(2, 3))[0, 0].nan_to_num()
+    assert [*view.quantities.values()][: len(row)] == pytest.approx(row.tolist())
+    assert view.panels[0].row == 2
+    assert PAGES["write"][1](state).quantities == view.quantities
+
+
+def test_a_chat_has_turns_without_the_tokens_of_its_template(copied) -> None:
+    source = chat(add_chat_template(copied("llama")))
+    state = WriteState(model=source.name, prompt=source.prompt, chat=True, system=source.system, length=3)
+    words, text = blocks(state, WrittenWords)[0].words, state.text
+    assert [word.split(": ")[0] for word in words if ": " in word] == ["system", "user", "assistant"]
+    assert len(words) == sum(map(bool, text.roles)) == len(text.tokens) - len(state.hidden_tokens)
+    assert {text.roles[i] for i in state.hidden_tokens} == {""}
+    shown = state.updated(template_tokens=True)
+    assert [*blocks(shown, WrittenWords)[0].words] == [part.strip(" ") for part in text.parts]
+
+
+def test_branches_are_links_to_their_texts(saved) -> None:
+    first, second = (TokenChoice(0, (5,)),), (TokenChoice(0, (5,)), TokenChoice(2, (7,)))
+    state = WriteState(model=str(saved / "llama"), prompt="the cat sat", length=4, choices=second, branches=(first,))
+    [others] = blocks(state, OtherStates)
+    [listing] = [block for block in others.blocks if isinstance(block, Listing)]
+    assert [len(indent) for indent, _anchor in listing.items] == [0, 1, 2]
+    assert [anchor.is_current for _indent, anchor in listing.items] == [False, False, True]
+    opened = [WriteState.read(anchor.link) for _indent, anchor in listing.items]
+    assert [each.choices for each in opened] == [(), first, second]
+    assert all(each.branches == (first, second) for each in opened)
+    assert all(each.prompt == "the cat sat" for each in opened)
+
+
+def test_while_a_text_is_written_its_map_has_room_and_no_numbers(saved) -> None:
+    state = WriteState(model=str(saved / "llama"), prompt="the cat sat", length=6)
+    steps = state.text.steps[:2]
+    half = state.with_text(replace(state.text, steps=steps, ending=Ending.NONE))
+    del half.values["pinned"]
+    [figure, *_others] = blocks(half, Figure)
+    assert len(figure.picture.spec.query_tokens) == len(half.layers[0].inputs.query_tokens) + 4
+    assert figure.opens is None
+    assert not blocks(half, Summary)
+    assert page_nodes(write_blocks(state), "key").cells  # of the whole, rows open states

@@ -9,14 +9,6 @@ export interface Step {
   alternatives: Alternative[];
 }
 
-/** A text that was written before: a link to it, and the number of those that it branches from. */
-export interface Branch {
-  text: string;
-  href: string;
-  depth: number;
-  current: boolean;
-}
-
 /** What the addresses are made of that ask why a word was written. */
 export interface WordLinks {
   address: string;
@@ -30,6 +22,8 @@ export interface Written {
   tokens: string[];
   special: number[];
   roles: string[]; // of the tokens of a chat
+  hidden: number[]; // the tokens that are not shown, of the template of a chat
+  turns: Record<number, string>; // where messages begin, and by whom they are; none where the template is shown
   prompt: number; // tokens
   queryOffset: number; // of the map's first row among the tokens
   keyOffset: number; // of its first column
@@ -44,7 +38,6 @@ export interface Written {
   longer: number; // written tokens if the model goes on; 0 if it cannot
   chat: boolean;
   earlier: number; // messages of the chat before the last one
-  tree: Branch[];
   why: WordLinks | null;
   looks: import("../../chart/types").CellLinks | null; // of all rows and columns of the map
   ending: string;

@@ -14,6 +14,7 @@ import { _ } from "../../chart/words.js";
 const NAMED = 3; // words in a sentence
 const LEAST = 0.02; // weight of a word that is lit
 const LINE = 40; // pixels, about one line of the text
+const FEW = 3; // likeliest tokens that are not folded
 
 export class WrittenText {
   /** @type {Written | null} */
@@ -28,7 +29,8 @@ export class WrittenText {
   pointed = null;
   /** @type {number | null} the token that was clicked */
   chosen = null;
-  listed = ""; // the branches, as they are drawn
+  /** @type {import("../../chart/types").Growth[]} what the map of the page does not have yet */
+  growths = [];
   /** @type {import("../../chart/types").Report} */
   report = () => {};
 
@@ -38,9 +40,12 @@ export class WrittenText {
     this.isFollowed = root.closest(".class-page") !== null; // the controls are the teacher's
     const part = (/** @type {string} */ name) => /** @type {HTMLElement} */ (root.querySelector(name));
     this.text = part(".write-text");
-    this.branches = part(".write-branches");
     this.sentence = part(".write-sentence");
+    this.note = part(".write-note");
     this.alternatives = part(".write-alternatives");
+    this.more = part(".write-more");
+    this.others = part(".write-more .write-alternatives");
+    part(".write-more summary").textContent = _("Other tokens");
     this.status = part("[role=status]");
     this.form = this.#form(".write-word", (text) => {
       const position = this.current - (this.data?.prompt ?? 0);
@@ -50,7 +55,8 @@ export class WrittenText {
     const length = (/** @type {boolean} */ stop) => this.report("length", { stop, stamp: this.data?.stamp });
     this.stop = button(_("Stop"), "write-stop", () => length(true));
     this.on = button(_("Go on"), "write-on", () => length(false));
-    part(".write-tools").append(this.stop, this.on);
+    this.ending = element("span", "write-ending");
+    part(".write-tools").append(this.stop, this.on, this.ending);
     this.reply = this.#form(".write-reply", (text) => this.report("reply", { text, stamp: this.data?.stamp }));
     this.again = /** @type {HTMLButtonElement} */ (part(".write-reply [type=button]"));
     this.again.onclick = () => this.report("restart", { stamp: this.data?.stamp });
@@ -86,7 +92,7 @@ export class WrittenText {
 
   /** @param {Written} data */
   show(data) {
-    const isNext = this.data?.stamp === data.stamp && data.start <= this.steps.length;
+    const isNext = this.data?.stamp === data.stamp;
     if (!isNext) [this.steps, this.rows] = [[], []];
     if (this.data?.stamp !== data.stamp) {
       this.pointed = null;
@@ -97,8 +103,10 @@ export class WrittenText {
     const { scrollTop, clientHeight, scrollHeight } = this.text;
     const follows = !isNext || scrollTop + clientHeight > scrollHeight - LINE;
     this.data = data;
-    this.steps.splice(data.start, Infinity, ...data.steps);
-    this.rows.splice(data.start, Infinity, ...data.rows);
+    data.steps.forEach((step, i) => (this.steps[data.start + i] = step));
+    data.rows.forEach((row, i) => (this.rows[data.start + i] = row));
+    this.steps.length = data.start + data.steps.length;
+    this.rows.length = data.start + data.rows.length;
     this.root.dataset.theme = themeOf(this.root);
     this.root.classList.toggle("write-running", data.running);
     this.#spell(data);
@@ -112,44 +120,36 @@ export class WrittenText {
   }
 
   /**
-   * Draws the button that stops or goes on, the field for a reply, and the branches.
+   * Draws the button that stops or goes on, and the field for a reply.
    * @param {Written} data
    */
-  #list({ running, longer, chat, earlier, tree }) {
+  #list({ running, longer, chat, earlier }) {
     this.stop.hidden = !running;
     this.on.hidden = !longer;
     this.reply.hidden = !chat;
     this.again.hidden = !earlier;
     for (const each of this.reply.querySelectorAll("button")) each.disabled = running; // a reply can be typed meanwhile
-    const listed = JSON.stringify(tree);
-    if (listed === this.listed) return;
-    this.listed = listed;
-    const items = tree.map(({ text, href, depth, current }) => {
-      const link = Object.assign(element("a", "", text), { href });
-      if (current) link.setAttribute("aria-current", "true");
-      const item = element("li", "", link);
-      item.style.setProperty("--depth", String(depth));
-      return item;
-    });
-    this.branches.replaceChildren(...(items.length ? [element("p", "write-title", _("Branches")), element("ul", "", ...items)] : []));
   }
 
   /**
-   * Adds the new rows to the map of the page.
+   * Adds the new rows to the map of the page, once that is drawn.
    * @param {Written} data
    */
-  #grow({ growth, rows }) {
-    const chart = document.querySelector(".st-key-write-map .attnviz-chart");
-    chart?.dispatchEvent(new CustomEvent("attnviz-grow", { detail: { ...growth, rows } }));
+  #grow({ start, growth, rows }) {
+    if (!start) this.growths = [];
+    this.growths.push({ ...growth, rows });
+    const chart = document.querySelector(".st-key-heatmap .attnviz-chart[data-ready=true]");
+    if (!chart) return;
+    for (const detail of this.growths.splice(0)) chart.dispatchEvent(new CustomEvent("attnviz-grow", { detail }));
   }
 
   /**
    * Writes the tokens; those that are there stay.
    * @param {Written} data
    */
-  #spell({ tokens, special, roles, prompt, ending }) {
-    const isSpecial = new Set(special);
-    const name = (/** @type {number} */ i) => `${i >= prompt} ${roles[i] ?? ""} ${tokens[i]}`;
+  #spell({ tokens, special, roles, prompt, ending, hidden, turns }) {
+    const isSpecial = new Set(special), isHidden = new Set(hidden);
+    const name = (/** @type {number} */ i) => `${i >= prompt} ${roles[i] ?? ""} ${isHidden.has(i)} ${turns[i] ?? ""} ${tokens[i]}`;
     let same = 0;
     while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === name(same)) same++;
     for (const word of this.words.splice(same)) word.remove();
@@ -157,19 +157,31 @@ export class WrittenText {
       // A word is colored without the space before it, which may be at the end of the line above.
       const space = tokens[i].trim() ? (tokens[i].match(/^\s*/)?.[0] ?? "") : "";
       const word = element("span", "write-token", space, element("span", "write-letters", tokens[i].slice(space.length)));
+      word.hidden = isHidden.has(i);
+      if (turns[i]) word.prepend(element("b", "write-role", turns[i]));
       word.dataset.token = name(i);
       word.classList.toggle("write-written", i >= prompt);
       word.classList.toggle("write-special", isSpecial.has(i) || (roles.length > 0 && i < prompt && !roles[i]));
       this.words.push(word);
       this.text.append(word);
     }
-    this.text.querySelector(".write-ending")?.remove();
-    if (ending) this.text.append(element("span", "write-ending", ending));
+    this.ending.textContent = ending;
   }
 
   /** The token that is shown: that under the pointer, the chosen one, or the last. */
   get current() {
-    return this.pointed ?? this.chosen ?? this.words.length - 1;
+    return this.pointed ?? this.chosen ?? this.#next(this.words.length, -1);
+  }
+
+  /**
+   * The next token that is shown, or the same one if there is none.
+   * @param {number} token
+   * @param {number} step 1 or -1
+   */
+  #next(token, step) {
+    let next = token + step;
+    while (this.words[next]?.hidden) next += step;
+    return next in this.words ? next : token;
   }
 
   /** @param {number | null} token */
@@ -195,7 +207,7 @@ export class WrittenText {
     if (event.key === "Enter" || event.key === " ") this.#choose(this.current);
     else if (event.key === "Escape") this.#choose(this.chosen);
     else if (down || along) {
-      this.#point(Math.max(0, Math.min(this.words.length - 1, this.current + down + along)));
+      this.#point(this.#next(this.current, Math.sign(down + along)));
       this.#reveal();
     } else return;
     event.preventDefault();
@@ -206,7 +218,7 @@ export class WrittenText {
   #reveal() {
     const { offsetTop = 0, offsetHeight = 0 } = this.words[this.current] ?? {};
     const { scrollTop, scrollHeight, clientHeight } = this.text;
-    if (this.current === this.words.length - 1) this.text.scrollTop = scrollHeight;
+    if (this.#next(this.current, 1) === this.current) this.text.scrollTop = scrollHeight;
     else if (offsetTop < scrollTop || offsetTop + offsetHeight > scrollTop + clientHeight) {
       this.text.scrollTop = offsetTop + 2 * LINE - clientHeight;
     }
@@ -259,18 +271,23 @@ export class WrittenText {
    * @param {number} written
    */
   #tell(weights, written) {
-    const name = (/** @type {number} */ i) => _("“{word}”", { word: seen(this.words[i].textContent ?? "").trim() });
-    const order = weights.map((weight, i) => ({ weight, i })).filter(({ weight }) => weight >= LEAST);
+    const name = (/** @type {number} */ i) => _("“{word}”", { word: seen(this.data?.tokens[i] ?? "").trim() });
+    const order = weights.map((weight, i) => ({ weight, i })).filter(({ weight, i }) => weight >= LEAST && !this.words[i].hidden);
     const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
     const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
     const values = { word: name(this.current), list, least: number(LEAST) };
-    const { heads, looks, queryOffset, keyOffset, choices } = /** @type {Written} */ (this.data);
+    const { heads, looks, queryOffset, keyOffset, choices, hidden } = /** @type {Written} */ (this.data);
+    const share = hidden.reduce((sum, i) => sum + (weights[i] || 0), 0);
+    this.note.hidden = !hidden.length;
+    this.note.textContent = written >= 0 ? _("{share} of its attention is on tokens of the chat template.", { share: number(share) }) : "";
     let sentence = "";
     if (written >= 0) {
-      sentence = heads
-        ? _("Before {word} these heads looked most at {list}.", values)
-        : _("Before {word} this head looked most at {list}.", values);
-      sentence = list && (isChosen(choices, written) ? `${_("{word} was chosen by hand.", values)} ${sentence}` : sentence);
+      sentence = !list
+        ? _("Before {word} no other word here has {least} of the attention.", values)
+        : heads
+          ? _("Before {word} these heads looked most at {list}.", values)
+          : _("Before {word} this head looked most at {list}.", values);
+      if (isChosen(choices, written)) sentence = `${_("{word} was chosen by hand.", values)} ${sentence}`;
     } else if (list) {
       sentence = heads
         ? _("These heads looked most at {word} before {list}.", values)
@@ -293,20 +310,22 @@ export class WrittenText {
     const { data } = this, step = this.steps[written] ?? this.steps.at(-1);
     if (!step || !data) return;
     // What is not offered keeps its place, so that nothing moves while the pointer goes over the text.
-    this.alternatives.style.visibility = written >= 0 ? "" : "hidden";
+    this.alternatives.style.visibility = this.more.style.visibility = written >= 0 ? "" : "hidden";
     this.form.style.visibility = written >= 0 && !data.running ? "" : "hidden";
     const most = Math.max(...step.alternatives.map(([, , probability]) => probability), step.probability);
-    const isListed = step.alternatives.some(([id]) => id === step.id);
     const own = /** @type {[number, string, number]} */ ([step.id, data.tokens[data.prompt + written], step.probability]);
     // What the model says: the likeliest token where a reader has chosen another one.
     const said = isChosen(data.choices, written) ? step.alternatives[0][0] : step.id;
     const rival = said === step.id ? step.alternatives.find(([id]) => id !== said)?.[0] : step.id;
-    const items = [...step.alternatives, ...(isListed ? [] : [own])].map(([id, text, probability]) => {
+    const isOffered = !data.running && !this.isFollowed;
+    const first = step.alternatives.slice(0, FEW), others = step.alternatives.slice(FEW);
+    const isFirst = first.some(([id]) => id === step.id);
+    const item = (/** @type {[number, string, number]} */ [id, text, probability]) => {
       const isOwn = id === step.id;
       const bar = element("i", "write-bar");
       bar.style.width = `${(100 * probability) / most}%`;
       const name = element("bdi", "", seen(text));
-      const link = element(isOwn || data.running || this.isFollowed ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
+      const link = element(isOwn || !isOffered ? "span" : "a", "write-alternative", bar, name, element("span", "write-share", share(probability)));
       if (link instanceof HTMLAnchorElement) {
         link.href = this.#branch(`${written}.${id}`);
         link.title = _("Write this instead, and go on");
@@ -315,9 +334,11 @@ export class WrittenText {
       const other = id === said ? rival : id;
       const why = data.why && other !== undefined && whyLink(id === said ? _("Why this word?") : _("Why not?"), wordAddress(data.why, written, said, other));
       return element("li", "", link, why);
-    });
-    const title = element("p", "write-title", _("Likeliest tokens here"));
-    this.alternatives.replaceChildren(title, element("ol", "", ...items));
+    };
+    const about = isOffered ? _("Likeliest tokens here: choose one to go on from") : _("Likeliest tokens here");
+    const title = element("p", "write-title", about);
+    this.alternatives.replaceChildren(title, element("ol", "", ...[...first, ...(isFirst ? [] : [own])].map(item)));
+    this.others.replaceChildren(element("ol", "", ...others.filter(([id]) => id !== step.id).map(item)));
   }
 
   /**

@@ -1,109 +1,150 @@
 """The text with the attention of each written token, as it is written; drawn by the browser code that begins in
 streamlit.js."""
 
+import time
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import streamlit as st
+
 from attnviz.chart import pack
-from attnviz.figures.chart_spec import CellLinks
 from attnviz.figures.sentences import label
 from attnviz.formatting import visible
-from attnviz.models.token_choices import format_choices
-from attnviz.models.written_text import Ending
-from attnviz.server import scripts
-from attnviz.sources.written import Written
-from attnviz.state.write import MOST_BRANCHES, Branch, format_branches
-from attnviz.ui.session_values import event_callback
+from attnviz.models.earlier_messages import MOST_MESSAGES
+from attnviz.models.token_choices import TokenChoice, format_choices
+from attnviz.models.written_text import Ending, WrittenText
+from attnviz.server import jobs, scheduling, scripts
+from attnviz.state.write import MOST_BRANCHES, WriteState, format_branches
+from attnviz.ui.fragments import draw_repeatedly
+from attnviz.ui.markdown import plain
+from attnviz.ui.session_values import SessionValue, event_callback
+from attnviz.ui.why_links import cell_links, word_links
+from attnviz.ui.widget_values import set_field_value
+from attnviz.ui.write import text_length, writing_job
 from attnviz.views.write import WrittenRows, role_labels, written_content
 
 KEY = "written-text"
+EVERY = 0.15  # seconds between two looks at what has been written
+MORE = 24  # tokens
+LOST = 3.0  # seconds after which what was sent is in the browser, or will not come: Streamlit sends only the latest
+# Under the name of the text, when how many written tokens were sent.
+_sent = SessionValue[tuple[str, tuple[tuple[float, int], ...]]]("written tokens in the browser", lambda: ("", ()))
 
 
-def show(
-    rows: WrittenRows,
-    name: str,
-    *,
-    start: int,
-    pinned: int | None,
-    source: Written,
-    branches: tuple[Branch, ...],
-    longer: int,
-    tree: list[dict[str, Any]],
-    why: dict[str, Any] | None,
-    looks: CellLinks | None,
-    on_length: Callable[[bool], None],
-    on_pin: Callable[[int | None], None],
-    on_word: Callable[[int, str], None],
-    on_reply: Callable[[str], None],
-    on_restart: Callable[[], None],
-) -> None:
-    """Draws the text, which has this name while it is written, with the steps and the rows from the written token of
-    number `start` on; the browser has those before.
+def draw_written_text(state: WriteState) -> None:
+    """Draws the text of a state, and while it is being written draws what there is of it again and again."""
+    if state.text.ending:
+        with st.container():  # as that of a fragment, so that the browser keeps the element, and what is typed there
+            _show(state)
+        return
+    _sent.set(("", ()))  # the browser may have lost what an earlier run has sent
+    source = state.source
+    draw_repeatedly(_follow, EVERY, state, writing_job.request(source.write, "written text", source))
 
-    `longer` is the number of tokens if the model goes on, 0 if it cannot, `tree` has the branches, and `why` and
-    `looks` have links to Why about words and weights. A button calls
-    `on_length` with whether the model is to stop or to go on; a click on a written token calls `on_pin` with its row of
-    the map, or None; and `on_word` is called with the position and the text of a word that is typed in its place. In a
-    chat `on_reply` is called with the user's next message, and `on_restart` if the chat is to begin again. The root
-    element has data-tokens, the number of tokens, and data-ready="true" when no more are written.
-    """
-    text = rows.text
-    stamp = zlib.crc32(name.encode())
+
+def _follow(opened: WriteState, job: jobs.Job[WrittenText]) -> None:
+    """Draws what has been written meanwhile; reruns the page when no more is written."""
+    job.look(scheduling.session())
+    text = job.latest
+    if text is None or job.is_over or text_length.current_length() != opened.length:
+        st.rerun()
+    if job.place:
+        st.caption(scheduling.line_sentence(job.place))
+    _show(opened.with_text(text))
+
+
+def _show(state: WriteState) -> None:
+    """Draws the text with the steps and the rows that the browser does not have yet. The root element has data-tokens,
+    the number of tokens, and data-ready="true" when no more are written."""
+    source, text, rows = state.source, state.text, WrittenRows(state.text, state.selection)
+    name = f"{source!r} {state.layer} {state.head}"
+    start = 0 if text.ending else _first_unknown(name, len(text.steps))
     first = text.prompt_length - 1 - rows.query_offset + start
+    goes_on = text.ending == Ending.COUNT and source.tokens < WriteState.length.most
+    content = written_content(text, start, state.template_tokens) | {
+        "stamp": zlib.crc32(name.encode()),
+        "queryOffset": rows.query_offset,
+        "keyOffset": rows.key_offset,
+        "start": start,
+        "rows": rows.weights(first),
+        "growth": _growth(rows, first),
+        "choices": format_choices(source.choices),
+        "branches": format_branches(state.branches),
+        "mostBranches": MOST_BRANCHES,
+        "running": text.ending == Ending.NONE,
+        "longer": _longer(source.tokens) if goes_on else 0,
+        "chat": source.is_chat,
+        "earlier": len(source.earlier),
+        "why": word_links(state.why_text, text),
+        "looks": cell_links(state.score_links),
+        "pinned": state.values.get("pinned"),
+        "heads": not isinstance(state.head, int),
+    }
+    events = {
+        f"on_{event}_change": event_callback(KEY, event, _of_text(content["stamp"], act))
+        for event, act in _actions(state).items()
+    }
+    scripts.mount("ui/write")(key=KEY, data=pack(content, half=True), **events)
 
-    def pin(event: Mapping[str, Any]) -> None:
-        if event["stamp"] == stamp:
-            on_pin(None if event["row"] is None else int(event["row"]))
 
-    def length(event: Mapping[str, Any]) -> None:
-        if event["stamp"] == stamp:
-            on_length(bool(event["stop"]))
+def _first_unknown(name: str, tokens: int) -> int:
+    """Returns the number of the first written token that the browser may not have, and notes that so many are sent."""
+    sent_name, sent = _sent.get()
+    now, sent = time.monotonic(), sent if sent_name == name else ()
+    known = max((each for each in sent if each[0] < now - LOST), default=(0.0, 0))
+    _sent.set((name, (known, *(each for each in sent if each > known), (now, tokens))))
+    return known[1]
 
-    def word(event: Mapping[str, Any]) -> None:
-        if event["stamp"] == stamp:
-            on_word(int(event["position"]), str(event["text"]))
+
+def _of_text(stamp: int, act: Callable[[Mapping[str, Any]], None]) -> Callable[[Mapping[str, Any]], None]:
+    """Returns the function of an event that does nothing if the browser shows another text or head."""
+    return lambda event: act(event) if event["stamp"] == stamp else None
+
+
+def _actions(state: WriteState) -> dict[str, Callable[[Mapping[str, Any]], None]]:
+    """Returns what the events of the browser do: a button stops the text or lets it go on, a click on a written token
+    pins its row, a word is put in the place of a written one, and in a chat a message is answered, or it begins
+    again."""
+    source, text = state.source, state.text
+
+    def write_word(event: Mapping[str, Any]) -> None:
+        position = int(event["position"])
+        try:
+            ids = tuple(source.model().text_inputs.word_ids(str(event["text"])))
+        except ValueError as problem:  # the translator does not know every word
+            st.toast(plain(str(problem)), icon=":material/error:")
+            return
+        if ids:
+            before = [one for one in source.choices if one.position < position]
+            set_field_value(WriteState.choices, (*before, TokenChoice(position, ids)))
+            known = tuple(dict.fromkeys(one for one in (*state.branches, source.choices) if one))
+            set_field_value(WriteState.branches, known[-MOST_BRANCHES:])
+            if (end := position + len(ids)) >= source.tokens:
+                set_field_value(WriteState.length, _longer(end))
+
+    def write_after(earlier: tuple[str, ...], message: str) -> None:
+        set_field_value(WriteState.earlier, earlier[-MOST_MESSAGES:])
+        set_field_value(WriteState.prompt, message)
 
     def reply(event: Mapping[str, Any]) -> None:
-        if event["stamp"] == stamp:
-            on_reply(str(event["text"]))
+        message = str(event["text"])
+        if message.strip() and text.ending:
+            write_after((*source.earlier, source.prompt, text.answer), message)
 
-    def restart(event: Mapping[str, Any]) -> None:
-        if event["stamp"] == stamp:
-            on_restart()
-
-    scripts.mount("ui/write")(
-        key=KEY,
-        data=pack(
-            written_content(text, start)
-            | {
-                "stamp": stamp,
-                "queryOffset": rows.query_offset,
-                "keyOffset": rows.key_offset,
-                "start": start,
-                "rows": rows.weights(first),
-                "growth": _growth(rows, first),
-                "choices": format_choices(source.choices),
-                "branches": format_branches(branches),
-                "mostBranches": MOST_BRANCHES,
-                "running": text.ending == Ending.NONE,
-                "longer": longer,
-                "chat": source.is_chat,
-                "earlier": len(source.earlier),
-                "tree": tree,
-                "why": why,
-                "looks": looks,
-                "pinned": pinned,
-                "heads": not isinstance(rows.selection.head, int),
-            },
-            half=True,
+    return {
+        "length": lambda event: text_length.change_length(
+            source.tokens, len(text.steps) if event["stop"] else _longer(source.tokens)
         ),
-        on_length_change=event_callback(KEY, "length", length),
-        on_pin_change=event_callback(KEY, "pin", pin),
-        on_word_change=event_callback(KEY, "word", word),
-        on_reply_change=event_callback(KEY, "reply", reply),
-        on_restart_change=event_callback(KEY, "restart", restart),
-    )
+        "pin": lambda event: set_field_value(WriteState.pinned, event["row"], state),
+        "word": write_word,
+        "reply": reply,
+        "restart": lambda _event: write_after((), (*source.earlier, source.prompt)[0]),
+    }
+
+
+def _longer(tokens: int) -> int:
+    return int(min(WriteState.length.most, tokens + MORE))
 
 
 def _growth(rows: WrittenRows, first: int) -> dict[str, Any]:

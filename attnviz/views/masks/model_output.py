@@ -138,12 +138,12 @@ def _of_outputs(state: MasksState, outputs: ModelOutputs) -> Iterator[Block]:
 
 def _notes(state: MasksState) -> Iterator[str]:
     """Yields what of the maps above the model does not have, and in which layers it has the masks."""
-    layers = [state.layers[i].name for i in state.where]
-    where = plural("{count} layer", "{count} layers", len(layers), count=len(layers))
+    count = len(state.model_layers)
+    layers = plural("{count} layer", "{count} layers", count, count=count)
     if state.laid_over:
-        yield _("The model has A, or B, laid over its own masks in {layers}.", layers=where)
+        yield _("The model has A, or B, laid over its own masks in {layers}.", layers=layers)
     else:
-        yield _("The model has A, or B, in place of its own masks in {layers}.", layers=where)
+        yield _("The model has A, or B, in place of its own masks in {layers}.", layers=layers)
     own, changed = own_mechanism(state), state.interventions[0]
     if state.biases_a != own.biases or state.biases_b != own.biases:
         yield _("It keeps its own biases.")

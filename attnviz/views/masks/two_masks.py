@@ -45,8 +45,9 @@ def two_masks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
         yield from search_blocks(state)
     else:
         query = "" if row is None else pair.query_name(row)
-        yield Summary(_summary(pair, row), partial(pair.quantities, row), query)
-        rest = [] if row is None else [*_where_it_went(pair, row)]
+        finding = element("span", _summary(pair, row), class_="attnviz-finding")
+        yield Summary(finding, partial(pair.quantities, row), query)
+        rest = [] if row is None else [*_mass_shift(pair, row)]
         allowed, left = pair.allowed
         before = pair.maps[0]
         ask = _("Which cells does B lose that A has?")
@@ -73,7 +74,7 @@ def _legend(pair: MaskPair) -> Paragraph:
         )
         for kind, (name, meaning) in OUTCOMES.items()
     )  # fmt: skip
-    return Paragraph(tuple(items), "attnviz-outcomes")
+    return Paragraph(tuple(items), "attnviz-outcomes attnviz-finding")
 
 
 def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
@@ -92,7 +93,7 @@ def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
         figure = Figure(
             picture, CHARTS[i], HEIGHT, None if is_long or paints else state.cell_link, [panel],
             pinned=None if is_long else state.pinned, zooms=map_zooms(state, head_map) if is_long else None, title=side,
-            grows=True, paints=partial(_painted, state, side, allowed) if paints else None,
+            grows="presented", paints=partial(_painted, state, side, allowed) if paints else None,
         )  # fmt: skip
         yield [figure, Note(sentence)]
 
@@ -104,7 +105,7 @@ def _difference(state: MasksState, pair: MaskPair) -> Iterator[Block]:
         head_difference(before, after, charts=CHARTS, link=LINK_GROUP), "change", HEIGHT,
         None if is_long else state.cell_link, [difference_panel(panels[0], panels[1], "B − A")],
         pinned=None if is_long else state.pinned, zooms=map_zooms(state, before) if is_long else None, title="B − A",
-        grows=True,
+        grows="presented",
     )  # fmt: skip
     if not is_long:
         yield _legend(pair)
@@ -127,7 +128,7 @@ def _summary(pair: MaskPair, row: int | None) -> object:
     return mass_shift_summary(mass_shift(*pair.row(row)), pair.inputs.query_tokens[row])
 
 
-def _where_it_went(pair: MaskPair, row: int) -> Iterator[Block]:
+def _mass_shift(pair: MaskPair, row: int) -> Iterator[Block]:
     """Yields the weights of the pinned query under A and under B, and which keys lose and gain."""
     before, after = pair.row(row)
     name, sentences = visible(pair.inputs.query_tokens[row]), []
@@ -138,9 +139,8 @@ def _where_it_went(pair: MaskPair, row: int) -> Iterator[Block]:
         label=_("The pinned query's weights under A and B")
     )
     yield Heading(_("Where the attention of {query} went", query=name))
-    yield Columns([
-        (0.4, [*map(Paragraph, sentences)]), (0.6, [Figure(picture, "went", BARS_HEIGHT)]),
-    ])  # fmt: skip
+    paragraphs = [Paragraph(sentence, "attnviz-finding") for sentence in sentences]
+    yield Columns([(0.4, paragraphs), (0.6, [Figure(picture, "went", BARS_HEIGHT)])])
 
 
 def describe_mask(mechanism: Mechanism) -> str:
