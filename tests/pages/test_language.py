@@ -132,7 +132,7 @@ def test_a_link_opens_the_same_state_in_every_language(code: str, written: str) 
 
 @pytest.mark.parametrize("written", ["de", "en"])
 def test_tabs_and_several_choices_open_in_every_language(written: str) -> None:
-    app = german("masks", look=option_name("Cost", written), pinned="10 · it")
+    app = german("masks", look=option_name("For engineers", written), part=option_name("Cost", written))
     assert "FLOPs der berechneten Blöcke" in contents(app)
     app = german("explore", biases=[option_name("T5 buckets", written), "ALiBi"])  # type: ignore[arg-type]
     assert app.multiselect(key="biases").value == ["T5 buckets", "ALiBi"]

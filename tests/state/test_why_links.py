@@ -19,7 +19,6 @@ from attnviz.state.session_fields import LONGEST_LINK
 from attnviz.state.why import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.state.why_links import score_links, selection_links, text_of_model, text_of_writer
 from attnviz.state.write import decoder_layers
-from attnviz.views.intervened_example import IntervenedExample
 
 CAT = "the cat sat on the mat"
 
@@ -74,7 +73,7 @@ def test_what_why_cannot_be_asked_about_has_no_link(saved, isolated):
     most = most_tokens(Model(name=SMOLLM2).model().model, MOST_BYTES)
     without = [
         selection(Toy()), replace(chosen, head=Aggregate.MEAN), other, replace(chosen, layers=named),
-        selection(Model(pair="It slept.")), selection(IntervenedExample()), selection(Model(f"{long}.")),
+        selection(Model(pair="It slept.")), selection(Model(f"{long}.")),
         selection(Model("cat" * 2 + " cat" * (most + 1), SMOLLM2)),
     ]  # fmt: skip
     assert [selection_links(each) for each in without] == [None] * len(without)

@@ -22,7 +22,7 @@ from attnviz.state.head_state import own_mechanism
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.state.why_links import text_of_model
 from attnviz.turns import is_heavy
-from attnviz.views.intervened_example import IntervenedExample
+from attnviz.views.intervened_run import intervened_run
 
 if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.intervention_run import Candidate, TokenLabel
@@ -82,10 +82,9 @@ def model_outputs(
     if progress:
         progress(0.0, ModelOutputs())
     model = source.model()
-    examples = [IntervenedExample.under(each, source) for each in interventions]
     inputs = model.encode(*source.example)
     before, after = (
-        model.output(inputs) if each.intervention.is_empty else each.intervened().output for each in examples
+        model.output(inputs) if each.is_empty else intervened_run(source, each).output for each in interventions
     )
     assert before is not None
     assert after is not None

@@ -1,4 +1,4 @@
-"""The work of an example under an intervention is that of the layers that it changes."""
+"""The work of a run under an intervention is that of the layers that it changes."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.sources import Model
 from attnviz.text import EXAMPLE
-from attnviz.views.intervened_example import IntervenedExample
+from attnviz.views.intervened_run import intervened_run
 
 
 def test_too_many_layers_are_refused_and_ablated_heads_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def intervened(**change: object) -> None:
-        IntervenedExample.under(Intervention(**change), Model(EXAMPLE)).intervened()
+        intervened_run(Model(EXAMPLE), Intervention(**change))
 
     monkeypatch.setattr(work, "MOST_WORK", 12 * 16 * 16)
     intervened(ablated=tuple((3, head) for head in range(12)))
