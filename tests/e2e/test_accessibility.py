@@ -55,7 +55,7 @@ def app(request: pytest.FixtureRequest, browser: Browser, address: str) -> Itera
 @pytest.mark.parametrize("name", [*sorted(page.stem for page in PAGES.glob("*.py")), *STATES])
 def test_axe_finds_no_barrier(app: AppPage, name: str) -> None:
     barriers, page = {}, app.page
-    app.open_page(LINKS.get(name, name), TITLES.get(name, name.capitalize()))
+    app.open_page(LINKS.get(name, name), TITLES.get(name, name.replace("_", " ").capitalize()))
     themes = THEMES[page.evaluate("innerWidth")]
     if page.evaluate(IS_DARK):  # the theme of the test before; to change it draws the page again
         themes = themes[::-1]
