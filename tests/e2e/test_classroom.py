@@ -151,7 +151,7 @@ def test_a_presentation_has_no_controls_and_the_same_state(
         page.painted()
         expect(page.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
         # What a class works with, and what it asks next.
-        expected += ["Text", "Why"] if kind is Explore else ["Text", "Mask", "Full", "Mask", "Band", "Two", "Gallery"]
+        expected += ["Text", "Why"] if kind is Explore else ["Text", "Mask", "Full", "Mask", "Band"]
         assert re.findall("[A-Z][a-z]+", " ".join(controls(page))) == re.findall("[A-Z][a-z]+", " ".join(expected))
         assert len(many) > 10
         assert page.weights() == weights
