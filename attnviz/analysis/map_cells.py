@@ -5,6 +5,7 @@ Cells are disjoint and cover everything that a map shows.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -155,10 +156,14 @@ def largest_weights(
     maps: Float[Tensor, "heads queries keys"], rows: Axis, columns: Axis
 ) -> Float[Tensor, "heads rows columns"]:
     """Returns the largest weight of each cell of whole maps, which have NaN where nothing is allowed."""
-    values = maps.cpu().numpy()
-    for axis, dimension in ((columns, 2), (rows, 1)):
-        values = np.fmax.reduceat(values, axis.starts[:-1], axis=dimension)  # the larger number, of a number and NaN
-    return torch.from_numpy(values)
+    values = maps.cpu()
+    for axis, dimension in ((rows, 1), (columns, 2)):
+        first, last = axis.starts[:-1], axis.starts[1:] - 1
+        # The first positions of all cells, then the second ones, and so on: a cell has few.
+        steps = (torch.minimum(first + step, last) for step in range(int(axis.sizes.max())))
+        # The larger number, of a number and NaN.
+        values = reduce(torch.fmax, (values.index_select(dimension, step) for step in steps))
+    return values
 
 
 def blocks_of_rows(sizes: Int[Tensor, " rows"], most: int) -> Iterator[slice]:

@@ -151,7 +151,7 @@ export class Chart {
       this.#label(header);
       this.#measure(header, controller);
       const layout = this.#layout(header, controller);
-      if (controller.isOverview) await idle();
+      if (controller.isOverview) await frames().then(idle);
       if (run !== this.runs) return;
       await this.graph.draw(this.#traces(header), layout);
       if (run !== this.runs) return;
@@ -161,8 +161,8 @@ export class Chart {
       await controller.drawn();
       this.root.dataset.rows = String(controller.size.rows ?? "");
       this.root.dataset.columns = String(controller.size.columns ?? "");
-      const ready = () => run === this.runs && (this.root.dataset.ready = "true");
-      requestAnimationFrame(() => requestAnimationFrame(ready));
+      await frames();
+      if (run === this.runs) this.root.dataset.ready = "true";
     } catch (error) {
       if (run !== this.runs) return;
       this.say(_("The chart could not be drawn: {problem}. Reload the page.", { problem: /** @type {Error} */ (error).message }));
@@ -378,6 +378,11 @@ export class Chart {
   #saveNumbers() {
     if (this.#table) download(new Blob([csv(this.#table)], { type: "text/csv" }), `${this.header?.name}.csv`);
   }
+}
+
+/** Waits until what has been drawn is painted. */
+function frames() {
+  return new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
 }
 
 /** Waits until the browser has nothing more urgent to do, for half a second at most. */

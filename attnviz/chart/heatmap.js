@@ -147,7 +147,7 @@ export class HeatmapController extends ReadingController {
       const share = queries.labels.some((label) => label.includes(" → ")) ? PAIR_WIDTH : LABEL_WIDTH;
       queries.labels = shorten(queries.labels, queries.widths, chart.width * share);
       queries.widths = widths([...queries.labels, yaxis.title.text], font.size, family);
-      moveTitleUp(layout);
+      margin.t += 4;
     }
     const [keys, queries] = this.#axes(xaxis.range, yaxis.range);
     margin.l = leftMargin(queries, this.isSmall ? null : yaxis.title.standoff, font.size);
@@ -155,6 +155,7 @@ export class HeatmapController extends ReadingController {
     Object.assign(xaxis, keyTicks(keys, width, font.size, chart.smallest || LEAST), OWN_MARGINS);
     margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
     Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size, chart.smallest || LEAST), OWN_MARGINS);
+    nameAxes(layout, this.below, this.isSmall);
   }
 
   /**
@@ -488,16 +489,25 @@ export class HeatmapController extends ReadingController {
 }
 
 /**
- * Writes the title of the queries above their labels, where it takes no width from the map.
+ * Writes the names of the axes at the edges of the picture; beside a small map that of the queries stands above their
+ * labels, where it takes no width. For titles of its own plotly would measure all labels, one after the other.
  * @param {import("./types").Layout} layout
+ * @param {number} below pixels below the map's own margin
+ * @param {boolean} isSmall
  */
-function moveTitleUp(layout) {
-  const { text } = layout.yaxis.title;
-  const font = { size: layout.font.size * 0.85 }; // below the buttons
-  layout.yaxis.title = { text: "", standoff: 0 };
-  layout.margin.t += 4;
-  const place = { xref: "paper", yref: "paper", x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom" };
-  layout.annotations = [...(layout.annotations ?? []), { ...place, text, font, showarrow: false }];
+function nameAxes(layout, below, isSmall) {
+  const { margin, xaxis, yaxis, font } = layout;
+  const [keys, queries] = [xaxis, yaxis].map(({ title }) => ({
+    text: title.text, font: { size: Math.round(1.2 * font.size) }, xref: "paper", yref: "paper", showarrow: false, borderpad: 0, borderwidth: 0,
+  }));
+  const left = { textangle: -90, x: 0, xanchor: "left", xshift: -margin.l, y: 0.5 };
+  const above = { x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom", font: { size: font.size * 0.85 } }; // below the buttons
+  layout.annotations = [
+    ...(layout.annotations ?? []),
+    { ...keys, x: 0.5, y: 0, yanchor: "bottom", yshift: below - margin.b },
+    { ...queries, ...(isSmall ? above : left) },
+  ];
+  for (const axis of [xaxis, yaxis]) Object.assign(axis, { title: { text: "" } });
 }
 
 /**

@@ -300,7 +300,7 @@ LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWW
 GRAPH = "document.querySelector('.st-key-heatmap .attnviz-graph')"
 GAPS = """graph => {
   const boxes = (some) => [...graph.querySelectorAll(some)].map((e) => e.getBoundingClientRect());
-  const [rows] = boxes(".ytitle"), [columns] = boxes(".xtitle");
+  const [columns, rows] = boxes(".annotation text");
   return [
     Math.min(...boxes(".ytick text").map((label) => label.left - rows.right)),
     Math.min(...boxes(".xtick text").map((label) => columns.top - label.bottom)),
