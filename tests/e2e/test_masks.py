@@ -152,7 +152,7 @@ def test_the_maps_are_above_the_fold_and_every_token_has_its_label(masks: Masks)
     masks.open(f"?mask-b=sliding_window(4)&text={SENTENCE}&special-tokens=Shown").painted(rows=22)
     for chart in (masks.a, masks.b, masks.change):
         box = place_of(chart.locator(".attnviz-stage"))
-        assert box["y"] + box["height"] / 2 <= 700
+        assert box["y"] + box["height"] / 2 <= 740
         labels = chart.locator(".attnviz-graph").evaluate(
             "e => [...e.querySelectorAll('.xtick, .ytick')].map(t => t.textContent)"
         )
