@@ -35,8 +35,9 @@ def header(
     """Returns what the browser needs to show a picture, `height` pixels high.
 
     `key` tells it from the other charts of a page, and `stamp` from the pictures that it showed before. `pinned` marks
-    a row of a heatmap. With `grows` the picture is higher where the window has room, if that is "presented" in
-    presentations alone; by default its specification says so. With `clicks` and `views` it reports clicks and zooms.
+    a row of a heatmap. With `grows` the picture is higher where the window has room, which pictures "beside" each other
+    have less of in presentations; by default its specification says so. With `clicks` and `views` it reports clicks and
+    zooms.
     """
     drawn, about = picture.figure, picture.about
     # Without its template; Figure.to_plotly_json would write arrays as base64.

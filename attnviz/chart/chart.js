@@ -21,7 +21,7 @@ const USUAL = 14; // pixels of most letters
 const WIDE = 560; // pixels from which there is room beside a map
 const PHONE = 640;
 const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
-const PRESENTED_TOP = 540; // to what is above maps side by side
+const BESIDE_TOP = 540; // to what is above maps side by side, in a presentation
 const SCROLLBAR = 12; // pixels below a picture that is wider than its place
 const AROUND = 8; // pixels around the part of a picture that is scrolled to
 const MODES = {
@@ -219,9 +219,9 @@ export class Chart {
     this.root.classList.toggle("attnviz-small", controller.isSmall);
     this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
-    const inWindow = Math.min(greatestHeight, window.innerHeight - (header.grows === "presented" ? PRESENTED_TOP : TOP));
+    const inWindow = Math.min(greatestHeight, window.innerHeight - (header.grows === "beside" && large > 1 ? BESIDE_TOP : TOP));
     const wanted = window.innerWidth <= PHONE ? leastHeight : large > 1 ? Math.max(inWindow, leastHeight) : inWindow;
-    const room = header.grows === true || (header.grows && large > 1) ? wanted : 0;
+    const room = header.grows ? wanted : 0;
     const limit = controller.aspect ? controller.aspect * width + 40 : Infinity;
     const height = Math.min(Math.max(header.height, room), limit);
     const grown = this.isWide || controller.isOverview ? Math.min(1.5, height / header.height, width / 340) : 1;

@@ -123,7 +123,7 @@ export interface Header {
   pinned: number | null;
   hint: string;
   title: string;
-  grows: boolean | "presented";
+  grows: boolean | "beside";
   clicks: boolean;
   paints: boolean;
   drags: boolean;

@@ -114,7 +114,7 @@ class Figure(Block):
     score_links: ScoreLinks | None = None  # of the cells of a map: why a head looks there
     zooms: Callable[[Cells | None], Link] | None = None  # what a zoom opens; None is the whole map
     title: str = ""  # in the line of its sentence
-    grows: bool | Literal["presented"] = False  # whether it is higher where the window has room
+    grows: bool | Literal["beside"] = False  # whether it is higher where the window has room
     paints: Callable[[np.ndarray, bool], Link] | None = None  # what painting cells (cells, 2) opens; it may refuse
 
 

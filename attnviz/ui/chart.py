@@ -24,7 +24,7 @@ def chart(
     *,
     height: int,
     pinned: int | None = None,
-    grows: bool | Literal["presented"] | None = None,
+    grows: bool | Literal["beside"] | None = None,
     title: str = "",
     cells: object = None,
     on_click: Callable[[int, int], None] | None = None,

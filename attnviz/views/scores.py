@@ -101,7 +101,7 @@ def _maps(state: ScoresState, maps: dict[str, HeadMap]) -> Iterator[list[Block]]
         )  # fmt: skip
         panel = map_panel(head_map, name, row)
         shown = f"{_(name)} · {_('random weights')}" if name in random else _(name)
-        figure = Figure(picture, chart_name(name), MAP, opens, [panel], pinned=row, title=shown, grows="presented")
+        figure = Figure(picture, chart_name(name), MAP, opens, [panel], pinned=row, title=shown, grows="beside")
         yield [figure, *([Note(_(RANDOM))] if name in random else [])]
     if len(compared) == len(maps) == 2:
         yield _difference(state, maps)
@@ -127,7 +127,7 @@ def _difference(state: ScoresState, maps: dict[str, HeadMap]) -> list[Block]:
         sentences=change_sentences(*names), link=LINK,
     )  # fmt: skip
     title = f"{_(second)} − {_(first)}"
-    return [Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned, title=title, grows="presented")]
+    return [Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned, title=title, grows="beside")]
 
 
 def _normalizers(state: ScoresState) -> Iterator[Block]:

@@ -154,7 +154,7 @@ def _pictures(state: SideBySideState, sides: Sides) -> list[list[Block]]:
         picture = picture.with_about(label=label, name=f"{picture.about.name} {label}", hint=hint)
         panel = map_panel(head_map, title, pinned)
         figure = Figure(_placed(picture, places), name, MAP, opens, [panel], pinned=pinned, title=title,
-                        grows="presented")  # fmt: skip
+                        grows="beside")  # fmt: skip
         columns.append([figure])
     return [*columns, _difference(state, sides)] if sides.is_compared else columns
 
@@ -175,7 +175,7 @@ def _difference(state: SideBySideState, sides: Sides) -> list[Block]:
 
     picture = _placed(picture, sides.places[2])
     title = _("Right − left")
-    return [Figure(picture, "sides-difference", MAP, opens, pinned=pinned, title=title, grows="presented")]
+    return [Figure(picture, "sides-difference", MAP, opens, pinned=pinned, title=title, grows="beside")]
 
 
 def _placed(picture: Chart[HeatmapSpec], places: Places | None) -> Chart[HeatmapSpec]:

@@ -93,7 +93,7 @@ def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
         figure = Figure(
             picture, CHARTS[i], HEIGHT, None if is_long or paints else state.cell_link, [panel],
             pinned=None if is_long else state.pinned, zooms=map_zooms(state, head_map) if is_long else None, title=side,
-            grows="presented", paints=partial(_painted, state, side, allowed) if paints else None,
+            grows="beside", paints=partial(_painted, state, side, allowed) if paints else None,
         )  # fmt: skip
         yield [figure, Note(sentence)]
 
@@ -105,7 +105,7 @@ def _difference(state: MasksState, pair: MaskPair) -> Iterator[Block]:
         head_difference(before, after, charts=CHARTS, link=LINK_GROUP), "change", HEIGHT,
         None if is_long else state.cell_link, [difference_panel(panels[0], panels[1], "B − A")],
         pinned=None if is_long else state.pinned, zooms=map_zooms(state, before) if is_long else None, title="B − A",
-        grows="presented",
+        grows="beside",
     )  # fmt: skip
     if not is_long:
         yield _legend(pair)
