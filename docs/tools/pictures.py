@@ -68,13 +68,13 @@ PICTURES = (
     picture("effects-compared", "effects", 1600, element=COLUMNS, compared="true", effects_head="layer 24, head 4"),
     picture("scores", "scores", 860, look="Similarities", **IT),
     picture("scores-normalizers", "scores", 1010, look="Normalizers", **IT),
-    picture("masks", "masks", 740, **WINDOW),
+    picture("masks", "masks", 820, **WINDOW),
     picture("masks-cost", "masks", 1800, look="For engineers", part="Cost", tokens="16,384", element=TAB, **WINDOW),
     picture("masks-gallery", "masks", 2400, look="Gallery", element=TAB, **WINDOW),
     picture("transformer", "transformer", 980, **CAT),
     picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),
     picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
-    picture("write", "write", 720),
+    picture("write", "write", 820),
     picture("heads", "heads", 800, inspect="Repeated tokens", kind="induction head"),
 )
 VIEWER = "notebook"  # the viewer of notebooks, without the app
