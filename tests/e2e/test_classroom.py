@@ -315,7 +315,7 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
         if present:
             explore.page.get_by_role("button", name="Present").click()
             explore.expect_in_link("present", "1")
-        explore.until(f"() => {GRAPH}._fullLayout.width > {width / 3}")
+        explore.until(f"() => {GRAPH}?._fullLayout?.width > {width / 3}")
         explore.painted()
         assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
 
