@@ -4,12 +4,13 @@
 
 /**
  * The weights of a map with the tokens of its rows and columns, the number of each head, or the points and bars of each
- * series; null for a picture whose numbers are no table.
+ * series; null for a picture whose numbers are no table, or are places on a scale of colors, as those of a long map.
  * @param {import("./types").Header} header
  * @returns {Table | null}
  */
 export function figureTable({ figure, spec }) {
   const { data } = figure;
+  if (spec.mode === "heatmap" && spec.downsampled) return null;
   if (spec.mode === "heatmap") {
     const rows = data[0].z ?? [];
     return [["", ...spec.keyTokens], ...spec.queryTokens.map((token, i) => [token, ...Array.from(rows[i] ?? [], known)])];

@@ -11,7 +11,7 @@ from attnviz.formatting import enumeration
 from attnviz.language import _, plural
 
 MOST_RANGES = 4  # that a sentence names
-MOST_COMBINED = 64
+MOST_COMBINED = 12  # of a part of a rule: of more nothing is said, and a long rule takes no time
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class KeyRange:
 
 
 class KeyRanges:
-    """A union of ranges, which combines as masks do. Raises TypeError if it is of too many."""
+    """A union of ranges, which combines as masks do. Raises TypeError if there would be too many."""
 
     def __init__(self, ranges: Iterable[KeyRange]) -> None:
         self.ranges = _merged(ranges)
@@ -53,6 +53,8 @@ class KeyRanges:
             raise TypeError(f"{len(self.ranges)} ranges are too many.")
 
     def __and__(self, other: "KeyRanges") -> "KeyRanges":
+        if len(self.ranges) * len(other.ranges) > 4 * MOST_COMBINED:  # as many as a complement makes
+            raise TypeError("These are too many ranges to be combined.")
         return KeyRanges(one & another for one in self.ranges for another in other.ranges)
 
     def __or__(self, other: "KeyRanges") -> "KeyRanges":

@@ -42,7 +42,7 @@ def show_head_page(page: str) -> None:
             side, rest = st.container(), st.container()
             more = st.expander(_("More"), expanded=_is_in_link("more", kind), key="more")
     with side if is_lesson else top:
-        source, layers, places = source_picker.choose_layers(side, more, presented=True, long=long)
+        source, layers, places = source_picker.choose_layers(side, more, long=long)
         name = "present-control-head" if kind.presents_controls else "head-controls"
         controls = st.container(horizontal=True, gap="small", key=name)
     in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls

@@ -34,16 +34,15 @@ class Places:
 
 
 def choose_layers(
-    side: DeltaGenerator, more: DeltaGenerator, *, presented: bool = False, long: bool = False
+    side: DeltaGenerator, more: DeltaGenerator, *, long: bool = False
 ) -> tuple[Source, Sequence[Layer], Places]:
     """Draws the widgets of the source, its first field here and the others at the `side`, those of
     few users in `more`; returns it and its layers.
 
     If the source has no layers, the last good one of its kind is selected, or its example; if there is none, the page
-    ends. With `presented` the text stays in presentations; only with `long` are there layers whose maps have to be
-    downsampled.
+    ends. The text stays in presentations; only with `long` are there layers whose maps have to be downsampled.
     """
-    chosen, places = choose_source(side, more, presented=presented)
+    chosen, places = choose_source(side, more)
     if isinstance(chosen, Upload):
         with places.notes:
             samples()
@@ -99,7 +98,7 @@ def _example(source: Source, long: bool) -> tuple[Source, Sequence[Layer]] | Non
         return None
 
 
-def choose_source(side: DeltaGenerator, more: DeltaGenerator, *, presented: bool = False) -> tuple[Source, Places]:
+def choose_source(side: DeltaGenerator, more: DeltaGenerator) -> tuple[Source, Places]:
     """Returns the chosen source, and the places of the page.
 
     Its input, such as a text or a file, is on the page; its other fields are at the side, those of few users in `more`.
@@ -108,7 +107,7 @@ def choose_source(side: DeltaGenerator, more: DeltaGenerator, *, presented: bool
         opening = Model() if st.query_params.get(MODEL) else SOURCE.opening(None)
         kind = choose_class(SOURCE, opening) or type(opening)
         place, model = st.empty(), st.container()
-    input_place = presentation.control("source") if presented else st.container()
+    input_place = presentation.control("source")
     places = Places(st.container(), place, model)
     start = SOURCE.start(None, kind)
     if isinstance(start, Model):

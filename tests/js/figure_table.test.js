@@ -10,6 +10,7 @@ test("a map has its tokens and an empty cell where nothing may be looked at", ()
   const spec = { mode: "heatmap", queryTokens: ["a", "b"], keyTokens: ["a", "b"] };
   const z = [Float32Array.of(1, NaN), Float32Array.of(0.25, 0.75)];
   assert.deepEqual(figureTable(header(spec, [{ z }])), [["", "a", "b"], ["a", 1, ""], ["b", 0.25, 0.75]]);
+  assert.equal(figureTable(header({ ...spec, downsampled: {} }, [{ z }])), null); // its colors have a scale of their own
 });
 
 test("a grid of heads has a row for each head, small maps have no table", () => {

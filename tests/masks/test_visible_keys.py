@@ -1,6 +1,8 @@
 """Which keys a query sees, in words: the ranges are exactly those of the mask, and the sentence is one that people
 say."""
 
+import sys
+
 import pytest
 import torch
 from hypothesis import given
@@ -66,6 +68,26 @@ def test_masks_of_the_catalogue_are_exact_where_they_are_ranges(kind: type) -> N
 )
 def test_few_ranges_are_an_enumeration(text: str, expected: str | None) -> None:
     assert keys_in_words(parse(text)) == expected
+
+
+def test_a_long_rule_is_given_up_before_it_takes_time() -> None:
+    near, far = (
+        "|".join("(" + "|".join(f"{term}=={3 * i}" for i in range(j, j + 6)) + ")" for j in range(0, 36, 6))
+        for term in ("q-k", "k")
+    )
+    mask, calls = parse(f"({near})&({far})"), 0
+
+    def count(frame, event, _argument) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.endswith("visible_keys.py")
+
+    sys.setprofile(count)
+    try:
+        ranges = key_ranges(mask)
+    finally:
+        sys.setprofile(None)
+    assert ranges is None
+    assert calls < 20_000
 
 
 def test_a_sentence_says_when_a_key_is_seen_where_ranges_do_not_do() -> None:
