@@ -6,7 +6,7 @@ which all visitors share.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -18,8 +18,8 @@ from attnviz.turns import turn
 
 T = TypeVar("T")
 MISSING = object()
-# What the run of a page, or a job, has asked for, by the cache and the name; None outside of one.
-_of_run: ContextVar[dict[tuple["ResultCache", str], Any] | None] = ContextVar("results of a run", default=None)
+# What the run of a page, or a job, has asked for, by the cache and the key; None outside of one.
+_of_run: ContextVar[dict[tuple["ResultCache", Hashable], Any] | None] = ContextVar("results of a run", default=None)
 
 
 @contextmanager
@@ -58,20 +58,20 @@ class ResultCache:
                     self._results.popitem(last=False)
             return result
 
-    def _hold(self, name: str, find: Callable[[], T]) -> T:
-        """Returns what the run has of this name, or else what `find` returns, which it has from now on."""
+    def _hold(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Returns what the run has under this key, or else what `find` returns, which it has from now on."""
         kept = _of_run.get()
         if kept is None:
             return find()
-        if (self, name) not in kept:
-            kept[self, name] = find()
-        result: T = kept[self, name]
+        if (self, key) not in kept:
+            kept[self, key] = find()
+        result: T = kept[self, key]
         return result
 
     def layers(self, source: Source) -> Sequence[Layer]:
         """Returns the layers of a source. Raises ValueError if they cannot be made."""
         if source.keeps_layers:
-            return self._hold(f"layers {source!r}", source.layers)
+            return self._hold(source, source.layers)
         return self.once(source.layers, "layers", source, work=source.work)
 
     def refined(self, compute: Callable[[], T], *key: object, work: int) -> T:

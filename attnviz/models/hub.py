@@ -1,7 +1,9 @@
 """Models of the Hugging Face hub: those on this computer, the size of others, and downloads."""
 
 import errno
+import glob
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -92,11 +94,8 @@ class Hub:
     def folder(self, name: str) -> Path | None:
         """Returns the folder of a model if it is on this computer, without network access."""
         check_name(name)
-        try:
-            folder = Path(self._snapshot(name, local_files_only=True))
-        except LocalEntryNotFoundError:
-            return None
-        return folder if _is_complete(folder) else None
+        stamp = self._cache_stamp(f"models--{name.replace('/', '--')}")
+        return _folder(self, name, stamp) if stamp else None
 
     def find(self, name: str) -> RemoteModel:
         """Returns the size of a model of the hub, without downloading it.
@@ -174,11 +173,11 @@ class Hub:
             **more,
         )
 
-    def _cache_stamp(self) -> tuple[tuple[str, int], ...]:
-        """Returns what is another value when a file of a model comes or goes: menus ask in every run of a page."""
-        cache = Path(self.cache or constants.HF_HUB_CACHE)
-        places = (place for part in ("snapshots", "refs") for place in cache.glob(f"models--*/{part}/*"))
-        return tuple((str(place), place.stat().st_mtime_ns) for place in places)
+    def _cache_stamp(self, models: str = "models--*") -> tuple[tuple[str, int], ...]:
+        """Returns what is another value when a file of a model comes or goes: pages ask many times in a run."""
+        cache = glob.escape(str(self.cache or constants.HF_HUB_CACHE))
+        places = (place for part in ("snapshots", "refs") for place in glob.iglob(f"{cache}/{models}/{part}/*"))
+        return tuple((place, os.stat(place).st_mtime_ns) for place in places)
 
     def _check_disk(self, name: str, left: int) -> None:
         place = Path(self.cache or constants.HF_HUB_CACHE).absolute()
@@ -196,6 +195,16 @@ class Hub:
 
 
 HUB = Hub()
+
+
+@lru_cache(maxsize=64)
+def _folder(hub: Hub, name: str, stamp: tuple[tuple[str, int], ...]) -> Path | None:
+    """Returns the folder of a model whose files in the cache of a hub have this stamp; None if it lacks some."""
+    try:
+        folder = Path(hub._snapshot(name, local_files_only=True))
+    except LocalEntryNotFoundError:
+        return None
+    return folder if _is_complete(folder) else None
 
 
 @lru_cache(maxsize=4)

@@ -5,6 +5,8 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
+from attnviz.result_cache import run_results
+
 # session_state: other modules have values by their names from here alone.
 T = TypeVar("T")
 
@@ -59,7 +61,8 @@ def widget_callback(key: str, act: Callable[[Any], object]) -> Callable[[], None
 
     def call() -> None:
         if (value := read_widget(key)) is not None:
-            act(value)
+            with run_results():  # those of the page's run begin after the callback
+                act(value)
 
     return call
 
