@@ -18,6 +18,7 @@ from starlette.middleware import Middleware
 
 from attnviz import __version__, settings, ui
 from attnviz.app_files import PACKAGE
+from attnviz.models import capture_process
 from attnviz.server import hosting, housekeeping, logs, metrics, scripts, streamlit_internals, styles
 from attnviz.server.addresses import UnknownAddresses, address
 from attnviz.server.health import HealthChecks, Readiness
@@ -42,6 +43,7 @@ if hosting.has_tls() and settings.embedding_sites():  # without it a frame on an
 logs.start_logs(settings.log_style())
 streamlit_internals.speed_up()
 READINESS = Readiness()
+MANY = 5  # browsers, for which texts are read by a process of its own, too: it takes memory, and some seconds to start
 
 
 @asynccontextmanager
@@ -52,6 +54,7 @@ async def lifespan(app: st.App) -> AsyncIterator[None]:
     transformers.logging.disable_progress_bar()
     housekeeping.load_example()
     housekeeping.import_pages(ui)
+    capture_process.set_crowded(lambda: streamlit_internals.connected_sessions() >= MANY)
     endless = housekeeping.free_memory(drop_results), housekeeping.delete_classes(delete_expired_classes)
     tasks = [*map(asyncio.create_task, endless)]
     with metrics.serving(), before_server_stops(end_streams):

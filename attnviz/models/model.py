@@ -4,7 +4,7 @@ import copy
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,16 +126,26 @@ class LoadedModel:
         config = self.model.config
         return [shorten_token(str(config.id2label.get(i, i))) for i in range(config.num_labels)]
 
-    def layers(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> Trace:
+    def layers(
+        self,
+        text: str = "",
+        pair: str | None = None,
+        image: bytes | None = None,
+        reader: Callable[..., tuple[ModelInputs, Trace] | None] | None = None,
+    ) -> Trace:
         """Returns the attention of every layer for an example, from the cache if possible.
 
         `pair` is the second sentence of a pair, or what the decoder has written; without it, the decoder generates
         greedily. `image` is the content of a picture file, for vision models; without it, they get the example drawing.
-        Raises ValueError if the model cannot read the example.
+        A `reader`, such as `CaptureProcess.read`, reads the example first, if it can. Raises ValueError if the model
+        cannot read it.
         """
         pair, key = _example_key(text, pair, image)
         if (cached := self._find(key)) is not None:  # without waiting for a forward pass of somebody else
             return cached[1]
+        if reader is not None and (read := reader(text, pair, image)) is not None:
+            self._store(key, *read)
+            return read[1]
         twin = self._twin if len(text) + len(pair or "") <= SHORT_TEXT else None
         with self._free_model(twin) as model:
             if (cached := self._find(key)) is not None:  # captured by another thread meanwhile

@@ -12,7 +12,7 @@ from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.trace import Trace
-from attnviz.turns import HEAVY_WORK, turn
+from attnviz.turns import HEAVY_WORK, is_heavy, turn
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 TRANSLATED = "The small red car is beautiful."  # by the translator
 PICTURES, PICTURE_MB = [kind.lower() for kind in FORMATS], 16  # of an upload: the endings, and the size
 PICTURE_CHARACTERS = 1_000  # of a text that takes about as long as a picture
+LEAST_CHARACTERS = 100  # of a text that takes about as long as any shorter one: all weights are read for each
 
 
 def example_text(name: str, usual: str = EXAMPLE, translated: str = TRANSLATED) -> str:
@@ -131,11 +132,17 @@ class Model(ModelSource):
         from attnviz.models import model_cache
 
         text, pair, image = self.example
-        characters = len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0)
+        characters = max(LEAST_CHARACTERS, len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0))
         work = self.model().parameter_count * characters // 1_000
         return work if self.name in model_cache.BUILT_IN_MODELS else max(work, HEAVY_WORK + 1)
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""
-        with turn(self.work):
-            return self.model().layers(*self.example)
+        from attnviz.models import model_cache
+        from attnviz.models.capture_process import capture_process
+
+        work = self.work
+        may_be_separate = is_heavy(work) and self.name in model_cache.BUILT_IN_MODELS  # others may not fit twice
+        process = capture_process(self.name) if may_be_separate else None
+        with turn(work):
+            return self.model().layers(*self.example, reader=process.read if process else None)

@@ -1,9 +1,10 @@
 """make load: many visitors of Explore at once, who use every control.
 
-A visitor is a websocket client without a browser. It opens the page, thinks for 0 to 5 seconds, uses one control of
-the page, waits for the end of the run, and begins anew. Then all leave, and the memory of the server is watched for
-two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at most 100, and
-`--replicas 2` divides them between several servers; only servers of its own, on this machine, are visited.
+A visitor is a websocket client without a browser. It opens the page, with MiniLM or with SmolLM2, thinks for 0 to 5
+seconds, uses one control of the page, waits for the end of the run, and begins anew. Then all leave, and the memory of
+the server is watched for two minutes. `python -m tests.bench.load --minutes 10 100` takes other numbers of visitors, at
+most 100, `--smollm2` that model, and `--replicas 2` divides them between several servers; only servers of its own, on
+this machine, are visited.
 """
 
 import asyncio
@@ -21,14 +22,20 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from math import nan
 from pathlib import Path
+from urllib.parse import urlencode
 
 from attnviz.app_files import ASSETS
+from attnviz.models import MINILM, SMOLLM2
 from tests.bench.measures import WORDS, is_short, note, row, section, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import Visitor, visit
 
-# Visitors, and the servers between which they are divided.
-VISITORS, MOST_VISITORS = sizes(((1, 1), (30, 1), (100, 1), (100, 2)), ((1, 1), (2, 2))), 100
+# The model with which the page opens, visitors, and the servers between which they are divided.
+VISITORS = sizes(
+    ((MINILM, 1, 1), (MINILM, 30, 1), (SMOLLM2, 30, 1), (MINILM, 100, 1), (SMOLLM2, 100, 1), (MINILM, 100, 2)),
+    ((MINILM, 1, 1), (SMOLLM2, 2, 2)),
+)
+MOST_VISITORS = 100
 MINUTES, THINKING = (0.1, 0.2) if is_short() else (1.0, 5.0)
 # Seconds of the visitor before them, until its session has ended, and for which the memory is watched after all have
 # left.
@@ -38,6 +45,7 @@ BACK = 1.1  # the memory is back when it is within this of what it was before th
 NUMBERS = "2 5"  # for text fields that hold whole numbers
 SAMPLE = ASSETS / "samples" / "four-heads.npz"
 LEFT_ALONE = {"Present", "lesson", "lesson-step", "right"}  # hidden fields, and what hides the controls
+LIGHT = {"heatmap", "heads", "Pinned query", "Layer", "Head", "Mask"}  # controls that need no forward pass
 PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -74,6 +82,7 @@ class Figures:
     """What is measured while visitors come, and after they have left."""
 
     seconds: list[float] = field(default_factory=list)  # of each run but those that opened the page
+    light: list[float] = field(default_factory=list)  # of those of light controls
     opened: int = 0  # pages
     errors: list[str] = field(default_factory=list)
     used: Counter[str] = field(default_factory=Counter)  # controls, by how often
@@ -101,20 +110,20 @@ class Figures:
         return after[0] - self.left_at if after else float("inf")
 
 
-def load(counts: Sequence[tuple[int, int]] = VISITORS, minutes: float = MINUTES) -> None:
-    """Prints the times of the runs, the errors, the processor time and the memory, for several numbers of visitors and
-    servers."""
-    columns = ("visitors", "servers", "runs", "errors", "p50 ms", "p95 ms", "max ms", "CPU ms", "MB before", "MB",
-               "growth", "MB left", "s to back")  # fmt: skip
+def load(counts: Sequence[tuple[str, int, int]] = VISITORS, minutes: float = MINUTES) -> None:
+    """Prints the times of the runs, the errors, the processor time and the memory, for several models and numbers of
+    visitors and servers."""
+    columns = ("model", "visitors", "servers", "runs", "errors", "p50 ms", "p95 ms", "max ms", "light p50", "light p95",
+               "CPU ms", "MB before", "MB", "growth", "MB left", "s to back")  # fmt: skip
     table(f"Visitors of Explore who think for 0 to {THINKING:.0f} seconds, for {60 * minutes:g} seconds", columns)
     errors = Counter[str]()
-    for count, servers in counts:
+    for model, count, servers in counts:
         with tempfile.TemporaryDirectory() as folder, replicas(Path(folder), servers) as visited:
-            figures = asyncio.run(measure(visited, count, 60 * minutes))
+            figures = asyncio.run(measure(visited, count, 60 * minutes, model=model))
         at_end = [memory for when, memory in figures.memory if when <= figures.left_at][-1]
         row(
-            *(count, servers, len(figures.seconds), len(figures.errors)),
-            *three(figures.seconds),
+            *(model.partition("/")[2].partition("-")[0], count, servers, len(figures.seconds), len(figures.errors)),
+            *(*three(figures.seconds), *three(figures.light)[:2]),
             1000 * figures.cpu_per_run,
             *(figures.before, at_end, figures.growth, figures.memory[-1][1], figures.seconds_until_back),
         )
@@ -136,11 +145,13 @@ def note_errors(errors: Counter[str]) -> None:
         note(f"Errors: {times} × {error}")
 
 
-async def measure(visited: Replicas, count: int, seconds: float, leaving: float = LEAVING) -> Figures:
+async def measure(
+    visited: Replicas, count: int, seconds: float, leaving: float = LEAVING, model: str = MINILM
+) -> Figures:
     """Returns what was measured of `count` visitors for some seconds, and after they have left."""
     figures = Figures()
     # One before them uses what is loaded once, and is forgotten.
-    first = (visitor(address, random.Random(count), FIRST, Figures(), 0.2) for address in visited.addresses)
+    first = (visitor(address, random.Random(count), FIRST, Figures(), 0.2, model) for address in visited.addresses)
     await asyncio.gather(*first)
     await asyncio.sleep(FORGOTTEN)
     figures.before, cpu, start = visited.memory, visited.cpu_seconds, time.perf_counter()
@@ -152,7 +163,9 @@ async def measure(visited: Replicas, count: int, seconds: float, leaving: float 
 
     watching = asyncio.create_task(watch())
     addresses = cycle(visited.addresses)
-    await asyncio.gather(*(visitor(next(addresses), random.Random(one), seconds, figures) for one in range(count)))
+    await asyncio.gather(
+        *(visitor(next(addresses), random.Random(one), seconds, figures, model=model) for one in range(count))
+    )
     figures.cpu_seconds = visited.cpu_seconds - cpu
     figures.left_at = time.perf_counter() - start
     while time.perf_counter() - start < figures.left_at + leaving and figures.seconds_until_back == float("inf"):
@@ -163,7 +176,12 @@ async def measure(visited: Replicas, count: int, seconds: float, leaving: float 
 
 
 async def visitor(
-    address: str, chance: random.Random, seconds: float, figures: Figures, thinking: float = THINKING
+    address: str,
+    chance: random.Random,
+    seconds: float,
+    figures: Figures,
+    thinking: float = THINKING,
+    model: str = MINILM,
 ) -> None:
     """Visits Explore for `seconds`, with up to `thinking` seconds between two clicks; comes back after an error."""
     end = time.perf_counter() + seconds
@@ -171,7 +189,7 @@ async def visitor(
     while True:
         control = ("", "open")
         try:
-            async with visit(address, "explore") as one:
+            async with visit(address, "explore", urlencode({"model": model})) as one:
                 await one.run()
                 figures.opened += 1
                 for pause in _pauses(chance, end, thinking):
@@ -180,6 +198,8 @@ async def visitor(
                     figures.used[control[1]] += 1
                     await act(one, control, chance)
                     figures.seconds.append(await one.run())
+                    if control[1] in LIGHT:
+                        figures.light.append(figures.seconds[-1])
                 return
         except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
             figures.errors.append(f"{control[1]}: {traceback.format_exception_only(error)[-1].strip()[:200]}")
@@ -242,9 +262,11 @@ if __name__ == "__main__":
     parser = ArgumentParser("python -m tests.bench.load", description="Measures many visitors of Explore at once.")
     parser.add_argument("visitors", type=int, nargs="*", help=f"at most {MOST_VISITORS}")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of each visit")
+    parser.add_argument("--smollm2", action="store_true", help="open the page with SmolLM2")
     parser.add_argument("--replicas", type=int, default=1, help="servers between which the visitors are divided")
     chosen = parser.parse_args()
     if max(chosen.visitors, default=0) > MOST_VISITORS:
         parser.error(f"at most {MOST_VISITORS} visitors")
     with section("make load: visitors", "Many visitors"):
-        load([(count, chosen.replicas) for count in chosen.visitors] or VISITORS, chosen.minutes)
+        model = SMOLLM2 if chosen.smollm2 else MINILM
+        load([(model, count, chosen.replicas) for count in chosen.visitors] or VISITORS, chosen.minutes)

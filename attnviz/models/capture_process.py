@@ -1,0 +1,108 @@
+"""A process that reads texts while this one draws pages for many people.
+
+Python lets one thread of a process compute at a time, and torch waits for its turn after each of the thousands of
+operations of a pass: beside thirty visitors, SmolLM2 took four times as long for a text as alone.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from multiprocessing.connection import Connection, Pipe
+from typing import TYPE_CHECKING, Any
+
+from attnviz.app_files import PACKAGE_PARENT
+from attnviz.interruption import end_if_unwanted
+from attnviz.language import current_language
+
+if TYPE_CHECKING:
+    from attnviz.models.model import ModelInputs
+    from attnviz.trace import Trace
+
+POLL = 0.1  # seconds between two looks at whether a text is still wanted
+
+
+class CaptureProcess:
+    """A process that has one model, by its name; it is started when a text is first read, and ends with this one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self.process: subprocess.Popen[bytes] | None = None  # the latest
+        self._connection: Connection | None = None
+        self._replies_due = 0
+
+    def is_busy(self) -> bool:
+        """Returns whether it is starting or reading a text."""
+        return self._replies_due > 0
+
+    def close(self) -> None:
+        """Ends the process, which the next text starts again."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def read(self, *example: Any) -> "tuple[ModelInputs, Trace] | None":
+        """Returns the inputs and the layers of an example; None, at once, while the process is starting or reads
+        another one, and where it cannot read this one."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._request(example)
+        except (OSError, EOFError):  # the process has ended
+            self._connection = None
+            return None
+        finally:
+            self._lock.release()
+
+    def _request(self, example: tuple[Any, ...]) -> "tuple[ModelInputs, Trace] | None":
+        connection = self._connection or self._start()
+        while self._replies_due and connection.poll():
+            connection.recv_bytes()  # it is ready, or has read what somebody wanted no more
+            self._replies_due -= 1
+        if self._replies_due:
+            return None
+        connection.send_bytes(pickle.dumps((current_language(), *example)))
+        self._replies_due = 1
+        while not connection.poll(POLL):
+            end_if_unwanted()
+        reply: tuple[ModelInputs, Trace] | None = pickle.loads(connection.recv_bytes())  # noqa: S301 - our own process
+        self._replies_due = 0
+        return reply
+
+    def _start(self) -> Connection:
+        self._connection, theirs = Pipe()
+        self._replies_due = 1
+        with theirs:
+            self.process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "attnviz.models.capture_program", self.name, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                cwd=PACKAGE_PARENT,
+                pass_fds=[theirs.fileno()],
+            )
+        return self._connection
+
+
+_processes: dict[str, CaptureProcess] = {}
+_is_crowded: list[Callable[[], bool]] = [lambda: False]
+
+
+def set_crowded(is_crowded: Callable[[], bool]) -> None:
+    """Sets the function that says whether many people use this process now; by default they do not."""
+    _is_crowded[:] = [is_crowded]
+
+
+def capture_process(name: str) -> CaptureProcess | None:
+    """Returns the process that has a model; None if few people are here, or the system cannot start one like it."""
+    if os.name != "posix" or not _is_crowded[-1]():
+        return None
+    return _processes.setdefault(name, CaptureProcess(name))
+
+
+def end_processes() -> None:
+    """Ends the processes, and frees their memory."""
+    for process in _processes.values():
+        process.close()
