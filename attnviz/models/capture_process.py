@@ -25,17 +25,18 @@ POLL = 0.1  # seconds between two looks at whether a text is still wanted
 
 
 class CaptureProcess:
-    """A process that has one model, by its name; it is started when a text is first read, and ends with this one."""
+    """A process that reads texts with the models that come with attnviz. It is started when the first is read, and ends
+    with this one."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None  # the latest
+        self._lock = threading.Lock()
         self._connection: Connection | None = None
+        self._models = set[str]()  # that it has, or is loading
         self._replies_due = 0
 
     def is_busy(self) -> bool:
-        """Returns whether it is starting or reading a text."""
+        """Returns whether it is loading a model or reading a text."""
         return self._replies_due > 0
 
     def close(self) -> None:
@@ -45,28 +46,31 @@ class CaptureProcess:
                 self._connection.close()
                 self._connection = None
 
-    def read(self, *example: Any) -> "tuple[ModelInputs, Trace] | None":
-        """Returns the inputs and the layers of an example; None, at once, while the process is starting or reads
-        another one, and where it cannot read this one."""
+    def read(self, name: str, *example: Any) -> "tuple[ModelInputs, Trace] | None":
+        """Returns the inputs and the layers of an example for a model; None, at once, while the process is loading a
+        model or reads another example, and where it cannot read this one."""
         if not self._lock.acquire(blocking=False):
             return None
         try:
-            return self._request(example)
+            return self._request(name, example)
         except (OSError, EOFError):  # the process has ended
             self._connection = None
             return None
         finally:
             self._lock.release()
 
-    def _request(self, example: tuple[Any, ...]) -> "tuple[ModelInputs, Trace] | None":
+    def _request(self, name: str, example: tuple[Any, ...]) -> "tuple[ModelInputs, Trace] | None":
         connection = self._connection or self._start()
         while self._replies_due and connection.poll():
-            connection.recv_bytes()  # it is ready, or has read what somebody wanted no more
+            connection.recv_bytes()  # of a text while its model was loaded, or that somebody wanted no more
             self._replies_due -= 1
         if self._replies_due:
             return None
-        connection.send_bytes(pickle.dumps((current_language(), *example)))
+        connection.send_bytes(pickle.dumps((current_language(), name, *example)))
         self._replies_due = 1
+        if name not in self._models:
+            self._models.add(name)
+            return None
         while not connection.poll(POLL):
             end_if_unwanted()
         reply: tuple[ModelInputs, Trace] | None = pickle.loads(connection.recv_bytes())  # noqa: S301 - our own process
@@ -75,10 +79,11 @@ class CaptureProcess:
 
     def _start(self) -> Connection:
         self._connection, theirs = Pipe()
-        self._replies_due = 1
+        self._models.clear()
+        self._replies_due = 0
         with theirs:
             self.process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "attnviz.models.capture_program", self.name, str(theirs.fileno())],
+                [sys.executable, "-m", "attnviz.models.capture_program", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 cwd=PACKAGE_PARENT,
                 pass_fds=[theirs.fileno()],
@@ -86,7 +91,7 @@ class CaptureProcess:
         return self._connection
 
 
-_processes: dict[str, CaptureProcess] = {}
+_process = CaptureProcess()
 _is_crowded: list[Callable[[], bool]] = [lambda: False]
 
 
@@ -95,14 +100,11 @@ def set_crowded(is_crowded: Callable[[], bool]) -> None:
     _is_crowded[:] = [is_crowded]
 
 
-def capture_process(name: str) -> CaptureProcess | None:
-    """Returns the process that has a model; None if few people are here, or the system cannot start one like it."""
-    if os.name != "posix" or not _is_crowded[-1]():
-        return None
-    return _processes.setdefault(name, CaptureProcess(name))
+def capture_process() -> CaptureProcess | None:
+    """Returns the process that reads texts; None if few people are here, or the system cannot start one like it."""
+    return _process if os.name == "posix" and _is_crowded[-1]() else None
 
 
-def end_processes() -> None:
-    """Ends the processes, and frees their memory."""
-    for process in _processes.values():
-        process.close()
+def end_process() -> None:
+    """Ends the process, and frees its memory."""
+    _process.close()

@@ -1,7 +1,7 @@
-"""A program that reads texts with a model that comes with attnviz; `CaptureProcess` starts it, and asks it.
+"""A program that reads texts with the models that come with attnviz; `CaptureProcess` starts it, and asks it.
 
-Requests are (language, text, second text, picture); a reply is the inputs and the layers, or None where the model
-refuses the text: whoever has asked reads it then, and has the reason.
+Requests are (language, model, text, second text, picture); a reply is the inputs and the layers, or None where the
+model refuses the text: whoever has asked reads it then, and has the reason.
 """
 
 import io
@@ -30,14 +30,12 @@ class TensorPickler(pickle.Pickler):
         return NotImplemented
 
 
-def serve_model(name: str, connection: Connection) -> None:
-    """Loads a model, which a first reply says, and answers requests. Raises EOFError or OSError when the connection is
-    closed."""
-    model = model_cache.model(name)
-    connection.send_bytes(b"")
+def answer_requests(connection: Connection) -> None:
+    """Answers requests. Raises EOFError or OSError when the connection is closed."""
     while True:
-        language, *example = pickle.loads(connection.recv_bytes())  # noqa: S301 - of the process that started this
+        language, name, *example = pickle.loads(connection.recv_bytes())  # noqa: S301 - of the process that started this
         set_language(language)
+        model = model_cache.model(name)
         try:
             trace = model.layers(*example)
             reply = model.encode(*example), trace
@@ -54,4 +52,4 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     transformers.logging.disable_progress_bar()
     with suppress(EOFError, OSError):
-        serve_model(sys.argv[1], Connection(int(sys.argv[2])))
+        answer_requests(Connection(int(sys.argv[1])))

@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 
-from attnviz.models.capture_process import end_processes
+from attnviz.models.capture_process import end_process
 from attnviz.models.minilm import is_installed, minilm
 from attnviz.models.model_cache import forget_examples
 from attnviz.server import jobs, scheduling, streamlit_internals
@@ -84,7 +84,7 @@ def free_results(drop_results: Callable[[], None]) -> None:
     drop_results()
     jobs.drop_finished_jobs()
     forget_examples()
-    end_processes()
+    end_process()
     load_example()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from attnviz.extras import check_installed
@@ -12,7 +13,7 @@ from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
 from attnviz.text import EXAMPLE
 from attnviz.trace import Trace
-from attnviz.turns import HEAVY_WORK, is_heavy, turn
+from attnviz.turns import HEAVY_WORK, turn
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel
@@ -141,8 +142,7 @@ class Model(ModelSource):
         from attnviz.models import model_cache
         from attnviz.models.capture_process import capture_process
 
-        work = self.work
-        may_be_separate = is_heavy(work) and self.name in model_cache.BUILT_IN_MODELS  # others may not fit twice
-        process = capture_process(self.name) if may_be_separate else None
-        with turn(work):
-            return self.model().layers(*self.example, reader=process.read if process else None)
+        # Other models may be too large to be in memory twice.
+        process = capture_process() if self.name in model_cache.BUILT_IN_MODELS else None
+        with turn(self.work):
+            return self.model().layers(*self.example, reader=partial(process.read, self.name) if process else None)

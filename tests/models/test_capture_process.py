@@ -13,7 +13,6 @@ from attnviz.models import MINILM, capture_process
 from attnviz.models.capture_process import CaptureProcess
 from attnviz.models.minilm import minilm
 from attnviz.sources import Model
-from attnviz.sources import model as model_source
 from attnviz.trace import Trace
 from tests.support.waiting import until
 
@@ -23,15 +22,15 @@ TEXT, OTHER = "The cat sat on the mat.", "It slept."
 @pytest.fixture(scope="module")
 def ready() -> Iterator[CaptureProcess]:
     """A process that has loaded MiniLM."""
-    process = CaptureProcess(MINILM)
-    until(lambda: process.read(OTHER, None, None), pause=0.05)
+    process = CaptureProcess()
+    until(lambda: process.read(MINILM, OTHER, None, None), pause=0.05)
     yield process
     process.close()
 
 
 def read(process: CaptureProcess, text: str) -> Trace:
     """Returns the layers that a process reads."""
-    inputs_and_layers = process.read(text, None, None)
+    inputs_and_layers = process.read(MINILM, text, None, None)
     assert inputs_and_layers is not None
     return inputs_and_layers[1]
 
@@ -51,9 +50,9 @@ def test_the_layers_are_those_of_a_pass_in_this_process(ready: CaptureProcess) -
 
 
 def test_nobody_waits_while_it_starts() -> None:
-    process = CaptureProcess(MINILM)
+    process = CaptureProcess()
     try:
-        assert process.read(TEXT, None, None) is None  # it imports torch first
+        assert process.read(MINILM, TEXT, None, None) is None  # it imports torch and loads the model first
     finally:
         process.close()
 
@@ -63,12 +62,12 @@ def test_nobody_waits_while_it_reads_another_text(ready: CaptureProcess) -> None
     with ThreadPoolExecutor() as threads:
         longer = threads.submit(read, ready, long)
         until(ready.is_busy)
-        assert ready.read(OTHER, None, None) is None or longer.done()
+        assert ready.read(MINILM, OTHER, None, None) is None or longer.done()
         assert longer.result()[0].inputs.queries > 100
 
 
 def test_what_a_model_refuses_is_left_to_this_process(ready: CaptureProcess) -> None:
-    assert ready.read("", None, None) is None
+    assert ready.read(MINILM, "", None, None) is None
     assert read(ready, OTHER)
 
 
@@ -81,11 +80,11 @@ def test_a_text_that_nobody_wants_any_more_is_not_taken_for_the_next_one(ready: 
 
     def read_again_and_again() -> None:
         while True:  # one may be read before anybody asks whether it is wanted
-            ready.read(TEXT * 60, None, None)
+            ready.read(MINILM, TEXT * 60, None, None)
 
     with interruptible(end), pytest.raises(Unwanted):
         read_again_and_again()
-    until(lambda: ready.read(OTHER, None, None), pause=0.01)
+    until(lambda: ready.read(MINILM, OTHER, None, None), pause=0.01)
     assert read(ready, OTHER)[0].inputs.query_tokens == minilm().layers(OTHER)[0].inputs.query_tokens
 
 
@@ -93,25 +92,24 @@ def test_one_that_has_ended_is_started_again(ready: CaptureProcess) -> None:
     assert ready.process
     os.kill(ready.process.pid, signal.SIGKILL)
     ready.process.wait()
-    assert ready.read(TEXT, None, None) is None
-    until(lambda: ready.read(TEXT, None, None), pause=0.05)
+    assert ready.read(MINILM, TEXT, None, None) is None
+    until(lambda: ready.read(MINILM, TEXT, None, None), pause=0.05)
 
 
 def test_it_ends_with_its_owner() -> None:
-    process = CaptureProcess(MINILM)
-    process.read(TEXT, None, None)
+    process = CaptureProcess()
+    process.read(MINILM, TEXT, None, None)
     assert process.process
-    process.close()  # as end_processes does when the last visitor has left
+    process.close()  # as end_process does when the last visitor has left
     assert process.process.wait(60) == 0
 
 
 def test_a_source_reads_heavy_texts_there_where_that_is_crowded(
     ready: CaptureProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(capture_process._processes, MINILM, ready)
-    monkeypatch.setattr(model_source, "is_heavy", lambda _work: True)
+    monkeypatch.setattr(capture_process, "_process", ready)
     asked = list[str]()
-    monkeypatch.setattr(ready, "read", lambda text, *more: asked.append(text))
+    monkeypatch.setattr(ready, "read", lambda _name, text, *more: asked.append(text))
     minilm().forget_examples()
     Model(TEXT).layers()
     assert not asked  # nobody else is here
