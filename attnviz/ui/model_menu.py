@@ -11,6 +11,7 @@ from attnviz.language import N_, _
 from attnviz.models import MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
 from attnviz.server.page_runs import PageEnd
+from attnviz.server.scheduling import without_slot
 from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
 from attnviz.state.fields import ModelField
@@ -149,7 +150,8 @@ def _load(name: str) -> _Refused | None:
 def _not_downloaded(name: str, missing: NotDownloaded) -> _Refused:
     """Returns a message about a model that is not on this computer."""
     try:
-        away = model_cache.HUB.find(name)
+        with without_slot():  # while the hub is asked, others' pages are drawn
+            away = model_cache.HUB.find(name)
     except ValueError as problem:
         # A wheel can be installed without the hub.
         return _Refused(name, MissingInput(str(missing)) if name in model_cache.BUILT_IN_MODELS else problem)
