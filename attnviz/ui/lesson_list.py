@@ -70,7 +70,9 @@ def _folded(title: object, *content: object) -> Markup:
 
 
 def _lessons(lessons: Sequence[Lesson]) -> Markup:
-    return element("div", *(_card(number, lesson) for number, lesson in enumerate(lessons, 1)), class_="attnviz-lessons")
+    return element(
+        "div", *(_card(number, lesson) for number, lesson in enumerate(lessons, 1)), class_="attnviz-lessons"
+    )
 
 
 def _card(number: int, lesson: Lesson) -> Markup:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.app_pages import PAGES
 from attnviz.classroom.question import lesson_question
 from attnviz.formatting import enumeration
 from attnviz.language import N_, _, value_error
@@ -62,6 +63,24 @@ def find_lesson(name: str) -> Lesson:
     )
 
 
+def named_controls() -> tuple[str, ...] | None:
+    """Returns the parameters of the controls that the open step of a lesson names, where the others are folded: a
+    lesson has its own question. None without a lesson, and in a presentation, which has few controls."""
+    if not st.query_params.get(LESSON) or presentation.presenting():
+        return None
+    try:
+        lesson = find_lesson(field_text(EveryPageState.lesson))
+    except ValueError:  # which the strip shows
+        return ()
+    number = _step_number(lesson, field_text(EveryPageState.step))
+    return lesson.steps[number - 1].controls if number <= len(lesson.steps) else ()
+
+
+def _step_number(lesson: Lesson, text: str) -> int:
+    """Returns the number of a step that the link names, or that of the result, after the last one; 1 for junk."""
+    return next((i for i in range(1, len(lesson.steps) + 2) if str(i) == text), 1)
+
+
 @contextmanager
 def strip(page: str) -> Iterator[None]:
     """Draws the lesson that the link opens above what the block draws, the page, which has then published what answers
@@ -89,27 +108,27 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
             st.error(plain(str(problem)))
             draw_hidden(EveryPageState.right)
             return
-        last = len(lesson.steps) + 1  # the result
-        number = next((i for i in range(1, last + 1) if str(i) == linked_number), 1)
+        number = _step_number(lesson, linked_number)
+        is_result = number > len(lesson.steps)
         answered = field_text(EveryPageState.right).split(".")
         right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
         label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
-        label = _("Result") if number == last else label
-        with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
+        label = _("Result") if is_result else label
+        with st.expander(f"**{plain(lesson.title)}** · {label} · {_(PAGES[page].title)}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
             texts = texts.container(key="lesson-texts")
-            if number == last:
+            if is_result:
                 texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:
-                elsewhere = _(lesson.steps[number - 1].page.capitalize())
+                elsewhere = _(PAGES[lesson.steps[number - 1].page].title)
                 texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
             else:
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
-            answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
-            after = lesson.steps[number] if number < len(lesson.steps) else None
-            if after and after.state is not None and after.page == page == "effects":
-                _begin(after)
+        st.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
+        after = lesson.steps[number] if number < len(lesson.steps) else None
+        if after and after.state is not None and after.page == page == "effects":
+            _begin(after)
 
 
 def _begin(step: LessonStep) -> None:
