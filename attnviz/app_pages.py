@@ -36,8 +36,8 @@ GROUPS = (
                 "school",
                 N_("How does attention work, in small steps?"),
                 N_(
-                    "From a dictionary to a language model, a few minutes each. A lesson opens a page in the "
-                    "right state and asks questions; answers are checked against what the page computes."
+                    "From a dictionary to a language model, a few minutes each; answers are checked against what the "
+                    "page computes."
                 ),
                 has_state=False,
             ),

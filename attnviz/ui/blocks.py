@@ -176,7 +176,8 @@ def _draw_block(page: _Page, block: Block) -> None:
         case ClassQuestion(ask, options, values):
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
-            st.caption(text)
+            with page.folded if page.named is not None else nullcontext():
+                st.caption(text)
         case Script(text):
             st.code(text, language="python")
         case Control(field, state, stays):

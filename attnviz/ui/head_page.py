@@ -36,7 +36,7 @@ def show_head_page(page: str) -> None:
     rest: DeltaGenerator
     more: DeltaGenerator
     if is_lesson:
-        side = rest = more = st.expander(_("Text and head"), key="controls")
+        side = rest = more = st.expander(_("More"), key="controls")
     else:
         with st.sidebar:
             side, rest = st.container(), st.container()
@@ -45,7 +45,7 @@ def show_head_page(page: str) -> None:
         source, layers, places = source_picker.choose_layers(side, more, long=long)
         name = "present-control-head" if kind.presents_controls else "head-controls"
         controls = st.container(horizontal=True, gap="small", key=name)
-    in_lesson = top.container(horizontal=True, gap="small", key="in-lesson")
+    in_lesson = top.container(horizontal=True, gap="small", key="in-lesson") if is_lesson else controls
     state = current_state(kind, source=source)
     shown: dict[HeadState, list[Block]] = {}
 

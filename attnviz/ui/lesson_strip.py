@@ -1,9 +1,9 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
-import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -25,14 +25,13 @@ from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.field_widgets import draw_hidden
-from attnviz.ui.job_progress import begin_job
+from attnviz.ui.job_progress import Work, begin_ahead
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.widget_values import field_text, set_field_value
 from attnviz.views.pages import BLOCKS, read_state
 
-_LOGGER = logging.getLogger(__name__)
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
@@ -127,19 +126,14 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
             set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
         st.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
         after = lesson.steps[number] if number < len(lesson.steps) else None
-        if after and after.state is not None and after.page == page == "effects":
-            _begin(after)
+        if after and after.state is not None and after.page in BLOCKS:
+            begin_ahead(partial(_measurements, after), "measurements", after.page, after.state)
 
 
-def _begin(step: LessonStep) -> None:
-    """Begins what takes time of a step that is next, unless it cannot be shown."""
-    try:
-        state = read_state(step.page, step.state or ())
-        for block in every_block(BLOCKS[step.page].blocks(state), of_results=False):
-            if isinstance(block, Computed):
-                begin_job(block.compute, *block.key())
-    except ValueError as problem:  # which is shown where the step is opened
-        _LOGGER.info("What the next step shows was not begun: %s", problem)
+def _measurements(step: LessonStep) -> list[Work]:
+    """Returns what takes time of a step, more than a few forward passes. Raises ValueError if it cannot be shown."""
+    blocks = every_block(BLOCKS[step.page].blocks(read_state(step.page, step.state or ())), of_results=False)
+    return [(each.compute, each.key()) for each in blocks if isinstance(each, Computed) and each.work is None]
 
 
 def _show_step(

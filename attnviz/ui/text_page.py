@@ -29,7 +29,7 @@ def show_text_page(page: str) -> None:
     side: DeltaGenerator
     more: DeltaGenerator
     if named_controls() is not None:
-        place, controls = st.container(), st.expander(_("Text and question"), key="controls")
+        place, controls = st.container(), st.expander(_("More"), key="controls")
         side = more = controls
     else:
         controls, place = st.container(), st.container()

@@ -61,6 +61,7 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
     for path in SHIPPED:
         lesson = read_lesson(path)
         assert f">{lesson.title}</a><p>{lesson.about}</p>" in html(app)
+        assert html(app).index(f">{lesson.title}</span></summary>") > html(app).index("For teachers")
         for step in lesson.steps:
             assert f"<summary>{step.ask}</summary><p>{step.answer}</p>" in html(app)
 

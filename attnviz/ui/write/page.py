@@ -28,7 +28,7 @@ def show_write_page() -> None:
     page_heading("write")
     is_lesson = named_controls() is not None
     top, notes, place = st.container(), st.container(), st.container(key="page-blocks")
-    side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
+    side: DeltaGenerator = st.expander(_("More"), key="controls") if is_lesson else st.sidebar
     with side if is_lesson else top:
         prompt = presentation.control("prompt")
         row = st.container(horizontal=True, gap="small", key="head-controls")
