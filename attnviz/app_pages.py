@@ -22,15 +22,13 @@ class PageGroup:
     """Pages that belong together; the title is a verb."""
 
     title: str
-    question: str  # that its pages answer
     pages: tuple[Page, ...]
 
 
-START = Page("start", N_("Start"), "home", N_("What is attention, and where do I begin?"), has_state=False)
+START = Page("start", N_("Start"), "home", N_("Which words does each word look at?"), has_state=False)
 GROUPS = (
     PageGroup(
         N_("Learn"),
-        N_("How does attention work?"),
         (
             Page(
                 "lessons",
@@ -38,8 +36,8 @@ GROUPS = (
                 "school",
                 N_("How does attention work, in small steps?"),
                 N_(
-                    "From a dictionary to a language model, a few minutes each. A lesson opens a page in the "
-                    "right state and asks questions; answers are checked against what the page computes."
+                    "From a dictionary to a language model, a few minutes each; answers are checked against what the "
+                    "page computes."
                 ),
                 has_state=False,
             ),
@@ -61,7 +59,6 @@ GROUPS = (
     ),
     PageGroup(
         N_("Look"),
-        N_("What do the words of a text look at?"),
         (
             Page(
                 "explore",
@@ -88,7 +85,6 @@ GROUPS = (
     ),
     PageGroup(
         N_("Explain"),
-        N_("How does a model find the next word?"),
         (
             Page(
                 "path",
@@ -122,7 +118,6 @@ GROUPS = (
     ),
     PageGroup(
         N_("Compare"),
-        N_("What changes with another score or mask?"),
         (
             Page(
                 "scores",

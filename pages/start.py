@@ -1,4 +1,4 @@
-"""Start: what attention is, in one picture, and the groups of pages."""
+"""Start: which words does each word look at, in a model that writes, and the pages that answer more."""
 
 import streamlit as st
 
@@ -7,8 +7,8 @@ from attnviz.ui import start
 
 st.title(_("Which words does each word look at?"), anchor=False)
 with st.container(key="start"):
-    groups, picture = st.columns([0.5, 0.5], gap="large")
+    ways, picture = st.columns([0.5, 0.5], gap="large")
     with picture:
         start.show_picture()
-    with groups:
-        start.show_groups()
+    with ways:
+        start.show_ways()

@@ -28,6 +28,7 @@ OPTIONAL: dict[str, type] = {"language": str, "state": dict, "steps": list, "que
 STEP_REQUIRED: dict[str, type] = {"ask": str, "answer": str}
 STEP_OPTIONAL: dict[str, type] = {
     "page": str, "state": dict, "choose": list, "right": str, "tap": int, "number": str, "reach": str, "holds": list,
+    "controls": list,
 }  # fmt: skip
 CHECKS = ("choose", "tap", "number", "reach")
 TYPE_NAMES: dict[type, str] = {
@@ -45,6 +46,7 @@ class LessonStep:
     state: Link | None  # None: the page stays as the reader has left it
     check: Check | None = None  # of the reader's answer
     holds: tuple[Condition, ...] = ()  # what the answer says of the state, for a test
+    controls: tuple[str, ...] = ()  # link parameters of the widgets that stay in view; the others are folded
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class _Parser:
             page = self.page(step.get("page", page), number)
             own = self.state(step.get("state", {}), number) if is_new else state if number == 1 else None
             check, holds = self.check(step, number), self.conditions(step.get("holds", []), number)
-            parsed.append(LessonStep(step["ask"], step["answer"], page, own, check, holds))
+            controls = self.names(step.get("controls", []), number)
+            parsed.append(LessonStep(step["ask"], step["answer"], page, own, check, holds, controls))
         return Lesson(
             name, table["title"], table["about"], tuple(parsed) or (LessonStep("", "", page, state),), language
         )
@@ -182,6 +185,11 @@ class _Parser:
                 )
                 raise self.error(problem, step, "state")
         return link_state(state)
+
+    def names(self, controls: list, number: int) -> tuple[str, ...]:
+        if not all(isinstance(one, str) for one in controls):
+            raise self.error(_("controls is a list of link parameters in quotes."), number, "controls")
+        return tuple(controls)
 
     def check(self, step: dict, number: int) -> Check | None:
         names = [name for name in CHECKS if name in step]

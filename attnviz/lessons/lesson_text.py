@@ -85,7 +85,8 @@ def text_in_link(name: str) -> str:
 def _step_table(step: LessonStep) -> LessonTable:
     """Returns a step as a table, without its page and state."""
     holds = {"holds": [_condition_text(one) for one in step.holds]} if step.holds else {}
-    return {"ask": step.ask, "answer": step.answer, **_check_table(step.check), **holds}
+    controls = {"controls": [*step.controls]} if step.controls else {}
+    return {"ask": step.ask, "answer": step.answer, **_check_table(step.check), **controls, **holds}
 
 
 def _check_table(check: Check | None) -> LessonTable:

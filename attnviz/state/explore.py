@@ -78,5 +78,3 @@ class ExploreState(LongMapState):
             super().selection, all_layers=self.mosaic, colors=self.colors, viewport=self.viewport,
             cell_colors=self.cell_colors,
         )  # fmt: skip
-
-    in_lessons = LongMapState.layer, head, mask, pinned

@@ -14,7 +14,7 @@ from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES, Score
-from attnviz.state.fields import ChoiceField, Field, PartField, PartsField, WidgetPlace
+from attnviz.state.fields import ChoiceField, PartField, PartsField, WidgetPlace
 from attnviz.state.parts import MASK_MENU, by_title
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import HeadField, LayerField, SourceField, layer, source_layers
@@ -91,7 +91,6 @@ class HeadState(State):
     head = HeadField()
     presents_controls: ClassVar[bool] = False  # whether the widgets above the figure stay in presentations
     folds_controls: ClassVar[bool] = False  # whether they are in one menu, which is named by the head
-    in_lessons: ClassVar[tuple[Field[Any], ...]] = ()  # whose widgets stand above the figure in lessons, too
 
     @property
     def layers(self) -> Sequence[Layer]:

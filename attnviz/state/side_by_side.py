@@ -74,7 +74,6 @@ class SideBySideState(HeadState):
         N_("Head on the right"), SAME,
         lambda state: head_options(state.right_layers[state.right_index].inputs.heads)
     )  # fmt: skip
-    in_lessons = (right_text,)
 
     @cached_property
     def right_source(self) -> Source:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 from markupsafe import Markup
+from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.classroom.question import cells_question, head_question, keys_question
 from attnviz.language import _
@@ -50,6 +51,7 @@ from attnviz.ui.classroom import class_questions
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
+from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.link_state import own_address
 from attnviz.ui.markdown import plain
 from attnviz.ui.mask_editor import draw_mask
@@ -62,9 +64,10 @@ from attnviz.ui.write.written_text import draw_written_text
 MENU = 240  # pixels
 
 
-def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
-    """Draws what a page shows in a state, and gives lessons and classes its quantities."""
-    place = _Page(page, state)
+def draw_blocks(page: str, state: State, blocks: Iterable[Block], folded: DeltaGenerator) -> None:
+    """Draws what a page shows in a state, and gives lessons and classes its quantities. While a lesson runs, controls
+    that its step does not name are `folded`."""
+    place = _Page(page, state, folded)
     _draw(place, [*blocks])
     numbers = [block.quantities for block in place.drawn]
     if None not in numbers and any(each is not dict for each in numbers):
@@ -75,8 +78,8 @@ def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
 class _Page:
     """A page whose links are opened in place."""
 
-    def __init__(self, name: str, state: State) -> None:
-        self.name, self.state = name, state
+    def __init__(self, name: str, state: State, folded: DeltaGenerator) -> None:
+        self.name, self.state, self.folded, self.named = name, state, folded, named_controls()
         self.drawn: list[Summary] = []
         self.own = tuple(field.parameter for field in state.fields)
 
@@ -173,15 +176,20 @@ def _draw_block(page: _Page, block: Block) -> None:
         case ClassQuestion(ask, options, values):
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
         case Caption(text):
-            st.caption(text)
+            with page.folded if page.named is not None else nullcontext():
+                st.caption(text)
         case Script(text):
             st.code(text, language="python")
-        case Control(MaskField() as field, state):
-            with presentation.control(field.parameter):
-                draw_mask(field, state)
         case Control(field, state, stays):
-            with presentation.control(field.parameter) if stays else nullcontext():
-                draw_field(field, state)
+            folds = page.named is not None and field.parameter not in page.named
+            with (
+                page.folded if folds else nullcontext(),
+                presentation.control(field.parameter) if stays else nullcontext(),
+            ):
+                if isinstance(field, MaskField):
+                    draw_mask(field, state)
+                else:
+                    draw_field(field, state)
         case HeadQuestion(name, values):
             ask = _("Which head is {name}?", name=name)
             class_questions.offer_question(ask, lambda: head_question(name, values()))

@@ -7,7 +7,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
-from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.fields import ModelField, WidgetPlace
@@ -17,6 +16,7 @@ from attnviz.ui import cache, model_input, presentation, source_picker
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import page_heading
+from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
 from attnviz.views.pages import BLOCKS
@@ -28,15 +28,15 @@ def show_head_page(page: str) -> None:
     kind, blocks, _words = BLOCKS[page]
     assert issubclass(kind, HeadState)
     page_heading(page)
-    # A lesson has its own question, so that controls are folded below it; in a presentation they stay.
-    is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()
+    named = named_controls()
+    is_lesson = named is not None
     long = issubclass(kind, LongMapState)
     top, place = st.container(), st.container(key="page-blocks")
     side: DeltaGenerator
     rest: DeltaGenerator
     more: DeltaGenerator
     if is_lesson:
-        side = rest = more = st.expander(_("Text and head"), key="controls")
+        side = rest = more = st.expander(_("More"), key="controls")
     else:
         with st.sidebar:
             side, rest = st.container(), st.container()
@@ -65,7 +65,8 @@ def show_head_page(page: str) -> None:
         controls = controls.popover(good.selection.title, key="head-menus")
     places_of_fields = {"top": controls, "side": rest, "more": more}
     for field in fields:
-        place_of_field = in_lesson if field in kind.in_lessons else places_of_fields.get(field.place)
+        is_named = field.parameter in (named or ()) and field.place in places_of_fields
+        place_of_field = in_lesson if is_named else places_of_fields.get(field.place)
         if place_of_field:
             with place_of_field:
                 # Where the last good state is shown, its widgets keep what has been chosen, which it does not take.
@@ -78,7 +79,7 @@ def show_head_page(page: str) -> None:
         raise PageEnd
     with place:
         presentation.show_title(good.selection.title)
-        draw_blocks(page, good, shown.get(good) or blocks(good))
+        draw_blocks(page, good, shown.get(good) or blocks(good), more)
 
 
 def _draw_second_model(field: ModelField, state: HeadState) -> None:

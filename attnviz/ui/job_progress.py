@@ -1,5 +1,6 @@
 """The progress of a long computation, which its page shows below the result so far; long maps begin with a sample."""
 
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,10 @@ from attnviz.ui.markdown import plain
 from attnviz.views.long_maps import refine, unreached_engine
 
 T = TypeVar("T")
+Work = tuple[Callable[..., Any], tuple[object, ...]]  # what computes a result, and its key
+_LOGGER = logging.getLogger(__name__)
 EVERY = 0.5  # seconds between two looks
+KEPT = 2.0  # seconds between two looks at what is not shown yet
 REDRAW = 3.0  # seconds between two pictures of one job
 
 
@@ -26,23 +30,37 @@ def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T
     `compute` calls its argument `progress` with the share that is done and the result so far, which `describe` puts
     into words. Raises what `compute` raises before it has a result.
     """
-    job = jobs.request(lambda progress: compute(progress=progress), *key)
+    job = jobs.request(partial(_compute, compute), *key)
     result = job.first()
     _show_progress(job, describe(result))
     return result
 
 
-def begin_job(compute: Callable[..., Any], *key: object) -> None:
-    """Begins a job as `result_so_far` does, for what will be opened next, and draws nothing; not while this page run
-    shows the progress of a job."""
+def begin_ahead(find: Callable[[], list[Work]], *key: object) -> None:
+    """Begins what takes time of what will be opened next, which `find` returns, as the jobs of `result_so_far`, and
+    draws nothing; not while this page run shows the progress of a job."""
+    begun: list[jobs.Job[Any]] = []
     if not jobs.shows_progress():
-        job = jobs.request(lambda progress: compute(progress=progress), *key)
-        if not job.is_over:
-            draw_repeatedly(_keep, EVERY, job)
+        _keep_ahead(begun, find, key)
+        if not all(job.is_over for job in begun):
+            draw_repeatedly(_keep_ahead, KEPT, begun, find, key)
 
 
-def _keep(job: jobs.Job[Any]) -> None:
-    job.look(scheduling.session())
+def _keep_ahead(begun: list[jobs.Job[Any]], find: Callable[[], list[Work]], key: tuple[object, ...]) -> None:
+    """Begins the job that finds the others, and then these, and keeps them for the page that will show them."""
+    try:
+        if not begun:
+            begun += [jobs.request(lambda _progress: find(), *key)]
+        if len(begun) == 1 and begun[0].is_over:
+            begun += [jobs.request(partial(_compute, compute), *own) for compute, own in begun[0].latest or ()]
+    except ValueError as problem:  # which that page explains
+        _LOGGER.info("What will be opened next was not begun: %s", problem)
+    for job in begun:
+        job.look(scheduling.session())
+
+
+def _compute(compute: Callable[..., T], progress: jobs.OnResult) -> T:
+    return compute(progress=progress)
 
 
 def map_so_far(compute: Callable[..., Downsampled], *key: object) -> Downsampled:

@@ -24,18 +24,16 @@ LANGUAGES = {
 
 
 def show() -> None:
-    """Draws the lessons."""
+    """Draws the lessons: in the visitor's language in view, all others folded, and below them what teachers need."""
     good, broken = shipped_lessons()
     page_heading("lessons")
-    st.html(element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-row attnviz-links"))
     for problem in broken:
         st.error(plain(problem), icon=":material/error:")
-    groups = by_language(good, current_language())
-    for language, lessons in groups:
-        if len(groups) > 1:
-            st.html(element("h3", LANGUAGES.get(language, language), lang=language))
-        cards = (_card(number, lesson) for number, lesson in enumerate(lessons, 1))
-        st.html(element("div", join(cards), class_="attnviz-lessons"))
+    own, *others = by_language(good, current_language()) or [("", [])]
+    more = (_folded(element("span", _name(one), lang=one), _lessons(lessons)) for one, lessons in others)
+    teach = element("div", *_ways_to_write(), start_button("lessons"), class_="attnviz-row attnviz-links")
+    papers = (element("article", *map(_for_teachers, lessons)) for _language, lessons in (own, *others))
+    st.html(_lessons(own[1]) + join(more) + _folded(_("For teachers"), teach, *papers))
 
 
 def by_language(lessons: Sequence[Lesson], own: str) -> list[tuple[str, list[Lesson]]]:
@@ -63,23 +61,45 @@ def _ways_to_write() -> list[Markup]:
     return ways
 
 
-def _card(number: int, lesson: Lesson) -> Markup:
-    """Returns a lesson with its link, and its questions, whose answers are folded."""
-    link = lesson.link(1, *([presentation.PRESENTING] if presentation.presenting() else []))
-    questions = (
-        element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
+def _name(language: str) -> str:
+    return LANGUAGES.get(language, language)
+
+
+def _folded(title: object, *content: object) -> Markup:
+    return element("details", element("summary", title), *content, class_="attnviz-folded")
+
+
+def _lessons(lessons: Sequence[Lesson]) -> Markup:
+    return element(
+        "div", *(_card(number, lesson) for number, lesson in enumerate(lessons, 1)), class_="attnviz-lessons"
     )
+
+
+def _card(number: int, lesson: Lesson) -> Markup:
+    """Returns a lesson: its link, what it is about, and a tick if it is finished."""
+    link = lesson.link(1, *([presentation.PRESENTING] if presentation.presenting() else []))
     title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
     finished = _("Finished in this browser")
     tick = element("span", "✓", class_="attnviz-tick", data_lesson=lesson.name, title=finished, role="img",
                    aria_label=finished, hidden="")  # fmt: skip
-    paper = element("a", _("Handout to print"), href=handout_address(lesson), target="_self", class_="attnviz-paper")
-    copy = element("a", _("Edit a copy"), href=lesson_draft.write_address(lesson.name), class_="attnviz-paper")
-    language = None if lesson.language == "en" else lesson.language
-    about = element("div", title, element("p", lesson.about), *questions, lang=language)
     return element(
         "article",
         element("span", number, tick, class_="attnviz-number"),
-        element("div", about, element("p", paper, " · ", copy)),
+        element("div", title, element("p", lesson.about), lang=_foreign(lesson)),
         class_="attnviz-lesson",
     )
+
+
+def _for_teachers(lesson: Lesson) -> Markup:
+    """Returns a lesson with its questions, whose answers are folded, its handout, and a copy to edit."""
+    questions = (
+        element("details", element("summary", step.ask), element("p", step.answer)) for step in lesson.steps if step.ask
+    )
+    paper = element("a", _("Handout to print"), href=handout_address(lesson), target="_self")
+    copy = element("a", _("Edit a copy"), href=lesson_draft.write_address(lesson.name))
+    about = element("div", *questions, lang=_foreign(lesson))
+    return _folded(element("span", lesson.title, lang=_foreign(lesson)), about, element("p", paper, " · ", copy))
+
+
+def _foreign(lesson: Lesson) -> str | None:
+    return None if lesson.language == current_language() else lesson.language

@@ -1,13 +1,14 @@
 """The lesson that a link opens: a question above the picture, a check of the answer, and the way to the next step."""
 
-import logging
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.app_pages import PAGES
 from attnviz.classroom.question import lesson_question
 from attnviz.formatting import enumeration
 from attnviz.language import N_, _, value_error
@@ -24,14 +25,13 @@ from attnviz.state.every_page import EveryPageState
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.field_widgets import draw_hidden
-from attnviz.ui.job_progress import begin_job
+from attnviz.ui.job_progress import Work, begin_ahead
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.widget_values import field_text, set_field_value
 from attnviz.views.pages import BLOCKS, read_state
 
-_LOGGER = logging.getLogger(__name__)
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
@@ -62,6 +62,24 @@ def find_lesson(name: str) -> Lesson:
     )
 
 
+def named_controls() -> tuple[str, ...] | None:
+    """Returns the parameters of the controls that the open step of a lesson names, where the others are folded: a
+    lesson has its own question. None without a lesson, and in a presentation, which has few controls."""
+    if not st.query_params.get(LESSON) or presentation.presenting():
+        return None
+    try:
+        lesson = find_lesson(field_text(EveryPageState.lesson))
+    except ValueError:  # which the strip shows
+        return ()
+    number = _step_number(lesson, field_text(EveryPageState.step))
+    return lesson.steps[number - 1].controls if number <= len(lesson.steps) else ()
+
+
+def _step_number(lesson: Lesson, text: str) -> int:
+    """Returns the number of a step that the link names, or that of the result, after the last one; 1 for junk."""
+    return next((i for i in range(1, len(lesson.steps) + 2) if str(i) == text), 1)
+
+
 @contextmanager
 def strip(page: str) -> Iterator[None]:
     """Draws the lesson that the link opens above what the block draws, the page, which has then published what answers
@@ -89,38 +107,33 @@ def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> No
             st.error(plain(str(problem)))
             draw_hidden(EveryPageState.right)
             return
-        last = len(lesson.steps) + 1  # the result
-        number = next((i for i in range(1, last + 1) if str(i) == linked_number), 1)
+        number = _step_number(lesson, linked_number)
+        is_result = number > len(lesson.steps)
         answered = field_text(EveryPageState.right).split(".")
         right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
         label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
-        label = _("Result") if number == last else label
-        with st.expander(f"**{plain(lesson.title)}** · {label}", expanded=True):
+        label = _("Result") if is_result else label
+        with st.expander(f"**{plain(lesson.title)}** · {label} · {_(PAGES[page].title)}", expanded=True):
             texts, answers = st.columns([0.58, 0.42], gap="medium")
             texts = texts.container(key="lesson-texts")
-            if number == last:
+            if is_result:
                 texts.html(_result(lesson, right))
             elif lesson.steps[number - 1].page != page:
-                elsewhere = _(lesson.steps[number - 1].page.capitalize())
+                elsewhere = _(PAGES[lesson.steps[number - 1].page].title)
                 texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
             else:
                 right |= _show_step(lesson, number, quantities.collect(), texts, answers)
             set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
-            answers.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
-            after = lesson.steps[number] if number < len(lesson.steps) else None
-            if after and after.state is not None and after.page == page == "effects":
-                _begin(after)
+        st.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
+        after = lesson.steps[number] if number < len(lesson.steps) else None
+        if after and after.state is not None and after.page in BLOCKS:
+            begin_ahead(partial(_measurements, after), "measurements", after.page, after.state)
 
 
-def _begin(step: LessonStep) -> None:
-    """Begins what takes time of a step that is next, unless it cannot be shown."""
-    try:
-        state = read_state(step.page, step.state or ())
-        for block in every_block(BLOCKS[step.page].blocks(state), of_results=False):
-            if isinstance(block, Computed):
-                begin_job(block.compute, *block.key())
-    except ValueError as problem:  # which is shown where the step is opened
-        _LOGGER.info("What the next step shows was not begun: %s", problem)
+def _measurements(step: LessonStep) -> list[Work]:
+    """Returns what takes time of a step, more than a few forward passes. Raises ValueError if it cannot be shown."""
+    blocks = every_block(BLOCKS[step.page].blocks(read_state(step.page, step.state or ())), of_results=False)
+    return [(each.compute, each.key()) for each in blocks if isinstance(each, Computed) and each.work is None]
 
 
 def _show_step(

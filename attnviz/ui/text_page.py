@@ -4,7 +4,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
-from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.text_question import TextQuestion
@@ -12,6 +11,7 @@ from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import hidden_container
 from attnviz.ui.heading import page_heading
+from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
 from attnviz.views.pages import BLOCKS
@@ -25,12 +25,11 @@ def show_text_page(page: str) -> None:
     page_heading(page)
     notes = st.container()
     opened = current_state(kind, [kind.model, kind.text, *kind.tabs])
-    # A lesson has its own question, so that these controls are folded below it; in a presentation they stay.
     controls: DeltaGenerator
     side: DeltaGenerator
     more: DeltaGenerator
-    if st.query_params.get(LESSON) and not presentation.presenting():
-        place, controls = st.container(), st.expander(_("Text and question"), key="controls")
+    if named_controls() is not None:
+        place, controls = st.container(), st.expander(_("More"), key="controls")
         side = more = controls
     else:
         controls, place = st.container(), st.container()
@@ -73,4 +72,4 @@ def show_text_page(page: str) -> None:
     if good is None:
         raise PageEnd
     with place:
-        draw_blocks(page, good, shown.get(good) or blocks(good))
+        draw_blocks(page, good, shown.get(good) or blocks(good), more)

@@ -143,7 +143,7 @@ def _term(shown: StateAnswer) -> Iterator[Block]:
     if reading is not None and isinstance(shown.state, WhyState):
         link = head_effect_link(shown.state, (reading.layer, reading.head))
         without = (" ", Anchor(_("What happens without it?"), link, "effects", "attnviz-page-link"))
-    yield Paragraph((term_text(shown), *without))
+    yield Paragraph((term_text(shown), *without), "attnviz-finding")
     try:
         picture = shown.term_chart()
     except ValueError as problem:

@@ -130,7 +130,7 @@ def chosen_head(state: EffectsState, head: Head, effects: HeadEffects) -> Iterat
     if state.measure == DIFFERENCE:
         link = term_link(state, head, measured_query(state, head[0]))
         why = (" ", Anchor(_("Why this share?"), link, "why", "attnviz-page-link"))
-    yield Paragraph((detail.sentence(effect), *why))
+    yield Paragraph((detail.sentence(effect), *why), "attnviz-finding")
     yield Figure(detail.chart(), "effects-keys", 110 + 90 * len(detail.rows))
 
 

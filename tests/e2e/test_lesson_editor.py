@@ -79,6 +79,7 @@ def test_a_lesson_from_its_first_word_to_paper(browser: Browser, address: str, t
     with opened(browser, address, kind=AppPage) as app:
         editor, page = Editor(app), app.page
         page.goto(f"{address}/lessons")
+        page.get_by_text("For teachers").click()
         page.get_by_role("link", name="Write a lesson").click()
         expect(editor.verdict).to_contain_text("Line 1: The lesson has an empty title.")
         app.settled()

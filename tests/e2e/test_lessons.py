@@ -78,6 +78,7 @@ def test_a_lesson_from_its_first_step_to_its_result(browser: Browser, address: s
                 box = place_of(strip.root)
                 assert box["x"] >= 0
                 assert box["x"] + box["width"] <= width
+                expect(strip.root.locator(".attnviz-ways .attnviz-main")).to_be_in_viewport(ratio=1)
             strip.go("Next →" if number < len(lesson.steps) else "Finish")
             app.page.set_viewport_size({"width": 1280, "height": 800})
         checks = sum(step.check is not None for step in lesson.steps)
@@ -112,6 +113,7 @@ def test_the_page_does_not_say_the_answer_before_it_is_given(browser: Browser, a
         app.go(lesson.link())
         app.painted()
         expect(app.sentence).to_be_hidden()
+        expect(app.page.locator(".attnviz-summary").first).to_be_hidden()
         app.stage.hover()
         expect(app.sentence).to_be_visible()
         Strip(app).pill("animal").click()

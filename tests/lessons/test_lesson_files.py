@@ -33,6 +33,7 @@ from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, HEADS, LAYERS, USES
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
+from attnviz.views.pages import PAGES
 from attnviz.views.transformer import head_ablations
 from attnviz.views.translator_maps import Maps, use_maps
 from tests.support import effects_by_hand, language_model, shares_by_hand
@@ -81,6 +82,7 @@ tap = 2
 ask = "Second?"
 answer = "Two."
 number = "weight of it"
+controls = ["a", "b"]
 
 [[steps]]
 ask = "Third?"
@@ -104,6 +106,7 @@ def test_a_step_has_a_page_a_state_and_a_check(tmp_path):
         Tap(2), NumberCheck("weight of it"), Condition("largest weight", "<", "0.25"), Choice(("x", "y"), "y"),
     ]  # fmt: skip
     assert [step.state for step in lesson.steps] == [(("a", "1"),), None, (("b", "2"),), ()]
+    assert [step.controls for step in lesson.steps] == [(), ("a", "b"), (), ()]
     assert lesson.steps[2].holds == (Condition("sum of weights", "=", "1"),)
     links = [urlsplit(lesson.link(number)) for number in range(1, 5)]
     assert [(link.path, parse_qsl(link.query)[:-2]) for link in links] == [
@@ -123,17 +126,18 @@ def test_a_lesson_without_steps_opens_its_page(tmp_path):
         ("tap = 2", "tap = 9", "Line 10: tap is 9; expected 1 to 5 tokens."),
         ("tap = 2", 'tap = "x"', "Line 10: tap is 'x'; expected a whole number."),
         ("number =", "reech =", "Line 15: Step 2 has “reech”; the known ones are"),
-        ('"largest weight < 0.25"', '"largest weight"', "Line 21: “largest weight” is not a condition;"),
+        ('"largest weight < 0.25"', '"largest weight"', "Line 22: “largest weight” is not a condition;"),
         # A long one is refused before it is matched, which would take seconds.
-        ('"largest weight < 0.25"', f'"{"a" + " < " * 20_000}"', "Line 21: “a <  < "),
-        ('"sum of weights = 1"', '"x"', "Line 22: “x” is not a condition;"),
-        ('right = "y"', 'right = "z"', "Line 29: right is “z”, which is not one of choose."),
-        ('right = "y"', "", "Line 24: Step 4 needs both choose and right, or neither."),
-        ('right = "y"', 'right = "y"\ntap = 1', "Line 30: Step 4 has choose and tap; it may have one of them."),
-        ('["x", "y"]', '["x", "x"]', "Line 28: choose is a list of different texts in quotes."),
-        ('"explore"', '"nowhere"', "Line 27: page is “nowhere”; expected one of"),
+        ('"largest weight < 0.25"', f'"{"a" + " < " * 20_000}"', "Line 22: “a <  < "),
+        ('"sum of weights = 1"', '"x"', "Line 23: “x” is not a condition;"),
+        ('right = "y"', 'right = "z"', "Line 30: right is “z”, which is not one of choose."),
+        ('right = "y"', "", "Line 25: Step 4 needs both choose and right, or neither."),
+        ('right = "y"', 'right = "y"\ntap = 1', "Line 31: Step 4 has choose and tap; it may have one of them."),
+        ('["x", "y"]', '["x", "x"]', "Line 29: choose is a list of different texts in quotes."),
+        ('"explore"', '"nowhere"', "Line 28: page is “nowhere”; expected one of"),
         ('answer = "Two."', "", "Line 12: Step 2 has no answer."),
-        ("{ b = 2 }", "{ b = { c = 1 } }", "Line 20: “b” in the state is"),
+        ("{ b = 2 }", "{ b = { c = 1 } }", "Line 21: “b” in the state is"),
+        ('controls = ["a", "b"]', "controls = [1]", "Line 16: controls is a list of link parameters in quotes."),
     ],
 )
 def test_a_mistake_is_named_with_its_line(tmp_path, old, new, reason):
@@ -515,12 +519,18 @@ def test_every_lesson_is_there_in_german():
     assert sorted(map(english_path, GERMAN)) == sorted(path for path in SHIPPED if path not in GERMAN)
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_step_names_controls_that_its_page_has(path):
+    for step in read_lesson(path).steps:
+        assert {*step.controls} <= {field.parameter for field in PAGES[step.page][0].fields}
+
+
 @pytest.mark.parametrize("path", GERMAN, ids=lambda path: path.stem)
 def test_a_translated_lesson_opens_the_same_states_and_checks_the_same(path):
     english, translated = read_lesson(english_path(path)), read_lesson(path)
     assert translated.language == "de"
-    assert [(one.page, one.state, one.holds) for one in translated.steps] == [
-        (one.page, one.state, one.holds) for one in english.steps
+    assert [(one.page, one.state, one.holds, one.controls) for one in translated.steps] == [
+        (one.page, one.state, one.holds, one.controls) for one in english.steps
     ]
     for mine, theirs in zip(translated.steps, english.steps, strict=True):
         if isinstance(theirs.check, Choice):

@@ -42,7 +42,8 @@ def lessons(draw: st.DrawFn) -> Lesson:
         state = draw(st.none() | states) if steps else draw(states)
         page = draw(st.sampled_from(STATE_PAGES)) if state is not None else steps[-1].page
         holds = tuple(draw(st.lists(conditions, max_size=2)))
-        steps.append(LessonStep(draw(words), draw(words), page, state, draw(checks), holds))
+        controls = tuple(draw(st.lists(names, max_size=2)))
+        steps.append(LessonStep(draw(words), draw(words), page, state, draw(checks), holds, controls))
     language = draw(st.sampled_from(["en", "de", "pt-BR"]))
     return Lesson("one", draw(words), draw(words), tuple(steps), language)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -24,6 +25,7 @@ from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Quantities, Tap
 from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
+from attnviz.server import jobs
 from attnviz.sources import Model
 from attnviz.ui import quantities
 from attnviz.views.head_view import hide_thumbnail_rows
@@ -61,6 +63,7 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
     for path in SHIPPED:
         lesson = read_lesson(path)
         assert f">{lesson.title}</a><p>{lesson.about}</p>" in html(app)
+        assert html(app).index(f">{lesson.title}</span></summary>") > html(app).index("For teachers")
         for step in lesson.steps:
             assert f"<summary>{step.ask}</summary><p>{step.answer}</p>" in html(app)
 
@@ -158,6 +161,33 @@ def _shown(value: object) -> str:
 def opened(name: str, number: int) -> AppTest:
     lesson = read_lesson(next(path for path in SHIPPED if name in path.stem))
     return page(lesson.steps[number - 1].page, parse_qsl(urlsplit(lesson.link(number)).query))
+
+
+def test_controls_that_a_step_does_not_name_are_folded() -> None:
+    app = opened("causal", 3)  # “Write into B …”
+    [folded] = [one for one in app.expander if one.label == "More"]
+    keys = {one.key for one in (*folded.text_input, *folded.selectbox)}
+    assert {"mask-a", "layer", "pinned"} <= keys
+    assert "mask-b" not in keys
+    app.text_input(key="mask-b").set_value("k < q").run()
+    assert "attnviz-solved" in html(healthy(app))
+
+
+def test_what_takes_time_of_the_next_step_begins_while_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    request = jobs.request
+
+    def requested(compute: Callable[..., Any], *key: object, **options: Any) -> jobs.Job[Any]:
+        begun.append(key)
+        return request(compute, *key, **options)
+
+    monkeypatch.setattr(jobs, "request", requested)
+    app = opened("why-mary", 6)  # before the effects of its last step, on another page
+    until(lambda: any(key[0] != "measurements" for key in begun) or not app.run(), pause=1)
+    ahead = {repr(key) for key in begun if key[0] != "measurements"}
+    begun.clear()
+    opened("why-mary", 7)
+    assert ahead & {*map(repr, begun)}
 
 
 def test_a_right_answer_is_in_the_link_and_shows_why() -> None:

@@ -42,8 +42,9 @@ def entrance_page(request: Request) -> Response:
             problem = str(unknown)
     back = _page_or_start(request.query_params.get("back", ""))
     page = _page(
-        "entrance.html", address=address("/class"), back=back, hours=round(settings.class_hours()), problem=problem
-    )
+        "entrance.html", address=address("/class"), back=back, app=address("/"),
+        hours=round(settings.class_hours()), problem=problem,
+    )  # fmt: skip
     return HTMLResponse(page, 404 if problem else 200)
 
 

@@ -232,8 +232,12 @@ export class TeacherPanel {
     picture.innerHTML = panel.qr; // ours
     const link = element("p", "class-join", panel.join.replace(/^https?:\/\//, ""));
     const close = button(_("Begin"), "class-main", () => dialog.close());
+    const cancel = this.room?.participants ? "" : button(_("Cancel"), "", () => {
+      dialog.close();
+      this.#send("end");
+    });
     const [note, code] = [element("p", "class-note", _("Join the class: scan, or open")), element("p", "class-code", panel.code)];
-    const text = element("div", "", note, link, code, close, panel.warning && element("p", "class-error", panel.warning));
+    const text = element("div", "", note, link, code, close, cancel, panel.warning && element("p", "class-error", panel.warning));
     const dialog = openDialog("class-screen", picture, text);
   }
 }

@@ -26,6 +26,7 @@ KINDS = {
 ADDRESS_HELP = N_("Set the page up as you want it, and copy the address from the browser.")
 CONDITION_HELP = N_("A quantity, then <, > or =, then a number or another quantity.")
 HOLDS_HELP = N_("What your answer says about this state, one condition per line; it is checked here.")
+CONTROLS_HELP = N_("Their names in the address, one per line. All others are folded while the step is open.")
 
 
 @dataclass
@@ -75,6 +76,7 @@ def edit_step(
     numbers = view.quantities if view else None
     _edit_check(fields, prefix, numbers)
     fields.lines("holds", _("The answer relies on"), help=_(HOLDS_HELP), placeholder="weight of animal = 0.68")
+    fields.lines("controls", _("Controls that stay in view"), help=_(CONTROLS_HELP), placeholder="pinned")
     problems = mistakes(fields.table, numbers, stays=place is None)
     for mistake in problems:
         st.warning(plain(mistake), icon=":material/rule:")

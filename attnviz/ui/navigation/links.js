@@ -113,4 +113,11 @@ export function openLinksInPlace(window) {
     event.preventDefault();
     openPage(window, (isAwaited() && (await addressAfterRun(document, link, isAwaited))) || address);
   });
+  window.addEventListener("submit", event => {
+    const form = event.target;
+    if (!(form instanceof HTMLFormElement) || !form.matches(".attnviz-own-text")) return;
+    event.preventDefault();
+    const fields = [...new FormData(form)].map(([name, value]) => [name, `${value}`]);
+    openPage(window, `${form.action}?${new URLSearchParams(fields)}`);
+  });
 }

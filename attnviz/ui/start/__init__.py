@@ -1,78 +1,87 @@
-"""The start page: a picture in which each word of a sentence has its turn, and the groups of pages."""
+"""The start page: a small model reads a sentence and goes on with it, a field for another text, and the pages with
+their questions."""
 
-from collections.abc import Iterable
+import json
+from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.analysis.head_maps import head_map
-from attnviz.app_pages import GROUPS, PageGroup
+from attnviz.app_files import ASSETS
+from attnviz.app_pages import GROUPS, Page, PageGroup
 from attnviz.figures.sentences import cell_sentence
-from attnviz.formatting import visible
+from attnviz.formatting import number
 from attnviz.language import N_, _, current_language
-from attnviz.models.minilm import is_installed
+from attnviz.layer import head_name
+from attnviz.lessons.lesson_files import Lesson
 from attnviz.page.html import Markup, element, join
 from attnviz.server import scripts
 from attnviz.server.addresses import address
-from attnviz.sources import Model
-from attnviz.sources.source import Opening
-from attnviz.translator import EXAMPLES, load
-from attnviz.ui import cache, presentation
+from attnviz.ui import presentation
 from attnviz.ui.lesson_strip import shipped_lessons
 
-TRANSLATOR_OPENING = Opening(layer=1, head=3, query=5)  # “beautiful” looks at “car”
+MODEL = "SmolLM2"  # which assets/start/make.py has recorded
+LONGEST_TEXT = 300  # characters
 ABOUT = N_(
-    "Attention lets every word take what it needs from all the others: much from some, next to "
-    "nothing from most. Here you see it, in a real model, and every number of it."
+    "Attention lets every word take what it needs from the words before it: much from some, next to nothing from most."
 )
 TEACH = N_("In a class, every page fills a projector, and its link opens exactly the state that you have set.")
 
 
 def show_picture() -> None:
-    """Draws the example of the model, in the head that it opens with, or of the translator where it is not
-    installed; its root has data-ready="true" once drawn."""
-    installed = is_installed()
-    opening = Model().opening if installed else TRANSLATOR_OPENING
+    """Draws the recording; its root has data-ready="true" once drawn."""
+    recorded = json.loads((ASSETS / "start" / "writing.json").read_text(encoding="utf-8"))
+    read, rows = recorded["read"], recorded["weights"]
+    words = [token.strip() for token in recorded["tokens"]]
+    text, written = ("".join(part) for part in (recorded["tokens"][:read], recorded["tokens"][read:]))
+    about = _("{model} reads “{text}” and goes on: “{written}”", model=MODEL, text=text, written=written.strip())
+    sentences = [
+        cell_sentence(word, words[row.index(max(row))], max(row)) if row else about
+        for word, row in zip(words, rows, strict=True)
+    ]
+    candidates = [
+        [(token.strip(), probability, number(probability)) for token, probability in step]
+        for step in recorded["candidates"]
+    ]
+    for row, (likeliest, *_others) in enumerate(candidates, read - 1):
+        sentences[row] += " " + _("The likeliest next word is {word}.", word=likeliest[0])
+    data = {"words": words, "read": read, "weights": rows, "candidates": candidates, "sentences": sentences}
+    scripts.mount("ui/start")(key="picture", data=data | {"about": about})
+    link = recorded["link"]
+    note = _("{model}, a small language model, has written this. The lines are what {head} looks at.", model=MODEL,
+             head=head_name(link["layer"], recorded["head"]))  # fmt: skip
+    st.html(element("p", note, " ", _link(_("Watch it write"), f"write?{urlencode(link)}"), class_="attnviz-note"))
 
-    def compute() -> dict[str, object]:
-        layers = Model().layers() if installed else load().translate(EXAMPLES[0]).layers(use="encoder")
-        layer = layers[opening.layer]
-        weights = head_map(layer.inputs, layer.mechanism, opening.head)
-        tokens = layer.inputs.query_tokens
-        return {
-            "tokens": [visible(token) for token in tokens],
-            "weights": weights.tolist(),
-            "sentences": [
-                cell_sentence(token, tokens[int(row.argmax())], float(row.max()))
-                for token, row in zip(tokens, weights, strict=True)
-            ],
-            "queries": [i for i in range(len(tokens)) if i not in layer.inputs.special_queries],
-            "first": opening.query,
-        }
 
-    scripts.mount("ui/start")(key="picture", data=cache.once(compute, "start", installed))
-
-
-def show_groups() -> None:
-    """Draws what attention is in a sentence, the first lesson, a card for each group of pages, and a way to present."""
-    lessons = shipped_lessons()[0]
-    first = next((lesson for lesson in lessons if lesson.language == current_language()), lessons[0])
+def show_ways() -> None:
+    """Draws what attention is in a sentence, a field whose text Explore shows, the first lesson, the pages with their
+    questions, and a way to present."""
+    first, label = _first_lesson(), _("Your own sentence")
+    field = element("input", name="text", maxlength=LONGEST_TEXT, required="", autocomplete="off",
+                    placeholder=label, aria_label=label)  # fmt: skip
+    form = element("form", field, element("button", _("Explore it")), action=address("/explore"),
+                   class_="attnviz-row attnviz-own-text")  # fmt: skip
     begin = _link(_("Lesson 1: {title}", title=first.title), first.link(), class_="attnviz-main")
     present = _link(_("Present lesson 1"), first.link(1, presentation.PRESENTING))
     st.html(
         element("p", _(ABOUT), class_="attnviz-about")
-        + _links([begin])
-        + element("div", join(map(_card, GROUPS)), class_="attnviz-groups")
+        + form
+        + element("div", begin, class_="attnviz-row attnviz-links")
+        + element("div", join(map(_group, GROUPS)), class_="attnviz-groups")
         + element("p", _(TEACH), " ", present, class_="attnviz-teach")
     )
 
 
-def _card(group: PageGroup) -> Markup:
-    links = _links(_link(_(page.title), page.name) for page in group.pages)
-    return element("article", element("h2", _(group.title)), element("p", _(group.question)), links)
+def _first_lesson() -> Lesson:
+    lessons = shipped_lessons()[0]
+    return next((lesson for lesson in lessons if lesson.language == current_language()), lessons[0])
 
 
-def _links(links: Iterable[Markup]) -> Markup:
-    return element("div", *links, class_="attnviz-row attnviz-links")
+def _group(group: PageGroup) -> Markup:
+    return element("article", element("h2", _(group.title)), element("ul", join(map(_entry, group.pages))))
+
+
+def _entry(page: Page) -> Markup:
+    return element("li", _link(_(page.title), page.name), " ", element("span", _(page.question)))
 
 
 def _link(text: str, page: str, **attributes: str) -> Markup:

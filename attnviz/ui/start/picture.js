@@ -1,13 +1,20 @@
-// Two columns of the same words, and lines from each word to those that it looks at; one word after the other has its
-// turn, until a person points at one.
+// A text below which a model writes: each word in its turn, with lines to the words that it looks at, and with the words
+// that may come next. Pointing at a word gives it the turn.
 
-import { curve, svg } from "../../chart/svg.js";
+import { svg } from "../../chart/svg.js";
 
-/** @typedef {{ tokens: string[], weights: number[][], sentences: string[], queries: number[], first: number }} Data */
+/** @typedef {[word: string, probability: number, text: string]} Candidate */
+/** @typedef {{ words: string[], read: number, weights: number[][], candidates: Candidate[][], sentences: string[], about: string }} Data */
 
-const [WIDTH, LINE, LEFT, RIGHT] = [520, 29, 120, 400];
-const TURN = 2600; // milliseconds of a word
+const [WIDTH, LINE, LEFT, NEXT, BAR] = [420, 25, 100, 300, 70];
+const [READING, WRITING, END] = [700, 2800, 5000]; // milliseconds of a word
 const LEAST_WEIGHT = 0.01; // a weight that no line can show
+
+/** @param {number} row */
+const place = (row) => (row + 0.5) * LINE;
+
+/** The likeliest word is in the row that it will have; the others are above and below it. @param {number} rank */
+const offset = (rank) => (rank % 2 ? -1 : 1) * Math.ceil(rank / 2);
 
 export class Picture {
   /** @param {HTMLElement} root */
@@ -22,80 +29,79 @@ export class Picture {
   /** @param {Data} data */
   show(data) {
     this.data = data;
-    const { tokens, weights, sentences, queries } = data;
-    const place = (/** @type {number} */ i) => (i + 0.5) * LINE;
-    this.svg.setAttribute("viewBox", `0 0 ${WIDTH} ${tokens.length * LINE}`);
+    this.svg.setAttribute("viewBox", `0 0 ${WIDTH} ${(data.words.length + 1) * LINE}`);
     this.svg.querySelectorAll("g").forEach((group) => group.remove());
-    this.lines = queries.map((query) => {
-      const group = this.svg.appendChild(svg("g"));
-      return tokens.map((_, key) => {
-        if (weights[query][key] < LEAST_WEIGHT) return null;
-        return group.appendChild(svg("path", { d: curve([LEFT + 8, place(query)], [RIGHT - 8, place(key)]) }));
-      });
-    });
-    const words = this.svg.appendChild(svg("g"));
-    /** @type {(i: number, x: number, anchor: string) => SVGElement} */
-    const word = (i, x, anchor) => {
-      const attributes = { x, y: place(i), "text-anchor": anchor, "dominant-baseline": "central" };
-      return words.appendChild(svg("text", attributes, tokens[i]));
-    };
-    this.queries = queries.map((query) => word(query, LEFT, "end"));
-    this.keys = tokens.map((_, key) => word(key, RIGHT, "start"));
-    this.svg.onpointermove = (event) => this.point(event);
-    this.svg.onpointerdown = (event) => this.point(event);
+    this.lines = this.svg.appendChild(svg("g"));
+    this.next = this.svg.appendChild(svg("g"));
+    this.words = data.words.map((word, row) => this.#text(word, LEFT, row, "end"));
+    this.svg.append(svg("g", {}, ...this.words));
+    /** @type {Element} */ (this.svg.querySelector("title")).textContent = data.about;
+    this.svg.onpointermove = this.svg.onpointerdown = (event) => this.point(event);
     this.svg.onpointerleave = () => this.play();
-    this.choose(Math.max(0, queries.indexOf(data.first)));
-    /** @type {Element} */ (this.svg.querySelector("title")).textContent = queries.map((query) => sentences[query]).join(" ");
+    this.choose(data.read - 1);
     this.svg.setAttribute("role", "img"); // nothing to be read before it is drawn
     this.play();
     this.root.dataset.ready = "true";
   }
 
-  /** Gives each word its turn, unless the system asks for reduced motion. */
+  /** Gives one word after the other its turn, unless the system asks for reduced motion. */
   play() {
-    this.pause();
+    this.close();
     if (window.matchMedia("(prefers-reduced-motion: reduce)").matches || !this.data) return;
-    const { queries } = this.data;
-    this.turn = window.setInterval(() => document.hidden || this.choose((this.chosen + 1) % queries.length), TURN);
+    const { words, read } = this.data;
+    const time = this.chosen < read - 1 ? READING : this.chosen < words.length - 1 ? WRITING : END;
+    this.turn = window.setTimeout(() => {
+      if (!document.hidden) this.choose((this.chosen + 1) % words.length);
+      this.play();
+    }, time);
   }
 
   close() {
-    this.pause();
-  }
-
-  pause() {
-    window.clearInterval(this.turn);
+    window.clearTimeout(this.turn);
   }
 
   /** @param {PointerEvent} event */
   point(event) {
     if (!this.data) return;
+    const { words } = this.data;
     const { top, height } = this.svg.getBoundingClientRect();
-    const row = Math.floor(((event.clientY - top) / height) * this.data.tokens.length);
-    const index = this.data.queries.indexOf(row);
-    this.pause();
-    if (index >= 0) this.choose(index);
+    const row = Math.floor(((event.clientY - top) / height) * (words.length + 1));
+    this.close();
+    this.choose(Math.min(row, words.length - 1));
+    this.words?.forEach((word) => word.classList.remove("to-come"));
   }
 
-  /** @param {number} index of the query that has its lines in color */
-  choose(index) {
-    if (!this.data || !this.lines || !this.queries || !this.keys) return;
-    this.chosen = index;
-    const { weights, queries, sentences } = this.data;
-    const row = weights[queries[index]];
-    this.lines.forEach((lines, i) =>
-      lines.forEach((line, key) => {
-        const weight = weights[queries[i]][key];
-        const now = i === index;
-        line?.classList.toggle("now", now);
-        line?.setAttribute("style", `stroke-width: ${now ? 1 + 9 * weight : 1}; stroke-opacity: ${now ? 0.2 + 0.8 * weight : 0.12 * weight}`);
-      }),
-    );
-    this.queries.forEach((word, i) => word.classList.toggle("now", i === index));
-    this.keys.forEach((word, key) => {
-      word.classList.toggle("now", row[key] === Math.max(...row));
-      word.setAttribute("style", `fill-opacity: ${0.7 + 0.3 * Math.min(1, 4 * row[key])}`);
+  /** @param {number} chosen the row of the word that has the turn, the last that the model has read then */
+  choose(chosen) {
+    if (!this.data || !this.lines || !this.next || !this.words) return;
+    this.chosen = chosen;
+    const { weights, candidates, read, sentences } = this.data;
+    const row = weights[chosen];
+    this.words.forEach((word, i) => {
+      word.classList.toggle("now", i === chosen);
+      word.classList.toggle("most", row.length > 0 && row[i] === Math.max(...row));
+      word.classList.toggle("to-come", i > chosen);
+      word.classList.toggle("written", i >= read);
     });
-    this.caption.textContent = sentences[queries[index]];
+    this.lines.replaceChildren(...row.flatMap((weight, key) => (weight < LEAST_WEIGHT || key === chosen ? [] : [arc(chosen, key, weight)])));
+    const likeliest = candidates[chosen - read + 1] ?? [];
+    this.next.replaceChildren(...likeliest.flatMap(([word, probability, text], rank) => {
+      const line = chosen + 1 + offset(rank);
+      const bar = svg("rect", { x: NEXT + 8, y: place(line) - 5, width: Math.max(1, BAR * probability), height: 10 });
+      return [this.#text(word, NEXT, line, "end"), bar, this.#text(text, NEXT + 14 + BAR * probability, line, "start")];
+    }));
+    this.caption.textContent = sentences[chosen];
   }
+
+  /** @type {(word: string, x: number, row: number, anchor: string) => SVGElement} */
+  #text(word, x, row, anchor) {
+    return svg("text", { x, y: place(row), "text-anchor": anchor, "dominant-baseline": "central" }, word);
+  }
+}
+
+/** @type {(query: number, key: number, weight: number) => SVGElement} */
+function arc(query, key, weight) {
+  const [from, to, x] = [place(query), place(key), LEFT + 8];
+  const side = x + 12 + 0.45 * Math.abs(from - to);
+  return svg("path", { d: `M${x} ${from}C${side} ${from} ${side} ${to} ${x} ${to}`, style: `stroke-width: ${1 + 11 * weight}; stroke-opacity: ${0.25 + 0.75 * weight}` });
 }

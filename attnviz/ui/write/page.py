@@ -6,13 +6,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
-from attnviz.lessons.lesson_files import LESSON
 from attnviz.page.blocks import available
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.write import WriteState
 from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.heading import page_heading
+from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
 from attnviz.ui.write import text_length
@@ -26,9 +26,9 @@ def show_write_page() -> None:
     """Draws the controls, and the text as it is written. What cannot be written is explained, and the last text of the
     same model is shown."""
     page_heading("write")
-    is_lesson = bool(st.query_params.get(LESSON)) and not presentation.presenting()
+    is_lesson = named_controls() is not None
     top, notes, place = st.container(), st.container(), st.container(key="page-blocks")
-    side: DeltaGenerator = st.expander(_("Text and head"), key="controls") if is_lesson else st.sidebar
+    side: DeltaGenerator = st.expander(_("More"), key="controls") if is_lesson else st.sidebar
     with side if is_lesson else top:
         prompt = presentation.control("prompt")
         row = st.container(horizontal=True, gap="small", key="head-controls")
@@ -63,7 +63,7 @@ def show_write_page() -> None:
     _draw([field for field in fields if field not in TEXT], state, places)
     with place:
         presentation.show_title(state.selection.title)
-        draw_blocks("write", state, available(BLOCKS["write"].blocks(state)))
+        draw_blocks("write", state, available(BLOCKS["write"].blocks(state)), more)
 
 
 def _draw(fields: Any, state: WriteState, places: dict[str, DeltaGenerator]) -> None:

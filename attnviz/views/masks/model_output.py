@@ -181,7 +181,7 @@ def _text_tokens(outputs: ModelOutputs) -> Iterator[Block]:
     text = _(
         "How likely each token is to the model, from those before it: {before} on average under A, {after} under B."
     )
-    yield Note(text.format(**means))
+    yield Paragraph(text.format(**means), "attnviz-note attnviz-finding")
 
 
 def _bars(

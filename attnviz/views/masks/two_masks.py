@@ -28,6 +28,7 @@ from attnviz.views.masks.model_output import model_output
 from attnviz.views.selected_maps import map_panel
 
 HEIGHT, BARS_HEIGHT = 330, 260  # pixels
+LONGEST_NAME = 60  # characters of a mask that is named below its map; the sentence says what a longer one does
 LINK_GROUP, CHARTS = "masks", ("map-a", "map-b")
 OUTCOMES = {
     "kept": (N_("kept as they were"), N_("Both masks allow these cells, with the same weight.")),
@@ -45,8 +46,7 @@ def two_masks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
         yield from search_blocks(state)
     else:
         query = "" if row is None else pair.query_name(row)
-        finding = element("span", _summary(pair, row), class_="attnviz-finding")
-        yield Summary(finding, partial(pair.quantities, row), query)
+        yield Summary(_summary(pair, row), partial(pair.quantities, row), query)
         rest = [] if row is None else [*_mass_shift(pair, row)]
         allowed, left = pair.allowed
         before = pair.maps[0]
@@ -95,7 +95,8 @@ def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
             pinned=None if is_long else state.pinned, zooms=map_zooms(state, head_map) if is_long else None, title=side,
             grows="beside", paints=partial(_painted, state, side, allowed) if paints else None,
         )  # fmt: skip
-        yield [figure, Note(sentence)]
+        name = str(mechanism.mask)
+        yield [figure, Note((element("b", name), ". ", sentence) if len(name) <= LONGEST_NAME else sentence)]
 
 
 def _difference(state: MasksState, pair: MaskPair) -> Iterator[Block]:

@@ -110,6 +110,7 @@ def test_a_code_that_is_none_leads_to_the_entrance_which_says_so(classes, code) 
     answer = browser().get(address("/class"), params={"code": code})
     assert answer.status_code == 404
     assert "There is no class" in answer.text
+    assert f'<a href="{address("/")}">Cancel</a>' in answer.text
     assert "<b>x" not in answer.text
 
 
