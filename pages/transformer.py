@@ -11,7 +11,6 @@ from attnviz.ui.transformer import (
     notation,
     several_heads,
     three_uses,
-    training,
     training_dynamics,
     what_if,
     word_by_word,
@@ -26,4 +25,3 @@ draw_tabs(
     TransformerState.tab,
     {name: partial(module.show, state.updated(tab=name)) for name, module in zip(names, modules, strict=True)},
 )
-training.keep_alive()  # also while another tab is open

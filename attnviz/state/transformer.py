@@ -6,24 +6,23 @@ from typing import Any
 import numpy as np
 
 from attnviz.formatting import grouped, numbered_tokens
-from attnviz.language import N_, current_language, in_sentence, language, option_name, value_error
+from attnviz.language import N_, current_language, in_sentence, language, option_name
 from attnviz.layer import head_option
 from attnviz.masks import Causal, Full, Mask
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.result_cache import result_cache
-from attnviz.state.fields import ChoiceField, ChoicesField, NumberField, TextField
+from attnviz.state.fields import ChoiceField, ChoicesField, TextField
 from attnviz.state.head_state import NO_QUERY, query_name
 from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
 from attnviz.state.state import State
 from attnviz.state.steps import ABOUT_SIMILARITY, SIMILARITIES
-from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load, training_log
+from attnviz.translator import EXAMPLES, Translation, Translator, load, training_log
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
-from attnviz.translator.live_training import TrainingHistory, shipped_history
+from attnviz.translator.training_history import TrainingHistory, training_history
 
 THREE_USES, WHAT_IF, FORMS = N_("Three uses"), N_("What if"), N_("How attention forms")
 SYMBOLS, BEFORE, SEVERAL = N_("In symbols"), N_("Before attention"), N_("Several heads")
-SHIPPED, HERE = N_("Saved training"), N_("Train in this session")
 SHORT: dict[Use, str] = {"encoder": N_("Encoder"), "decoder": N_("Decoder"), "cross": N_("Encoder–decoder")}
 HEAD_NAME = N_("Layer #, head #")  # an option of menus
 HEAD_PARTS = N_("Layer #"), N_("head #")
@@ -39,7 +38,6 @@ MAPS: dict[str, tuple[Use, int] | None] = {BEST: None} | {
     for head, name in enumerate(HEAD_NAMES)
 }
 MASKS: dict[Use, Mask] = {"encoder": Full(), "decoder": Causal(), "cross": Full()}  # with which it was trained
-SEEDS = 9999
 
 
 def is_tab(tab: str) -> Callable[[Any], bool]:
@@ -107,16 +105,8 @@ def ablated_field() -> ChoicesField:
     return ChoicesField(N_("Ablated in layer {layer}"), heads, about=ABLATION_HELP, when=is_tab(WHAT_IF))
 
 
-def checkpoint_field(training: str, **options: Any) -> ChoiceField[int]:
-    """Returns the field of a step of a training."""
-
-    def steps(state: Any) -> Mapping[str, int]:
-        return {str(each.evaluation.step): each.evaluation.step for each in state.history.checkpoints}
-
-    return ChoiceField(
-        N_("Steps of training"), steps, lambda state: max(steps(state).values()), option_name=step_name,
-        when=lambda state: state.tab == FORMS and state.training == training, **options,
-    )  # fmt: skip
+def training_steps(state: Any) -> Mapping[str, int]:
+    return {str(each.step): each.step for each in state.history.checkpoints}
 
 
 HEAD_FIELDS = {use: head_field(use) for use in USES}
@@ -145,13 +135,10 @@ class TransformerState(State):
     encoder_off_0, encoder_off_1 = ABLATED_FIELDS["encoder"]
     decoder_off_0, decoder_off_1 = ABLATED_FIELDS["decoder"]
     cross_off_0, cross_off_1 = ABLATED_FIELDS["cross"]
-    training = ChoiceField(N_("Training"), {name: name for name in (SHIPPED, HERE)}, when=is_tab(FORMS))
-    train_seed = NumberField(N_("Seed"), 0, 0, SEEDS, when=lambda state: state.training == HERE)
-    train_similarity = ChoiceField(
-        N_("Similarity"), {name: name for name in VARIANTS}, when=lambda state: state.training == HERE
-    )
-    training_step = checkpoint_field(SHIPPED, parameter="step")
-    trained_step = checkpoint_field(HERE)
+    training_step = ChoiceField(
+        N_("Steps of training"), training_steps, lambda state: state.history.steps, option_name=step_name,
+        when=is_tab(FORMS), parameter="step",
+    )  # fmt: skip
     shown_map = ChoiceField(N_("Map"), MAPS, parameter="map", option_name=map_name, when=is_tab(FORMS))
     symbols_of = use_field("encoder", when=is_tab(SYMBOLS))
     heads_of = use_field("decoder", when=is_tab(SEVERAL))
@@ -193,10 +180,8 @@ class TransformerState(State):
 
     @property
     def history(self) -> TrainingHistory:
-        """The training that is shown. Raises ValueError for one of a session."""
-        if self.training == HERE:
-            raise value_error("A training in this session is not in the link. Choose “Saved training”.")
-        return shipped_history()
+        """The recorded training."""
+        return training_history()
 
     def _translated(self, interventions: tuple[Intervention, ...]) -> Translation:
         return result_cache().once(

@@ -13,8 +13,8 @@ from attnviz.state.color_range import ColorRange
 from attnviz.state.transformer import BEFORE, FORMS, HEAD_NAMES, SEVERAL, THREE_USES, WHAT_IF, TransformerState
 from attnviz.translator import Translation, load
 from attnviz.translator.encoder_decoder import HEADS, USE_LAYERS, USES, Use
-from attnviz.translator.live_training import Checkpoint, TrainingHistory
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
+from attnviz.translator.training_history import Checkpoint, TrainingHistory
 from attnviz.translator.weights import evaluation_sentences
 from attnviz.views.translator_maps import Maps, use_maps
 
@@ -41,7 +41,7 @@ def transformer(state: TransformerState) -> PageView:
     """Returns the maps of the selected heads of the three uses, on What if as they are changed; on How attention forms
     the map at a step of the training. Raises ValueError if the translator cannot run with what is changed."""
     if state.tab == FORMS:
-        checkpoint = next(one for one in state.history.checkpoints if one.evaluation.step == state.training_step)
+        checkpoint = next(one for one in state.history.checkpoints if one.step == state.training_step)
         use, head = state.shown_map or ("cross", best_head(state.history))
         forced = use_maps(teacher_forced(state.translation, checkpoint), use)
         return PageView((_panel(forced, head, None),), {}, colors=ColorRange.ONE)

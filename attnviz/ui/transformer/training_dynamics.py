@@ -10,20 +10,17 @@ from attnviz.figures import curves
 from attnviz.formatting import grouped, percent, visible
 from attnviz.language import N_, _
 from attnviz.page import html
-from attnviz.state.transformer import FORMS, HERE, SHIPPED, TransformerState
+from attnviz.state.transformer import TransformerState
 from attnviz.translator import Translation
 from attnviz.translator.encoder_decoder import USES, Use
-from attnviz.translator.live_training import EVALUATION_SENTENCES, Checkpoint, TrainingHistory, shipped_history
-from attnviz.translator.train import LOG_EVERY
+from attnviz.translator.training_history import Checkpoint, TrainingHistory
 from attnviz.translator.weights import TEST_SENTENCES
 from attnviz.ui import play_slider
 from attnviz.ui.chart import chart
-from attnviz.ui.classroom import teacher
 from attnviz.ui.field_widgets import draw
-from attnviz.ui.fragments import draw_repeatedly
-from attnviz.ui.transformer import one_use, training
+from attnviz.ui.transformer import one_use
 from attnviz.ui.transformer.word_by_word import pieces
-from attnviz.ui.widget_values import field_value, set_field_value
+from attnviz.ui.widget_values import set_field_value
 from attnviz.views.transformer import best_head, teacher_forced
 from attnviz.views.translator_maps import Maps, use_maps
 
@@ -45,65 +42,16 @@ UNKNOWN = N_(
 )
 
 
-class _TrainedState(TransformerState):
-    """A state whose training is known, also if it is one of this session."""
-
-    @property
-    def history(self) -> TrainingHistory:
-        trained: TrainingHistory = self.values["trained"]
-        return trained
-
-
 def show(state: TransformerState) -> None:
-    """Draws the tab; with a live training, again every second."""
-    busy = training.is_busy()
-    draw_repeatedly(_show, 1.0 if busy else None, state.translation, busy)
-
-
-@teacher.lesson_fragment()
-def _show(translation: Translation, busy: bool) -> None:
-    if busy and not training.is_busy():
-        st.rerun()  # the last time that it runs by the clock
-    with st.container(key="forms"):  # one place for what comes and goes, so that the charts below stay what they are
-        chosen = _chosen()
-    if chosen is None:
-        return
-    history, checkpoint = chosen
+    """Draws the tab."""
+    history, translation = state.history, state.translation
+    step = play_slider.slider(TransformerState.training_step, state)
+    checkpoint = next(one for one in history.checkpoints if one.step == step)
     curves, best = st.container(), best_head(history)
     use, head = _show_maps(translation, checkpoint, best)
     with curves:
         _show_curves(history, checkpoint, head if use == "cross" else best)
-    count = EVALUATION_SENTENCES if field_value(TransformerState.training) == HERE else TEST_SENTENCES
-    st.caption(f"{_(CAPTION, count=count)} {_(TEACHER_FORCED if translation.reference else UNKNOWN)}")
-
-
-def _chosen() -> tuple[TrainingHistory, Checkpoint] | None:
-    """Returns the chosen training and checkpoint; None before the first live training."""
-    left, right = st.columns([1, 2], vertical_alignment="bottom")
-    with left:
-        kind = draw(TransformerState.training, widget=st.segmented_control)
-    if kind == SHIPPED:
-        with right:
-            return (history := shipped_history()), _checkpoint(history, SHIPPED)
-    with right:
-        training.controls()
-    training.progress()
-    trained = training.history()
-    if trained is None:
-        return None
-    if training.is_running():
-        return trained, trained.checkpoints[-1]
-    return trained, _checkpoint(trained, HERE)
-
-
-def _checkpoint(history: TrainingHistory, kind: str) -> Checkpoint:
-    """Draws a slider of checkpoints; returns the chosen one."""
-    state = _TrainedState.partial(tab=FORMS, training=kind, trained=history)
-    field = TransformerState.training_step if kind == SHIPPED else TransformerState.trained_step
-    if kind == HERE and training.has_ended():
-        set_field_value(field, field.opening(state), state)  # not a step that was chosen in another one
-    step = play_slider.slider(field, state)
-    return next(one for one in history.checkpoints if one.evaluation.step == step)
+    st.caption(f"{_(CAPTION, count=TEST_SENTENCES)} {_(TEACHER_FORCED if translation.reference else UNKNOWN)}")
 
 
 def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) -> None:
@@ -116,7 +64,7 @@ def _show_curves(history: TrainingHistory, checkpoint: Checkpoint, head: int) ->
     agrees = float(np.ravel(now.agreement)[head])
     charts = {
         ("loss", _("Loss"), f"{now.loss:.2f}"): curves(
-            range(0, LOG_EVERY * len(history.losses), LOG_EVERY),
+            range(0, history.every * len(history.losses), history.every),
             losses,
             last=history.steps,
             marked=(now.step, now.loss),
