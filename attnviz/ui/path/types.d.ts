@@ -1,4 +1,4 @@
-// What attnviz/ui/path/depths.py makes.
+// What attnviz/views/transformer/path_picture.py makes.
 
 export type Scale = { light: string[]; dark: string[] };
 export interface Colors {
