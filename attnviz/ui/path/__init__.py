@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.link import Link
 from attnviz.page.blocks import Anchor, ModelPath
 from attnviz.server import scripts
@@ -11,7 +10,6 @@ from attnviz.ui import presentation
 from attnviz.ui.session_values import event_callback
 
 KEY = "path"
-COLORS = {"weights": WEIGHTS, "changes": CHANGES, "masked": MASKED}
 
 
 def draw_path(block: ModelPath, address: Callable[[Anchor], str], open_link: Callable[[Link], None]) -> None:
@@ -27,7 +25,7 @@ def draw_path(block: ModelPath, address: Callable[[Anchor], str], open_link: Cal
     links = [{"title": str(each.text), "address": address(each)} for each in block.anchors]
     scripts.mount("ui/path")(
         key=KEY,
-        data={**block.picture, "links": links, "colors": COLORS, "presenting": presentation.presenting()},
+        data={**block.picture, "links": links, "presenting": presentation.presenting()},
         on_open_change=event_callback(KEY, "open", opens(block.opens)),
         on_head_change=event_callback(KEY, "head", opens(block.heads)),
         on_draw_change=event_callback(KEY, "draw", opens(lambda _stamp: block.again)),

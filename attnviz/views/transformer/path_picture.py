@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.formatting import dimensions, grouped, number, visible
 from attnviz.language import N_, _, in_sentence
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, layer_name
@@ -16,6 +17,7 @@ from attnviz.path.sampling import NextWord
 from attnviz.state.transformer import TransformerState, is_translator
 from attnviz.views.transformer.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
 
+COLORS = {"weights": WEIGHTS, "changes": CHANGES, "masked": MASKED}
 STAGE_CELLS = 16  # of a vector in the picture of the whole model
 SLIM_CELLS = 8  # of a vector after a layer that is drawn slim
 MOST_WIDE_LAYERS = 8  # of a stack; of more, those between the first and the last are slim
@@ -38,10 +40,12 @@ LABELS = {
 
 
 def path_picture(state: TransformerState) -> dict[str, Any]:
-    """Returns the picture of what is open."""
+    """Returns the picture of what is open (ui/path/types.d.ts), without where it stands."""
     if not state.open:
-        return model_picture(state)
-    return layer_picture(state) if state.open in state.record.layers else part_picture(state)
+        picture = model_picture(state)
+    else:
+        picture = layer_picture(state) if state.open in state.record.layers else part_picture(state)
+    return picture | {"colors": COLORS}
 
 
 def model_picture(state: TransformerState) -> dict[str, Any]:
