@@ -77,7 +77,7 @@ def _known(words: Sequence[TypedWord], vocabulary: Sequence[str]) -> list[TypedW
 def _unknown(words: Mapping[str, str], by_form: Mapping[str, str]) -> str:
     """Returns a sentence that names unknown words, and of those that look mistyped what may be meant."""
     named = enumeration([f"“{shorten_token(word)}”" for word in words])
-    sentence = _("The translator knows {count} words, and not {words}.", count=len(by_form), words=named)
+    sentence = _("The translator knows {count} words, but not {words}.", count=len(by_form), words=named)
     meant = [
         f"“{by_form[form]}”"
         for word in words.values()

@@ -18,6 +18,8 @@ export interface Crumb {
   title: string;
 }
 export interface NextWord {
+  /** the layer with all scores */
+  open: string;
   words: { word: string; logit: string; probability: number; text: string; drawn: boolean }[];
   /** of the words, where it is not that of the page */
   language: string;

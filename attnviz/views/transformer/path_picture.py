@@ -212,6 +212,7 @@ def next_word_picture(state: TransformerState, next_word: NextWord, count: int) 
             }
             for index, probability in zip(likeliest, probabilities, strict=True)
         ],
+        "open": "output",
         "language": "fr" if is_translator(state) else "",
         "rest": max(1 - sum(probabilities), 0.0),
         "others": grouped(len(next_word.words) - len(likeliest)),
