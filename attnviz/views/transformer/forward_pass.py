@@ -35,7 +35,8 @@ def forward_pass(state: TransformerState) -> Iterator[Block]:
     """Yields the drawing of what is open, and folded below it what came before attention, its symbols and its
     heads."""
     offered = [field for field in (TransformerState.word, TransformerState.temperature) if field.is_offered(state)]
-    yield Row([*[Control(field, state, stays=True) for field in offered], _models(state)], "forward-pass")
+    controls = [Control(field, state, stays=field is TransformerState.word) for field in offered]
+    yield Row([*controls, _models(state)], "forward-pass")
     yield _path(state)
     folded = {SYMBOLS: partial(symbol_blocks, state), SEVERAL_HEADS: partial(head_blocks, state)}
     if is_translator(state):
