@@ -511,8 +511,8 @@ class Vocabulary(Sequence[str]):
 
 def _unknown(model: "LoadedModel", part: str) -> ValueError:
     return value_error(
-        "{name} cannot be shown here: at “{part}” it computes something other than the norms, attention and MLPs that "
-        "Path knows. Look at its attention on Explore.",
+        "{name} cannot be shown here: at “{part}” it computes something other than norms, attention with softmax and "
+        "MLPs. Look at its attention on Explore.",
         name=model.name, part=part,
     )  # fmt: skip
 

@@ -93,7 +93,7 @@ def use_of(layer: Layer) -> Use:
     return "decoder" if layer.kind is Kind.CAUSAL or layer.id.stack == "decoder" else "encoder"
 
 
-def opening_head(state: Any, use: Use) -> tuple[int, int]:
+def first_head(state: Any, use: Use) -> tuple[int, int]:
     """Returns the first head; of the translator one whose words look where a reader would."""
     if not is_translator(state):
         return 0, 0
@@ -112,7 +112,7 @@ def head_field(use: Use) -> ChoiceField[tuple[int, int]]:
         return {f"{i}.{head}": (i, head) for i, layer in enumerate(layers) for head in range(layer.inputs.heads)}
 
     return ChoiceField(
-        USES[use], heads, lambda state: opening_head(state, use), place="hidden",
+        USES[use], heads, lambda state: first_head(state, use), place="hidden",
         when=lambda state: state.tab != FORWARD_PASS and use in state.uses,
     )  # fmt: skip
 

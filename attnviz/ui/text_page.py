@@ -73,7 +73,7 @@ def show_text_page(page: str) -> None:
     good = cache.or_last_good(page, opened.model, lambda: show(state), show_example, notes)
     if good is not state and (link := opened.for_any_text):
         anchor = html.anchor(_("Read this text with SmolLM2"), presentation.page_link(page, link), target="_self")
-        notes.html(html.element("p", anchor))
+        notes.html(html.element("p", anchor, class_="attnviz-choices"))
     if good is None:
         raise PageEnd
     with place:

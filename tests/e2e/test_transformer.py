@@ -171,9 +171,14 @@ def test_an_unknown_word_opens_a_model_that_knows_it(way: Path) -> None:
     expect(way.page.get_by_label("Text", exact=True)).to_have_value("I love you")
 
 
-def test_a_click_on_a_row_writes_its_word_in_all_uses(browser: Browser, address: str) -> None:
-    charts = ("encoder-map", "decoder-map", "cross-map")
-    with shared(browser, address, kind=type("Uses", (AppPage,), {"path": "transformer", "charts": charts})) as page:
+class Uses(AppPage):
+    """The three uses of attention on the Transformer page."""
+
+    path, charts = "transformer", ("encoder-map", "decoder-map", "cross-map")
+
+
+def test_the_word_to_write_can_be_chosen_and_played(browser: Browser, address: str) -> None:
+    with shared(browser, address, kind=Uses) as page:
         page.open("?tab=Three+uses")
         page.page.get_by_role("slider", name="Word to write").press("End")
         page.expect_in_link("word", "8")
@@ -183,7 +188,9 @@ def test_a_click_on_a_row_writes_its_word_in_all_uses(browser: Browser, address:
 
 
 def test_the_training_plays_as_a_film(browser: Browser, address: str) -> None:
-    with shared(browser, address, kind=type("Film", (AppPage,), {"path": "transformer", "charts": ("cross-map",)})) as page:
+    with shared(
+        browser, address, kind=type("Film", (AppPage,), {"path": "transformer", "charts": ("cross-map",)})
+    ) as page:
         page.open("?tab=How+attention+forms&step=1%2C200")
         written = page.page.locator(".attnviz-summary")
         expect(written).to_contain_text("After 1,200 steps it writes")

@@ -166,7 +166,7 @@ def test_the_temperature_and_the_random_number_decide_what_is_drawn() -> None:
 
 
 @pytest.mark.parametrize("name", ["Forward pass", "Three uses", "How attention forms"])
-def test_an_unknown_word_is_named_and_a_link_opens_it_with_a_model_that_knows_any(name: str) -> None:
+def test_an_unknown_word_is_named_and_another_model_offered(name: str) -> None:
     app = healthy(tab(name))
     app.text_input(key="text").set_value("I love the birdd").run()
     shown = contents(app)

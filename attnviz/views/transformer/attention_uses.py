@@ -19,7 +19,7 @@ from attnviz.lessons.checks import Quantities, map_quantities
 from attnviz.link import Link
 from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Row, Summary
 from attnviz.page.page_view import Panel
-from attnviz.state.transformer import TransformerState, has_decoder, is_translator, opening_head
+from attnviz.state.transformer import TransformerState, first_head, has_decoder, is_translator
 from attnviz.translator.encoder_decoder import USES, Use
 from attnviz.translator.grammar import ADJECTIVE
 
@@ -186,7 +186,7 @@ def _notes(state: TransformerState, use: Use) -> Iterator[Block]:
     if not is_translator(state):
         return
     tokens, head = state.uses[use][0].inputs.query_tokens, state.heads[use]
-    known = opening_head(state, use) == head
+    known = first_head(state, use) == head
     if use == "encoder" and known and any(token in ADJECTIVE for token in tokens):
         yield Note(
             _("In this head, most adjectives look most at the noun that they describe: in French they agree with it.")

@@ -55,8 +55,7 @@ def forward_pass(state: TransformerState) -> Iterator[Block]:
 def _models(state: TransformerState) -> OtherStates:
     """Returns links to this page with other models."""
     links = (
-        Anchor(_(name), _of_model(state, model), style="attnviz-link", is_current=model == state.model)
-        for model, name in MODELS.items()
+        Anchor(_(name), _of_model(state, model), is_current=model == state.model) for model, name in MODELS.items()
     )
     return OtherStates([Paragraph(tuple(links), "attnviz-choices")])
 

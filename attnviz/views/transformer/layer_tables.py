@@ -21,7 +21,7 @@ PAPER = "Attention(Q, K, V) = softmax(Q K^T / √d_k) V"
 HEADS = "MultiHead(Q, K, V) = Concat(head_1, …, head_h) W^O,   head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)"
 
 
-def open_layer(state: TransformerState) -> str:
+def shown_layer(state: TransformerState) -> str:
     """Returns the name of the layer with attention that is open, or whose part is; of the whole model the last one."""
     layers = state.record.layers
     with_heads = [name for name, parts in layers.items() if any(part.kind in ("attention", "cross") for part in parts)]
@@ -34,12 +34,12 @@ def open_layer(state: TransformerState) -> str:
 
 def attention_sublayers(state: TransformerState) -> list[Sublayer]:
     """Returns the sublayers of attention of the open layer."""
-    return [part for part in state.record.layers[open_layer(state)] if part.kind in ("attention", "cross")]
+    return [part for part in state.record.layers[shown_layer(state)] if part.kind in ("attention", "cross")]
 
 
 def symbol_blocks(state: TransformerState) -> Iterator[Block]:
     """Yields the formulas of the paper, and all that the attention of the open layer computes, with its size here."""
-    name = open_layer(state)
+    name = shown_layer(state)
     yield Paragraph(_formula(PAPER))
     yield Paragraph(_formula(HEADS))
     for sublayer in attention_sublayers(state):
@@ -59,7 +59,7 @@ def symbol_blocks(state: TransformerState) -> Iterator[Block]:
 
 def head_blocks(state: TransformerState) -> Iterator[Block]:
     """Yields, for each head of the open layer, where it looks and how much it adds."""
-    name = open_layer(state)
+    name = shown_layer(state)
     for sublayer in attention_sublayers(state):
         yield Note(f"{layer_title(name)}, {sublayer_title(sublayer)}: {_row_words(sublayer)}")
         yield Table((_("head"), _("looks most at"), _("weight"), _("adds")), [*_head_rows(state, name, sublayer)])

@@ -68,7 +68,7 @@ def test_a_model_shows_the_uses_that_it_has(model: str, uses: list[str]) -> None
 
 
 @pytest.mark.parametrize("step", [0, 200, 2400])
-def test_a_step_of_the_training_has_the_maps_and_the_words_of_its_checkpoint(step: int) -> None:
+def test_a_step_has_the_maps_and_words_of_its_checkpoint(step: int) -> None:
     view = attnviz.view(f"transformer?tab={TRAINING.replace(' ', '+')}&step={step}")
     then = load("scaled dot", step)
     forced = then.teacher_forced(
