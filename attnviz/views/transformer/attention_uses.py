@@ -42,10 +42,10 @@ NE = ("ne", "n'")
 
 def three_uses(state: TransformerState) -> Iterator[Block]:
     """Yields the maps of the selected head of each use that the model has, with the row of the word that is written."""
-    if has_decoder(state):
-        yield Row([Control(TransformerState.word, state, stays=True)], "three-uses")
     pinned = {use: _pinned_row(state, use) for use in state.uses}
     yield uses_columns(state, pinned)
+    if has_decoder(state):
+        yield Row([Control(TransformerState.word, state, stays=True)], "three-uses")
     yield Summary(_sentence(state, pinned), partial(use_quantities, state))
     yield Caption(
         _(

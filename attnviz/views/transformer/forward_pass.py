@@ -32,17 +32,18 @@ MODELS = {TRANSLATOR: N_("a translator"), SMOLLM2: "SmolLM2", MINILM: "all-MiniL
 
 
 def forward_pass(state: TransformerState) -> Iterator[Block]:
-    """Yields the drawing of what is open, and folded below it what came before attention, its symbols and its
-    heads."""
+    """Yields the drawing of what is open, and folded below it what came before attention, its symbols and its heads; a
+    link that unfolds one of them has it above the drawing."""
+    folded = {SYMBOLS: partial(symbol_blocks, state), SEVERAL_HEADS: partial(head_blocks, state)}
+    if is_translator(state):
+        folded = {BEFORE_ATTENTION: partial(before_attention, state.text)} | folded
+    more = {title: More(_(title), [*blocks()], is_open=title == state.unfolded) for title, blocks in folded.items()}
+    yield from (block for block in more.values() if block.is_open)
     offered = [field for field in (TransformerState.word, TransformerState.temperature) if field.is_offered(state)]
     controls = [Control(field, state, stays=field is TransformerState.word) for field in offered]
     yield Row([*controls, _models(state)], "forward-pass")
     yield _path(state)
-    folded = {SYMBOLS: partial(symbol_blocks, state), SEVERAL_HEADS: partial(head_blocks, state)}
-    if is_translator(state):
-        folded = {BEFORE_ATTENTION: partial(before_attention, state.text)} | folded
-    for title, blocks in folded.items():
-        yield More(_(title), [*blocks()], is_open=state.unfolded == title)
+    yield from (block for block in more.values() if not block.is_open)
     yield Caption(
         _(
             "**What you are seeing.** Every bar is a vector, a row of numbers: blue above 0, brown below. Lines are "
