@@ -43,7 +43,7 @@ NE = ("ne", "n'")
 def three_uses(state: TransformerState) -> Iterator[Block]:
     """Yields the maps of the selected head of each use that the model has, with the row of the word that is written."""
     pinned = {use: _pinned_row(state, use) for use in state.uses}
-    yield uses_columns(state, pinned)
+    yield from uses_blocks(state, pinned)
     if has_decoder(state):
         yield Row([Control(TransformerState.word, state, stays=True)], "three-uses")
     yield Summary(_sentence(state, pinned), partial(use_quantities, state))
@@ -65,17 +65,18 @@ def three_uses(state: TransformerState) -> Iterator[Block]:
         )
 
 
-def uses_columns(state: TransformerState, pinned: dict[Use, int | None]) -> Columns:
-    """Returns the uses of attention side by side: of each the map of the selected head, and all heads."""
+def uses_blocks(state: TransformerState, pinned: dict[Use, int | None]) -> Iterator[Block]:
+    """Yields the uses of attention side by side: of each the map of the selected head, and all heads; of one alone
+    the heads above the map."""
     columns: list[list[Block]] = []
     for use, layers in state.uses.items():
-        picture, heads = _map(state, use, pinned[use]), _heads(state, use, layers)
-        columns.append([Heading(_(USES[use])), Note(_(EXPLANATIONS[use])), picture])
-        if len(state.uses) == 1:  # beside each other
-            columns.append([heads])
-        else:
-            columns[-1] += [heads, *_notes(state, use)]
-    return Columns([(1 / len(columns), column) for column in columns])
+        texts = [Heading(_(USES[use])), Note(_(EXPLANATIONS[use]))]
+        shown, heads = _map(state, use, pinned[use]), _heads(state, use, layers)
+        if len(state.uses) == 1:  # the heads have the whole width, which many layers need
+            yield from [*texts, heads, shown]
+            return
+        columns.append([*texts, shown, heads, *_notes(state, use)])
+    yield Columns([(1 / len(columns), column) for column in columns])
 
 
 def use_quantities(state: TransformerState) -> Quantities:
@@ -163,7 +164,7 @@ def _heads(state: TransformerState, use: Use, layers: Sequence[Layer]) -> Figure
         return state.link_with(**{f"{use}_head": tiles.place(tile)})
 
     tiles = LayerTiles(len(layers), layers[0].inputs.heads)
-    return Figure(picture, f"{use}-heads", HEADS, opens)
+    return Figure(picture, f"{use}-heads", MAP if tiles.is_wide else HEADS, opens)
 
 
 def _sentence(state: TransformerState, pinned: dict[Use, int | None]) -> str:

@@ -12,7 +12,7 @@ from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Row, S
 from attnviz.state.transformer import TransformerState
 from attnviz.translator.training_history import training_history
 from attnviz.translator.weights import TEST_SENTENCES
-from attnviz.views.transformer.attention_uses import uses_columns
+from attnviz.views.transformer.attention_uses import uses_blocks
 from attnviz.views.transformer.translated_text import translated_text
 
 CURVE = 170  # pixels
@@ -27,7 +27,7 @@ def training(state: TransformerState) -> Iterator[Block]:
     verdict = [html.element("small", " ", _("Correct translation."))] * is_right
     written = _("After {step} steps it writes", step=grouped(state.training_step))
     yield Summary((html.element("small", written), " ", translated_text(translation), *verdict))
-    yield uses_columns(state, dict.fromkeys(state.uses))
+    yield from uses_blocks(state, dict.fromkeys(state.uses))
     yield Columns([(1 / 3, [curve]) for curve in _curves(state)])
     yield Caption(
         _(
