@@ -55,6 +55,13 @@ GROUPS = (
                 N_("Where does each number come from?"),
                 N_("All of attention in matrices small enough to be read."),
             ),
+            Page(
+                "transformer",
+                N_("Transformer"),
+                "route",
+                N_("How do words become the next word?"),
+                N_("One forward pass, with its real numbers. Click a part to open it."),
+            ),
         ),
     ),
     PageGroup(
@@ -87,13 +94,6 @@ GROUPS = (
         N_("Explain"),
         (
             Page(
-                "path",
-                N_("Path"),
-                "route",
-                N_("How do words become the next word?"),
-                N_("One forward pass, with its real numbers. Click a part to open it."),
-            ),
-            Page(
                 "why",
                 N_("Why"),
                 "account_tree",
@@ -106,13 +106,6 @@ GROUPS = (
                 "experiment",
                 N_("What does a head do, and what would the model say without it?"),
                 N_("Each head is taken away in turn, and the model runs again."),
-            ),
-            Page(
-                "transformer",
-                N_("Transformer"),
-                "translate",
-                N_("How does a transformer use attention three ways?"),
-                N_("A small one translates English into French, word by word."),
             ),
         ),
     ),

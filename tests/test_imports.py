@@ -14,7 +14,7 @@ OTHERS = (
 )
 LIBRARY = (
     *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files", "lookup.gradients"),
-    *("steps", "path", "masks.cost", "masks.conventions", "sources", "translator", "translator.live_training"),
+    *("steps", "path", "masks.cost", "masks.conventions", "sources", "translator"),
     "models.interventions",
 )
 

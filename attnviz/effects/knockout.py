@@ -31,7 +31,8 @@ def knockout(
     what is left of them, as if its score were minus infinity; a query that may look at nothing else gets zeros. Queries
     at the token itself go on without it, too (Geva et al. 2023, "Dissecting Recall of Factual Associations in
     Auto-Regressive Language Models", who hide it from one position). In a model with an encoder and a decoder the
-    tokens are those of the encoder, which are hidden from the decoder as well.
+    tokens are those of the encoder, which are hidden from the decoder as well; of a layer of the decoder's
+    self-attention they are those of the decoder.
 
     Raises ValueError if there is no such layer or head, and where the weights of a layer are not known.
     """
@@ -39,7 +40,8 @@ def knockout(
     if layer is not None:
         checked_heads(text, [(layer, head or 0)])
     layers = text.layers_of_source if layer is None else [layer]
-    read = text.read(text.layers_of_source[0])
+    has_source = layer is None or layer in text.layers_of_source
+    read = text.read(text.layers_of_source[0] if layer is None or has_source else layer)
 
     def at_read(effects: Tensor) -> Tensor:
         return torch.full((len(read),), torch.nan, dtype=effects.dtype).masked_scatter(read, effects)

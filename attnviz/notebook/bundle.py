@@ -48,7 +48,8 @@ def text(name: str) -> str:
 
 def styles() -> str:
     """Returns the styles of charts and of the viewer."""
-    files = ("chart/base.css", "chart/chart.css", "page/blocks.css", "ui/write/write.css", "notebook/viewer.css")
+    pages = ("page/blocks.css", "ui/write/write.css", "ui/path/path.css", "notebook/viewer.css")
+    files = ("chart/base.css", "chart/chart.css", *pages)
     return CSS_PROPERTIES + "".join(map(text, files))
 
 

@@ -3,13 +3,19 @@
 
 import { Chart } from "../chart/chart.js";
 import { element } from "../chart/elements.js";
+import { Path } from "../ui/path/path.js";
 import { watchTheme } from "./theme.js";
 
 /** @typedef {import("../chart/types").Header} Header */
 /**
  * @typedef {object} Node as page/nodes.py makes it
- * @property {"html" | "figure" | "columns" | "row" | "more" | "other states" | "control"} kind
- * @property {string} [html] escaped; its links begin with "?"
+ * @property {"html" | "figure" | "path" | "columns" | "row" | "more" | "other states" | "control"} kind
+ * @property {string} [html] escaped; its links begin with "?"; of a path its template
+ * @property {import("../ui/path/types").AnyPicture} [picture] of a path
+ * @property {Record<string, string>} [parts] the links of the names in it
+ * @property {string[]} [heads] the links of its heads
+ * @property {string[]} [again] the link with another random number
+ * @property {boolean} [open] of what can be folded
  * @property {string} [name] of a figure
  * @property {string} [title] of what is folded
  * @property {string} [chart]
@@ -43,6 +49,8 @@ export class PageBlocks {
   runs = 0;
   /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} by the names of the figures */
   figures = new Map();
+  /** @type {{ holder: HTMLElement, path: Path } | null} */
+  path = null;
 
   /**
    * @param {HTMLElement} root
@@ -71,6 +79,7 @@ export class PageBlocks {
     this.unlisten();
     this.unwatch();
     for (const { chart } of this.figures.values()) chart.close();
+    this.path?.path.close();
   }
 
   /** Shows what the state says. */
@@ -112,7 +121,7 @@ export class PageBlocks {
     this.blocks.replaceChildren(...children);
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
-    for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? false;
+    for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? details.open;
     if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
   }
 
@@ -128,9 +137,10 @@ export class PageBlocks {
     const { kind, nodes = [], columns = [] } = node;
     if (kind === "html") return this.#html(node.html ?? "");
     if (kind === "figure") return this.#figure(node, charts, before, draws);
+    if (kind === "path") return this.#path(node, draws);
     if (kind === "control") return this.#control(node);
     if (kind === "other states" && this.source.holds) return null;
-    if (kind === "more") return element("details", "attnviz-more", element("summary", "", node.title), ...made(nodes));
+    if (kind === "more") return Object.assign(element("details", "attnviz-more", element("summary", "", node.title), ...made(nodes)), { open: node.open });
     if (kind !== "columns") return filled(element("div", kind === "row" ? "attnviz-row" : "", ...made(nodes)));
     const parts = columns.map((column) => element("div", "attnviz-column", ...made(column.nodes)));
     const box = element("div", "attnviz-columns", ...parts);
@@ -169,6 +179,28 @@ export class PageBlocks {
     const { figure: drawn, ...header } = charts[id];
     draws.push(() => chart.show({ ...header, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
     chart.report = (event, value) => event === "click" && this.#click(header, opens, /** @type {any} */ (value));
+    return holder;
+  }
+
+  /**
+   * The path through a model, whose clicks open a part or a head.
+   *
+   * @param {Node} node
+   * @param {(() => void)[]} draws
+   */
+  #path({ html = "", picture, parts = {}, heads = [], again = [] }, draws) {
+    if (!this.path) {
+      const holder = element("div", "");
+      holder.innerHTML = html; // ours, without anything of the model
+      this.path = { holder, path: new Path(/** @type {HTMLElement} */ (holder.firstElementChild)) };
+    }
+    const { holder, path } = this.path;
+    path.report = (event, value) => {
+      const link = event === "open" ? parts[String(value)] : event === "head" ? heads[Number(value)] : again[0];
+      if (link !== undefined && (this.source.holds?.(link) ?? true)) this.state.set({ link });
+      else path.stage.classList.remove("path-leaving"); // what is not there stays closed
+    };
+    draws.push(() => path.show(/** @type {any} */ (picture)));
     return holder;
   }
 
@@ -224,6 +256,7 @@ export class PageBlocks {
 
   #redraw() {
     for (const { chart } of this.figures.values()) if (chart.header) chart.show(chart.header);
+    if (this.path?.path.picture) this.path.path.show(this.path.path.picture);
   }
 }
 

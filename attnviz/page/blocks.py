@@ -139,6 +139,7 @@ class More(Block):
 
     title: str
     blocks: Sequence[Block]
+    is_open: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +201,19 @@ class WrittenWords(ColoredText):
     shows it growing."""
 
     state: State = field(kw_only=True)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelPath(Block):
+    """The path through a model as one drawing. `picture` is what the browser draws (ui/path/types.d.ts); of a name in
+    it, or the number of a head, it is known what a click opens."""
+
+    picture: dict[str, Any]
+    opens: Callable[[str], Link | None]
+    heads: Callable[[int], Link | None]
+    again: Link | None  # with another random number
+    anchors: Sequence[Anchor] = ()  # to the numbers of what is open
+    panels: Sequence[Panel] = ()  # what files with maps have in its place
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +345,7 @@ def page_quantities(blocks: Iterable[Block]) -> Quantities:
 def page_view(blocks: Iterable[Block]) -> PageView:
     """Returns the maps and the quantities of a page."""
     blocks = [*every_block(blocks)]
-    panels = [panel for block in blocks if isinstance(block, Figure | ColoredText) for panel in block.panels]
+    pictures = [block for block in blocks if isinstance(block, Figure | ColoredText | ModelPath)]
+    panels = [panel for picture in pictures for panel in picture.panels]
     is_predicted = any(isinstance(block, Prediction) for block in blocks)
     return PageView(tuple(panels), page_quantities(blocks), is_predicted)

@@ -1,12 +1,13 @@
 """A page as data for the browser, where Streamlit does not draw it: HTML, charts, and how they are arranged."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+from attnviz.app_files import PACKAGE
 from attnviz.chart import header, pack
 from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
 from attnviz.language import _
@@ -19,6 +20,7 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Figure,
+    ModelPath,
     More,
     OptionMenu,
     OtherStates,
@@ -77,6 +79,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, Columns):
             columns = [{"share": share, "nodes": _nodes(page, column, key)} for share, column in block.columns]
             nodes += [{"kind": "columns", "columns": columns}] if any(each["nodes"] for each in columns) else []
+        elif isinstance(block, ModelPath):
+            nodes.append(_path(block))
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
         elif isinstance(block, OptionMenu):
@@ -85,7 +89,7 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, Computed):
             nodes += _nodes(page, block.blocks(), key)
         elif isinstance(block, More) and (inner := _nodes(page, block.blocks, key)):
-            nodes.append({"kind": "more", "title": block.title, "nodes": inner})
+            nodes.append({"kind": "more", "title": block.title, "nodes": inner, "open": block.is_open})
         elif isinstance(block, OtherStates):
             nodes.append({"kind": "other states", "nodes": _nodes(page, block.blocks, key)})
     return nodes
@@ -115,6 +119,28 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     page.charts[chart] = sent
     return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "pinned": block.pinned,
             "opens": _opens(block)}  # fmt: skip
+
+
+def _path(block: ModelPath) -> Node:
+    """Returns the drawing of a path with what the names and the heads in it open."""
+    picture, names = block.picture, dict.fromkeys(["", *_names(block.picture)])
+    parts = {name: link_text(link) for name in names if (link := block.opens(name)) is not None}
+    heads = [link_text(link) for head in range(picture["heads"]) if (link := block.heads(head)) is not None]
+    again = [] if block.again is None else [link_text(block.again)]
+    html = (PACKAGE / "ui" / "path" / "path.html").read_text(encoding="utf-8")
+    return {"kind": "path", "html": html, "picture": picture | {"links": [], "presenting": False}, "parts": parts,
+            "heads": heads, "again": again, "opens": [*parts.values(), *heads, *again]}  # fmt: skip
+
+
+def _names(picture: Any) -> Iterator[str]:
+    """Yields the names in a picture of what may be opened."""
+    if isinstance(picture, Mapping):
+        yield from (picture[key] for key in ("open", "name") if isinstance(picture.get(key), str))
+        yield from picture.get("neighbors", ())
+        picture = picture.values()
+    if not isinstance(picture, str) and isinstance(picture, Iterable):
+        for part in picture:
+            yield from _names(part)
 
 
 def _control(block: Control) -> Node | None:

@@ -82,9 +82,9 @@ class ActivationRecord(Mapping[str, Activation]):
     """All activations of one forward pass by name, in the order of the computation.
 
     Example:
-        >>> from attnviz.path.translator_activations import translator_activations
-        >>> from attnviz.translator import load
-        >>> record = translator_activations(load(), ("I", "sleep", "."), ("je",))
+        >>> from attnviz.models.translator import translator
+        >>> from attnviz.path.model_activations import model_activations
+        >>> record = model_activations(translator(), "I sleep.", "je")
         >>> record["decoder 1 cross weights"].values.shape
         torch.Size([4, 2, 3])
         >>> record["decoder 1 cross weights"].sources[0].name

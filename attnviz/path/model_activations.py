@@ -1,11 +1,12 @@
-"""The activations of a transformers model: encoders such as all-MiniLM-L6-v2, and decoders such as SmolLM2.
+"""The activations of a transformers model: an encoder such as all-MiniLM-L6-v2, a decoder such as SmolLM2, or both,
+such as the translator.
 
 They are what its modules returned, in their order. Where a module's input comes from is found by its numbers: it is
 what a module before it returned, or the residual stream with what was added to it meanwhile. So the order of norms,
 attention and MLPs is the model's own, and what does not follow from the parts that are shown is refused.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import permutations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 MOST_TOKENS = 24  # that can be told apart in a picture
 TOLERANCE = 1e-5  # in float32
 EMBEDDINGS = {  # of a token, by what the names of their modules have in them, in the order of their sum
-    "positions": ("P", "position", N_("a learned vector of each position")),
+    "positions": ("P", "position", N_("the vector of each position")),
     "segments": ("T", "token_type", N_("a learned vector: all tokens are of the first text")),
 }
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
@@ -39,16 +40,21 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
     "GELU": (functional.gelu, partial(functional.gelu, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x)),
     "SiLU": (functional.silu,),
 }
+ABOUT_MEMORY = N_("what the encoder gives to the decoder")
+IN_LAYERS = ("attention", "cross", "network")  # kinds of sublayers
 HeadSplit = Callable[[Tensor], Tensor]  # (…, outputs) → (…, heads, width)
 
 
 @torch.no_grad()
-def model_activations(model: "LoadedModel", text: str) -> ActivationRecord:
-    """Returns the activations of an encoder or a decoder that reads a text; those of a language model end with the
-    logits of the next token, “output logits”.
+def model_activations(
+    model: "LoadedModel", text: str, written: str | None = None, count: int = MOST_TOKENS
+) -> ActivationRecord:
+    """Returns the activations of a model that reads a text; those of a model that writes end with the logits of the
+    next token, “output logits”. A decoder with an encoder reads the first `count` tokens of what is `written`, by
+    default of what it writes by itself.
 
-    Raises ValueError if the text has more than MOST_TOKENS tokens, or the model has other parts than embeddings, norms,
-    attention with softmax and MLPs, or an encoder and a decoder.
+    Raises ValueError if a sequence has more than MOST_TOKENS tokens, or the model has other parts than embeddings,
+    norms, attention with softmax and MLPs.
 
     Example:
         >>> from attnviz.models.minilm import minilm
@@ -56,31 +62,33 @@ def model_activations(model: "LoadedModel", text: str) -> ActivationRecord:
         >>> record["encoder 5 attention weights"].values.shape
         torch.Size([12, 6, 6])
     """
-    if model.is_encoder_decoder:
-        raise value_error("{name} has an encoder and a decoder. Path shows models that have one of them.",
-              name=model.name)  # fmt: skip
-    inputs = model.encode(text)
-    tokens = inputs.source.tokens
-    if len(tokens) > MOST_TOKENS:
-        raise value_error(
-            "At most {MOST_TOKENS} tokens can be drawn here; this text has {count}. Shorten it.",
-            MOST_TOKENS=MOST_TOKENS,
-            count=len(tokens),
-        )
+    inputs = model.encode(text, written)
     network = model.model if model.outputs == "next token" else model.model.base_model
+    arguments = model.forward_arguments(inputs) if network is model.model else dict(inputs.batch)
+    sequences = {"decoder" if model.is_decoder_only else "encoder": inputs.source.tokens}
+    if inputs.target is not None:
+        sequences["decoder"] = inputs.target.tokens[:count]
+        arguments["decoder_input_ids"] = arguments["decoder_input_ids"][:, :count]
+    for tokens in sequences.values():
+        if len(tokens) > MOST_TOKENS:
+            raise value_error(
+                "At most {MOST_TOKENS} tokens can be drawn here; this text has {count}. Shorten it.",
+                MOST_TOKENS=MOST_TOKENS,
+                count=len(tokens),
+            )
     with model.refusals():
         with model.lock, recorded_calls(network) as calls:
-            arguments = model.forward_arguments(inputs) if network is model.model else inputs.batch
-            trace = capture(network, dict(arguments), tokens=tokens)
+            trace = capture(
+                network, arguments, tokens=inputs.source.tokens, decoder_tokens=sequences.get("decoder", ())
+            )
         if not trace:
             raise _unknown(model, type(network).__name__)
         for layer in trace:
             if layer.fidelity is not Fidelity.VERIFIED or layer.inputs.heads != trace[0].inputs.heads:
                 raise _unknown(model, layer.name)
-        stack = "decoder" if model.outputs == "next token" else "encoder"
         tolerance = max(TOLERANCE, 2 * torch.finfo(network.dtype).eps)
-        finder = _Finder(model, stack, tokens, [*trace], ActivationRecorder(trace[0].inputs.heads), tolerance)
-        finder.find_all(calls)
+        finder = _Finder(model, [*trace], ActivationRecorder(trace[0].inputs.heads), tolerance)
+        finder.find_all(sequences, calls)
     return finder.recorder.record()
 
 
@@ -89,11 +97,13 @@ class _Finder:
     """Finds what each call of a module has computed, and from what."""
 
     model: "LoadedModel"
-    stack: str
-    tokens: tuple[str, ...]
     layers: list[Layer]  # whose attention is still to come
     recorder: ActivationRecorder
     tolerance: float  # of the largest number, in which the orders of a sum differ
+    logits: Tensor | None = None  # that the model returns at the last position
+    stack: str = ""  # that is open
+    tokens: tuple[str, ...] = ()  # that it reads
+    memory: Activation | None = None  # what the encoder has given to the decoder
     number: int = -1  # of the layer
     kind: SublayerKind = "embedding"  # of the sublayer that is open
     stream: Activation | None = None  # the residual stream
@@ -104,8 +114,30 @@ class _Finder:
     head_norms: dict[ModuleCall, tuple[ModuleCall, Tensor]] = field(default_factory=dict)  # of queries or keys
     opening: dict[str, ModuleCall] = field(default_factory=dict)  # the first call in each layer of the model
 
-    def find_all(self, calls: Sequence[ModuleCall]) -> None:
-        """Adds the activations of all calls."""
+    def find_all(self, sequences: Mapping[str, tuple[str, ...]], calls: Sequence[ModuleCall]) -> None:
+        """Adds the activations of all calls; `sequences` are the tokens that each stack of layers reads."""
+        self.logits = next((call.output[-1:] for call in calls if call.kind == "model"), None)
+        parts: list[list[ModuleCall]] = [[]]
+        for call in calls:
+            if parts[-1] and parts[-1][-1].kind != "embedding" and self._is_of_words(call):
+                parts.append([])
+            parts[-1].append(call)
+        if len(parts) != len(sequences):
+            raise _unknown(self.model, type(self.model.model).__name__)
+        for (self.stack, self.tokens), part in zip(sequences.items(), parts, strict=True):
+            is_memory = self.stack != [*sequences][-1]
+            self.number, self.kind, self.stream, self.opening = -1, "embedding", None, {}
+            self._find(part, is_memory)
+            self.memory = self.stream if is_memory else None
+        last = calls[-1]
+        if self.layers:
+            raise self._unknown(last)
+        logits = self.recorder.sublayers[-1].output
+        if self.logits is not None and not self._same(logits.values, self.logits[:, self._writable]):
+            raise self._unknown(last)  # some models scale or cap their logits
+
+    def _find(self, calls: Sequence[ModuleCall], is_memory: bool) -> None:
+        """Adds the activations of one stack of layers."""
         embeddings = [call for call in calls if call.kind == "embedding"]
         others = [call for call in calls if call.kind in ("norm", "linear")]
         if not others:
@@ -114,19 +146,30 @@ class _Finder:
         for call in others:
             self.opening.setdefault(call.block, call)
             if call.kind == "norm":
-                self._norm(call)
+                self._norm(call, is_memory)
             elif call.module is self.model.model.get_output_embeddings():
                 self._logits(call)
             elif call.block:  # poolers are not shown
                 self._linear(call)
-        if self.layers or self.inputs or self.norms:
-            raise self._unknown((self.inputs or self.norms or others)[-1])
+        if self.inputs or self.norms:
+            raise self._unknown((self.inputs or self.norms)[-1])
         if self.kind != "output":
             self._end()
-        logits = self.recorder.sublayers[-1].output
-        for call in calls:  # some models scale or cap their logits
-            if call.kind == "model" and not self._same(logits.values, call.output[-1:]):
-                raise self._unknown(call)
+            if is_memory:
+                assert self.stream is not None
+                self.kind = "output"
+                self.recorder.start("memory")
+                self.stream = self.recorder.sum("vectors", "M", _(ABOUT_MEMORY), self.stream)
+                self._end()
+
+    @property
+    def _writable(self) -> Tensor:
+        """The ids of the tokens that the model can write: some have no probability."""
+        assert self.logits is not None
+        return self.logits[0].isfinite().nonzero()[:, 0]
+
+    def _is_of_words(self, call: ModuleCall) -> bool:
+        return call.kind == "embedding" and call.module.weight is self.model.model.get_input_embeddings().weight
 
     def _embed(self, calls: Sequence[ModuleCall], first: ModuleCall) -> None:
         self.recorder.start(f"{self.stack} embedding")
@@ -150,14 +193,14 @@ class _Finder:
             raise self._unknown(first)
 
     def _embedding(self, call: ModuleCall) -> str:
-        if call.module is self.model.model.get_input_embeddings():
+        if self._is_of_words(call):
             return "words"
         for part, (_symbol, mark, _about) in EMBEDDINGS.items():
             if mark in call.name or (mark == "position" and call.name.endswith("wpe")):
                 return part
         raise self._unknown(call)
 
-    def _norm(self, call: ModuleCall) -> None:
+    def _norm(self, call: ModuleCall, is_memory: bool) -> None:
         if call.source.ndim == 3:
             self._head_norm(call)
             return
@@ -169,9 +212,12 @@ class _Finder:
         elif is_in_embedding or (self.opening[call.block].kind == "linear" and source.operation == "add"):
             self.stream = self._add_norm("norm", "x", source, call)
         elif not call.block:
-            self._start("output")
-            self.stream = self._add_norm("norm", "z", source, call)
-            if not self.model.model.get_output_embeddings():
+            self._start("output", "memory" if is_memory else "output")
+            if is_memory:
+                self.stream = self._add_norm("vectors", "M", source, call, about=_(ABOUT_MEMORY))
+            else:
+                self.stream = self._add_norm("norm", "z", source, call)
+            if is_memory or not self.model.model.get_output_embeddings():
                 self._end()
         else:
             self.norms.append(call)
@@ -198,7 +244,7 @@ class _Finder:
             for normed in (centered, scaled):
                 made = normed * gain if bias is None else normed * gain + bias
                 if self._same(made, output):
-                    about = _("each row has mean 0 and spread 1, then its own scale")
+                    about = more.pop("about", _("each row has mean 0 and spread 1, then its own scale"))
                     formula = layer_norm_formula(symbol, source.symbol, bias is not None)
                     if normed is scaled:
                         about = _("each row has the root mean square 1, then its own scale")
@@ -221,7 +267,7 @@ class _Finder:
 
     def _attention(self, call: ModuleCall, layer: Layer) -> None:
         """Adds multi-head attention whose outputs a linear map reads."""
-        self._start("attention")
+        self._start("cross" if layer.id.cross else "attention")
         inputs = layer.inputs
         assert isinstance(inputs, Inputs)
         vectors = inputs.query.float(), inputs.key.float(), inputs.value.float()
@@ -368,29 +414,32 @@ class _Finder:
     def _logits(self, call: ModuleCall) -> None:
         """Adds the logits of the next token."""
         stream = self.stream
-        if stream is None or self.kind != "output" or not self._same(stream.values[-1:], call.source):
+        if stream is None or not self._same(stream.values[-1:], call.source[-1:]):
             raise self._unknown(call)
+        if self.kind != "output":
+            self._start("output", "output")
         is_tied = call.module.weight is self.model.model.get_input_embeddings().weight
-        formula = f"logits = z {'E^T' if is_tied else 'W^E'}"
+        formula = f"logits = {stream.symbol} {'E^T' if is_tied else 'W^E'}"
         about = _("how well the last row fits each token of the vocabulary")
-        words = Vocabulary(self.model.tokenizer, call.output.shape[-1])
+        ids = self._writable
+        words = Vocabulary(self.model.tokenizer, ids.tolist())
         self.recorder.add(
-            "logits", "logits", formula, about, "linear", (stream,), call.output, stream.rows[-1:], words,
-            weight=call.weight, bias=call.bias,
+            "logits", "logits", formula, about, "linear", (stream,), call.output[-1:, ids], stream.rows[-1:], words,
+            weight=call.weight[:, ids], bias=None if call.bias is None else call.bias[ids],
         )  # fmt: skip
         self._end()
 
-    def _start(self, kind: SublayerKind) -> None:
+    def _start(self, kind: SublayerKind, name: str = "") -> None:
         """Ends the sublayer that is open, and starts another one, with the norms that it begins with."""
         self._end()
         self.kind, self.number = kind, self.number + (kind == "attention")
-        self.recorder.start("output" if kind == "output" else f"{self.stack} {self.number} {kind}")
+        self.recorder.start(name or f"{self.stack} {self.number} {kind}")
         for call in self.norms:
             self.read = [self._add_norm("norm", "z", self._known_source(call), call)]
         self.norms = []
 
     def _end(self) -> None:
-        self.recorder.end(self.stack, self.number if self.kind in ("attention", "network") else None, self.kind)
+        self.recorder.end(self.stack, self.number if self.kind in IN_LAYERS else None, self.kind)
 
     def _known_source(self, call: ModuleCall) -> Activation:
         source = self._source(call.source)
@@ -402,7 +451,8 @@ class _Finder:
         """Returns the activation with these values: the nearest of those that a part may read, among them the residual
         stream with all that was added to it, which becomes the stream."""
         assert self.stream is not None
-        candidates = [one for one in (self.stream, *self.added, *self.read) if one.values.shape == values.shape]
+        read = (self.stream, *self.added, *self.read, *([self.memory] if self.memory else []))
+        candidates = [one for one in read if one.values.shape == values.shape]
         distances = [float((one.values - values).abs().max()) for one in candidates]
         total = sum((one.values for one in self.added), self.stream.values)
         if self.added and total.shape == values.shape:
@@ -419,7 +469,7 @@ class _Finder:
         assert self.stream is not None
         terms = self.stream, *self.added
         about = _("what came in, and what the MLP adds to it")
-        if self.kind == "attention":
+        if self.kind in ("attention", "cross"):
             about = _("what came in, and what attention adds to it")
         self.added, self.read = [], []
         symbol = "x" if self._norms_first else "s"
@@ -443,16 +493,16 @@ class _Finder:
 
 
 class Vocabulary(Sequence[str]):
-    """The texts of the tokens of a vocabulary, each made when it is asked for."""
+    """The texts of tokens of a vocabulary, each made when it is asked for."""
 
-    def __init__(self, tokenizer: Any, size: int) -> None:
-        self.tokenizer, self.size = tokenizer, size
+    def __init__(self, tokenizer: Any, ids: Sequence[int]) -> None:
+        self.tokenizer, self.ids = tokenizer, ids
 
     def __len__(self) -> int:
-        return self.size
+        return len(self.ids)
 
     def __getitem__(self, index: Any) -> Any:
-        ids = range(self.size)[index]
+        ids = self.ids[index]
         texts = tuple(
             token.text for token in vocabulary_tokens(self.tokenizer, [ids] if isinstance(ids, int) else [*ids])
         )
@@ -461,8 +511,8 @@ class Vocabulary(Sequence[str]):
 
 def _unknown(model: "LoadedModel", part: str) -> ValueError:
     return value_error(
-        "{name} cannot be shown here: at “{part}” it computes something other than the norms, attention and MLPs that "
-        "Path knows. Look at its attention on Explore.",
+        "{name} cannot be shown here: at “{part}” it computes something other than norms, attention with softmax and "
+        "MLPs. Look at its attention on Explore.",
         name=model.name, part=part,
     )  # fmt: skip
 

@@ -54,7 +54,7 @@ def recorded_calls(model: nn.Module) -> Iterator[list[ModuleCall]]:
             if kind == "model":
                 output = getattr(output, "logits", None)
             if output is not None and is_open and threading.get_ident() == thread:
-                source = next(one for one in (*args, *kwargs.values()) if isinstance(one, Tensor))
+                source = next((one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)), output)
                 calls.append(ModuleCall(name, module, kind, _of_example(source), _of_example(output)))
 
         return module.register_forward_hook(hook, with_kwargs=True)

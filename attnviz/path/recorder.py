@@ -1,17 +1,14 @@
 """Records the activations of a forward pass, sublayer by sublayer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch import Tensor
 
-from attnviz.inputs import Inputs
 from attnviz.language import N_, _
-from attnviz.mechanism import Attention, Mechanism
+from attnviz.mechanism import Attention
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
 
 PROJECTIONS = {  # with their symbols
@@ -62,30 +59,6 @@ class ActivationRecorder:
         formula = f"{symbol} = {' + '.join(term.symbol for term in terms)}"
         return self.add(part, symbol, formula, about, "add", terms, values, terms[0].rows)
 
-    def norm(self, part: str, symbol: str, about: str, source: Activation, module: nn.LayerNorm) -> Activation:
-        """Adds the layer norm of an activation."""
-        return self.add(
-            part, symbol, layer_norm_formula(symbol, source.symbol, has_bias=True), about, "norm",
-            (source,), module(source.values), source.rows, weight=module.weight, bias=module.bias,
-        )  # fmt: skip
-
-    def linear(
-        self,
-        part: str,
-        symbol: str,
-        formula: str,
-        about: str,
-        source: Activation,
-        module: nn.Linear,
-        function: Callable[[Tensor], Tensor] = torch.clone,
-    ) -> Activation:
-        """Adds a linear map of an activation, followed by a function of each number."""
-        values = function(linear(source.values, module.weight, module.bias))
-        weight = module.weight.T
-        return self.add(
-            part, symbol, formula, about, "linear", (source,), values, source.rows, weight=weight, bias=module.bias
-        )
-
     def projection(
         self,
         part: str,
@@ -102,25 +75,6 @@ class ActivationRecorder:
             part, letter, formula, _(about), "linear", (source,), values, source.rows, weight=weight, bias=bias,
             shared=shared,
         )  # fmt: skip
-
-    def attention(
-        self,
-        source: Activation,
-        memory: Activation,
-        modules: tuple[nn.Linear, nn.Linear, nn.Linear, nn.Linear],
-        mechanism: Mechanism,
-    ) -> Activation:
-        """Adds multi-head attention from `source` to `memory`; returns its output. The modules are the linear maps to
-        queries, keys and values, and from the heads to the output."""
-        projected = []
-        for part, vectors, module in zip(PROJECTIONS, (source, memory, memory), modules[:3], strict=True):
-            values = linear(vectors.values, module.weight, module.bias).unflatten(-1, (self.heads, -1)).transpose(0, 1)
-            weight, bias = (one.unflatten(0, (self.heads, -1)) for one in (module.weight, module.bias))
-            projected.append(self.projection(part, vectors, values, weight.transpose(1, 2), bias))
-        query, key, value = (one.values for one in projected)
-        inputs = Inputs(query, key, value, source.rows, memory.rows)
-        concat = self.weighted_values(projected, mechanism(inputs))
-        return self.linear("output", "O", "O = C W^O + b", _("the heads, mixed"), concat, modules[3])
 
     def weighted_values(self, projected: Sequence[Activation], attention: Attention) -> Activation:
         """Adds the scores, the weights and the output of all heads, of their queries, keys and values; returns the

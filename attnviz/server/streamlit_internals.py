@@ -58,12 +58,6 @@ def query_string() -> str:
     return context.query_string if context else ""
 
 
-def is_fragment_run() -> bool:
-    """Returns whether only a fragment of the page runs."""
-    context = run_context()
-    return bool(context and context.fragment_ids_this_run)
-
-
 def bound_keys() -> set[str]:
     """Returns the keys of the widgets whose values are in the link, those of pages that are not open among them."""
     context = run_context()

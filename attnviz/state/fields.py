@@ -271,6 +271,10 @@ class ChoiceField(Field[T]):
         raise ValueError(f"{self.name} is {value!r}; {_expected(self.options(state))}")
 
 
+class SteppedField(ChoiceField[T]):
+    """One of some options that follow one another, such as the steps of a training: the app plays them."""
+
+
 class ChoicesField(ChoiceField[tuple]):
     """Several of some options, in their order; none at first."""
 

@@ -8,7 +8,8 @@ from attnviz.effects.ablation import Head
 from attnviz.formatting import numbered_tokens
 from attnviz.language import N_, option_name, option_with_name, value_error
 from attnviz.layer import head_option_name
-from attnviz.models import SMOLLM2
+from attnviz.link import Link
+from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
 from attnviz.sources import Model
@@ -94,6 +95,14 @@ class TextQuestion(State):
     def asks(self) -> bool:
         """Whether what is open depends on the question."""
         return True
+
+    @property
+    def for_any_text(self) -> Link | None:
+        """A link to the same text with a model that knows any word, where this one knows few; of the fields only the
+        model and the text are known."""
+        if self.model != TRANSLATOR:
+            return None
+        return (type(self).model.parameter, SMOLLM2), (type(self).text.parameter, self.text)
 
     @property
     def source(self) -> Model:

@@ -1,87 +1,83 @@
 """What a link to Transformer says."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from attnviz.cached_property import cached_property
 from attnviz.formatting import grouped, numbered_tokens
-from attnviz.language import N_, current_language, in_sentence, language, option_name, value_error
-from attnviz.layer import head_option
-from attnviz.masks import Causal, Full, Mask
-from attnviz.models.interventions import Intervention
-from attnviz.normalizers import Softmax
-from attnviz.result_cache import result_cache
-from attnviz.state.fields import ChoiceField, ChoicesField, NumberField, TextField
+from attnviz.language import N_, current_language, language
+from attnviz.layer import Kind, Layer
+from attnviz.models import SMOLLM2, TRANSLATOR
+from attnviz.path.activation import ActivationRecord
+from attnviz.path.model_activations import MOST_TOKENS, model_activations
+from attnviz.path.sampling import NextWord
+from attnviz.result_cache import ResultCache
+from attnviz.sources.model import example_text
+from attnviz.sources.written import PROMPT
+from attnviz.state.fields import ChoiceField, ModelField, NumberField, SteppedField, TextField
 from attnviz.state.head_state import NO_QUERY, query_name
-from attnviz.state.intervention_fields import ABLATION_HELP, changed_parts, part_fields
-from attnviz.state.state import State
-from attnviz.state.steps import ABOUT_SIMILARITY, SIMILARITIES
-from attnviz.translator import EXAMPLES, VARIANTS, Translation, Translator, load, training_log
-from attnviz.translator.encoder_decoder import HEADS, LAYERS, USE_LAYERS, USES, Use
-from attnviz.translator.live_training import TrainingHistory, shipped_history
+from attnviz.state.source_field import short_layers
+from attnviz.state.text_question import TextQuestion
+from attnviz.text import EXAMPLE
+from attnviz.translator import Translation, parse_sentence, tokenize
+from attnviz.translator.encoder_decoder import USES, Use
+from attnviz.translator.training_history import Checkpoint, training_history
 
-THREE_USES, WHAT_IF, FORMS = N_("Three uses"), N_("What if"), N_("How attention forms")
-SYMBOLS, BEFORE, SEVERAL = N_("In symbols"), N_("Before attention"), N_("Several heads")
-SHIPPED, HERE = N_("Saved training"), N_("Train in this session")
-SHORT: dict[Use, str] = {"encoder": N_("Encoder"), "decoder": N_("Decoder"), "cross": N_("Encoder–decoder")}
-HEAD_NAME = N_("Layer #, head #")  # an option of menus
-HEAD_PARTS = N_("Layer #"), N_("head #")
-HEAD_NAMES = tuple(head_option(f"Layer {layer}", head) for layer in range(LAYERS) for head in range(HEADS))
-# In these heads of the shipped weights adjectives look at their noun, and the word before "pas" at "ne".
-NOUNS = {"scaled dot": 7, "dot": 4, "general": 7, "additive": 7}
-NEGATION = 7
-BEST = N_("Encoder–decoder, the head that agrees best in the end")
-BETWEEN = ", "  # a use and a head
-MAPS: dict[str, tuple[Use, int] | None] = {BEST: None} | {
-    f"{SHORT[use]}{BETWEEN}{name.lower()}": (use, head)
-    for use in reversed(USES)
-    for head, name in enumerate(HEAD_NAMES)
-}
-MASKS: dict[Use, Mask] = {"encoder": Full(), "decoder": Causal(), "cross": Full()}  # with which it was trained
-SEEDS = 9999
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel  # with huggingface_hub
+
+FORWARD_PASS, THREE_USES, TRAINING = N_("Forward pass"), N_("Three uses"), N_("How attention forms")
+BEFORE_ATTENTION, SYMBOLS, SEVERAL_HEADS = N_("Before attention"), N_("In symbols"), N_("Several heads")
+NOTHING = N_("nothing")
+FIRST_WORD = 3
+WHOLE = "model"  # what is open at first
+MOST_DRAWS = 999
+MOST_RECORDS = 4  # of the latest texts of a model
+# Of the translator: there adjectives look at their noun, and the word before “pas” at “ne”.
+ADJECTIVES, NEGATION = (1, 3), (1, 3)
+
+# With the weights of the model, which they keep in memory: they end with it.
+_records: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
+
+
+def is_translator(state: Any) -> bool:
+    return bool(state.model == TRANSLATOR)
+
+
+def has_decoder(state: Any) -> bool:
+    """Returns whether the model has an encoder and a decoder."""
+    return bool(state.source.model().is_encoder_decoder)
+
+
+def writes(state: Any) -> bool:
+    """Returns whether the model gives a next token."""
+    return has_decoder(state) or bool(state.source.model().is_decoder_only)
 
 
 def is_tab(tab: str) -> Callable[[Any], bool]:
     """Returns the condition that a tab is open."""
-    return lambda state: state.tab == tab
+    return lambda state: bool(state.tab == tab)
 
 
-def agreement(translator: Translator) -> list[float]:
-    """Returns the agreement of each head of the encoder–decoder attention with the true alignment, on test
-    sentences."""
-    return [share for heads in training_log(translator.variant).evaluations[-1].agreement for share in heads]
+def offered_tabs(state: Any) -> Sequence[str]:
+    return (FORWARD_PASS, THREE_USES, *([TRAINING] if is_translator(state) else []))
 
 
-def first_head(use: Use, translator: Translator) -> int:
-    """Returns the default head of a use.
-
-    In the encoder, adjectives attend to their nouns there; in the decoder, the word before "pas" attends to "ne"; for
-    encoder–decoder attention it is the head that agrees most with the true alignment.
-    """
-    if use == "cross":
-        return int(np.argmax(agreement(translator)))
-    return NOUNS[translator.variant] if use == "encoder" else NEGATION
+def words_to_write(state: Any) -> Mapping[str, int]:
+    return {str(number): number for number in range(1, min(len(state.decoder_tokens), MOST_TOKENS) + 1)}
 
 
-def row_options(state: Any) -> Mapping[str, int | None]:
-    english = state.translation.english
-    return {NO_QUERY: None} | {name: row for row, name in enumerate(numbered_tokens(range(len(english)), english))}
+def parts(state: Any) -> Mapping[str, str]:
+    """Returns the names of what can be opened: layers, then their parts; empty for the whole model."""
+    record = state.record
+    return {WHOLE: ""} | {name: name for name in (*record.layers, *record)}
 
 
-def opening_step(translation: Translation) -> int:
-    """Returns the first step that breaks the English word order, by the true alignment, or else the middle step."""
-    true = translation.alignment or ()
-    overtaking = (i for i, keys in enumerate(true) if any(max(keys) > min(later) for later in true[i + 1 :]))
-    return next(overtaking, (len(translation.steps) - 1) // 2)
-
-
-def map_name(option: str, code: str | None = None) -> str:
-    """Returns the name of an option of the menu of maps, in a language, by default the current one."""
-    short, between, head = option.partition(BETWEEN)
-    if option == BEST or not between:
-        return option_name(option, code)
-    return f"{option_name(short, code)}{BETWEEN}{in_sentence(head.capitalize(), code)}"
+def training_steps(_state: Any) -> Mapping[str, int]:
+    return {str(each.step): each.step for each in training_history().checkpoints}
 
 
 def step_name(option: str, code: str | None = None) -> str:
@@ -90,116 +86,152 @@ def step_name(option: str, code: str | None = None) -> str:
         return grouped(int(option)) if option.isdecimal() else option
 
 
-def head_field(use: Use) -> ChoiceField[int]:
-    """Returns the field of the selected head of a use, numbered across layers."""
-    options = {name: head for head, name in enumerate(HEAD_NAMES)}
-    return ChoiceField(USES[use], options, lambda state: first_head(use, state.translator))
+def use_of(layer: Layer) -> Use:
+    """Returns the use of attention in a layer."""
+    if layer.id.cross:
+        return "cross"
+    return "decoder" if layer.kind is Kind.CAUSAL or layer.id.stack == "decoder" else "encoder"
 
 
-def use_field(opening: Use, names: Mapping[Use, str] = USES, **options: Any) -> ChoiceField[Use]:
-    uses: Mapping[str, Use] = {name: use for use, name in names.items()}
-    return ChoiceField(N_("Use of attention"), uses, lambda _state: opening, **options)
+def first_head(state: Any, use: Use) -> tuple[int, int]:
+    """Returns the first head; of the translator one whose words look where a reader would."""
+    if not is_translator(state):
+        return 0, 0
+    if use == "cross":
+        agreement = np.array(training_history().checkpoints[-1].evaluation.agreement)
+        layer, head = np.unravel_index(agreement.argmax(), agreement.shape)
+        return int(layer), int(head)
+    return ADJECTIVES if use == "encoder" else NEGATION
 
 
-def ablated_field() -> ChoicesField:
-    """Returns the field of the ablated heads of a layer of a use."""
-    heads = {str(head): head for head in range(HEADS)}
-    return ChoicesField(N_("Ablated in layer {layer}"), heads, about=ABLATION_HELP, when=is_tab(WHAT_IF))
+def head_field(use: Use) -> ChoiceField[tuple[int, int]]:
+    """Returns the field of the selected head of a use: its layer, and its number there."""
 
-
-def checkpoint_field(training: str, **options: Any) -> ChoiceField[int]:
-    """Returns the field of a step of a training."""
-
-    def steps(state: Any) -> Mapping[str, int]:
-        return {str(each.evaluation.step): each.evaluation.step for each in state.history.checkpoints}
+    def heads(state: Any) -> Mapping[str, tuple[int, int]]:
+        layers = state.uses.get(use, [])
+        return {f"{i}.{head}": (i, head) for i, layer in enumerate(layers) for head in range(layer.inputs.heads)}
 
     return ChoiceField(
-        N_("Steps of training"), steps, lambda state: max(steps(state).values()), option_name=step_name,
-        when=lambda state: state.tab == FORMS and state.training == training, **options,
+        USES[use], heads, lambda state: first_head(state, use), place="hidden",
+        when=lambda state: state.tab != FORWARD_PASS and use in state.uses,
     )  # fmt: skip
 
 
-HEAD_FIELDS = {use: head_field(use) for use in USES}
-PART_FIELDS = {use: part_fields(use, MASKS[use], Softmax(), when=is_tab(WHAT_IF)) for use in USES}
-ABLATED_FIELDS = {use: (ablated_field(), ablated_field()) for use in USES}  # of each layer
+def row_options(state: Any) -> Mapping[str, int | None]:
+    tokens = next(iter(state.uses.values()))[0].inputs.query_tokens
+    return {NO_QUERY: None} | {name: row for row, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
 
 
-class TransformerState(State):
-    """A sentence, a translator and a step of its translation, a head of each use of attention, and an open tab."""
+class TransformerState(TextQuestion):
+    """A model and a text that it reads, a tab, and in it what is open."""
 
-    similarity = ChoiceField(N_("Similarity"), SIMILARITIES, about=ABOUT_SIMILARITY)
-    encoder_head, decoder_head, cross_head = HEAD_FIELDS.values()
-    english = TextField(N_("English"), EXAMPLES[0])
-    step = ChoiceField(
-        N_("Word by word"), lambda state: {str(step + 1): step for step in range(len(state.translation.steps))},
-        lambda state: opening_step(state.translation), parameter="word",
+    model = ModelField(TRANSLATOR, "transformer-model")
+    text = TextField(N_("Text"), lambda state: example_text(state.model, PROMPT if state.model == SMOLLM2 else EXAMPLE))
+    written = TextField(
+        N_("What the decoder has written"), when=has_decoder, place="more",
+        about=N_("Without a text, what it writes by itself."),
     )  # fmt: skip
-    tab = ChoiceField(N_("Tab"), {name: name for name in (THREE_USES, WHAT_IF, FORMS, SYMBOLS, BEFORE, SEVERAL)})
-    encoder_row = ChoiceField[int | None](
-        N_("Pinned query"), row_options, option_name=query_name, when=is_tab(THREE_USES)
+    tab = ChoiceField(N_("Tab"), offered_tabs, place="block")
+    word = SteppedField(
+        N_("Word to write"), words_to_write, lambda state: min(FIRST_WORD, len(words_to_write(state))),
+        when=lambda state: state.tab != TRAINING and has_decoder(state), place="block",
+    )  # fmt: skip
+    temperature = NumberField(
+        N_("Temperature"), 1.0, 0.0, 3.0, 6, when=lambda state: state.tab == FORWARD_PASS and writes(state),
+        place="block", about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
+    )  # fmt: skip
+    draw = NumberField(
+        N_("Draw"), 0, 0, MOST_DRAWS, when=lambda state: state.tab == FORWARD_PASS and writes(state), place="hidden"
     )
-    change = use_field("decoder", SHORT, when=is_tab(WHAT_IF))
-    encoder_mask, encoder_score, encoder_normalizer = PART_FIELDS["encoder"]
-    decoder_mask, decoder_score, decoder_normalizer = PART_FIELDS["decoder"]
-    cross_mask, cross_score, cross_normalizer = PART_FIELDS["cross"]
-    encoder_off_0, encoder_off_1 = ABLATED_FIELDS["encoder"]
-    decoder_off_0, decoder_off_1 = ABLATED_FIELDS["decoder"]
-    cross_off_0, cross_off_1 = ABLATED_FIELDS["cross"]
-    training = ChoiceField(N_("Training"), {name: name for name in (SHIPPED, HERE)}, when=is_tab(FORMS))
-    train_seed = NumberField(N_("Seed"), 0, 0, SEEDS, when=lambda state: state.training == HERE)
-    train_similarity = ChoiceField(
-        N_("Similarity"), {name: name for name in VARIANTS}, when=lambda state: state.training == HERE
+    open = ChoiceField(N_("Open"), parts, when=is_tab(FORWARD_PASS), place="hidden")
+    head = ChoiceField(
+        N_("Head"), lambda state: {str(head): head for head in range(state.record.heads)}, parameter="path-head",
+        when=is_tab(FORWARD_PASS), place="hidden",
+    )  # fmt: skip
+    unfolded = ChoiceField(
+        N_("Unfolded"), (NOTHING, BEFORE_ATTENTION, SYMBOLS, SEVERAL_HEADS), when=is_tab(FORWARD_PASS), place="hidden"
     )
-    training_step = checkpoint_field(SHIPPED, parameter="step")
-    trained_step = checkpoint_field(HERE)
-    shown_map = ChoiceField(N_("Map"), MAPS, parameter="map", option_name=map_name, when=is_tab(FORMS))
-    symbols_of = use_field("encoder", when=is_tab(SYMBOLS))
-    heads_of = use_field("decoder", when=is_tab(SEVERAL))
+    training_step = SteppedField(
+        N_("Steps of training"), training_steps, lambda _state: training_history().steps, option_name=step_name,
+        when=is_tab(TRAINING), parameter="step", place="block",
+    )  # fmt: skip
+    encoder_head, decoder_head, cross_head = (head_field(use) for use in USES)
+    row = ChoiceField[int | None](
+        N_("Pinned query"), row_options, option_name=query_name, when=is_tab(THREE_USES), place="hidden"
+    )
+
+    tabs = (tab,)
 
     @property
-    def translator(self) -> Translator:
-        """The translator as it was trained."""
-        return load(self.similarity)
+    def asks(self) -> bool:
+        return False
+
+    @cached_property
+    def layers(self) -> Sequence[Layer]:
+        """The attention of the model on the text. Raises ValueError if it does not take the text."""
+        self.check_modality()
+        return short_layers(self.source)
 
     @property
-    def translation(self) -> Translation:
-        """The translation as trained. Raises ValueError if the sentence has words that the translator does not know."""
-        return self._translated(())
+    def decoder_tokens(self) -> tuple[str, ...]:
+        """What a decoder with an encoder has read in the end; nothing where there is none."""
+        if not has_decoder(self):
+            return ()
+        return next(layer.inputs.query_tokens for layer in self.layers if use_of(layer) == "cross")
+
+    @cached_property
+    def uses(self) -> Mapping[Use, Sequence[Layer]]:
+        """The layers of each use of attention that the model has; how they were at a step of the training, if that is
+        open."""
+        layers = self.forced.layers() if self.tab == TRAINING else self.layers
+        used: dict[Use, list[Layer]] = {use: [layer for layer in layers if use_of(layer) == use] for use in USES}
+        return {use: layers for use, layers in used.items() if layers}
 
     @property
-    def changed(self) -> Translation:
-        """The translation under the interventions. Raises ValueError as `translation`, or if they cannot be run."""
-        return self._translated(self.interventions)
+    def heads(self) -> Mapping[Use, tuple[int, int]]:
+        """The selected head of each use."""
+        return {use: self.values[f"{use}_head"] for use in self.uses}
 
-    @property
-    def heads(self) -> Mapping[Use, int]:
-        """The selected head of each use, numbered across layers."""
-        return {use: self.values[field.name] for use, field in HEAD_FIELDS.items()}
-
-    @property
-    def interventions(self) -> tuple[Intervention, ...]:
-        """What is changed: an intervention for each use that is."""
-        return tuple(each for each in map(self.intervention, USES) if not each.is_empty)
-
-    def intervention(self, use: Use) -> Intervention:
-        """Returns the intervention in one use."""
-        parts = changed_parts(PART_FIELDS[use], [self.values[field.name] for field in PART_FIELDS[use]])
-        ablated = [
-            (layer, head)
-            for layer, field in zip(USE_LAYERS[use], ABLATED_FIELDS[use], strict=True)
-            for head in self.values[field.name]
-        ]
-        return Intervention(**parts, ablated=tuple(ablated), layers=USE_LAYERS[use])
-
-    @property
-    def history(self) -> TrainingHistory:
-        """The training that is shown. Raises ValueError for one of a session."""
-        if self.training == HERE:
-            raise value_error("A training in this session is not in the link. Choose “Saved training”.")
-        return shipped_history()
-
-    def _translated(self, interventions: tuple[Intervention, ...]) -> Translation:
-        return result_cache().once(
-            lambda: self.translator.translate(self.english, interventions),
-            "translation", self.similarity, self.english, interventions,
+    @cached_property
+    def record(self) -> ActivationRecord:
+        """The activations of the forward pass. Raises ValueError if the model does not take the text."""
+        self.check_modality()
+        source, model = self.source, self.source.model()
+        count = int(self.word) if has_decoder(self) else MOST_TOKENS
+        records = _records.setdefault(model, ResultCache(MOST_RECORDS))
+        return records.once(
+            lambda: model_activations(model, source.text, source.pair or None, count), source, count,
+            work=source.forward_work,
         )  # fmt: skip
+
+    @property
+    def next_word(self) -> NextWord | None:
+        """The choice of the next token, of a model that writes."""
+        logits = self.record.get("output logits")
+        if logits is None:
+            return None
+        return NextWord(logits.columns, logits.values[0], self.temperature, int(self.draw))
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The translator at the step of its training."""
+        return next(each for each in training_history().checkpoints if each.step == self.training_step)
+
+    @cached_property
+    def forced(self) -> Translation:
+        """What the translator does at that step when it is given the right French words, or where they are not known,
+        those that it writes in the end. Raises ValueError if it does not know a word."""
+        english = tokenize(self.text)
+        right = parse_sentence(english)
+        final = training_history().checkpoints[-1].translator()
+        french = right.french if right else final.translate(self.text).french
+        return self.checkpoint.translator().teacher_forced(english, french)
+
+    @property
+    def alignment(self) -> tuple[tuple[int, ...], ...]:
+        """For each French word the positions of the English words that it translates; none where they are not known."""
+        right = parse_sentence(tokenize(self.text)) if is_translator(self) else None
+        if right is None:
+            return ()
+        is_right = self.tab == TRAINING or self.decoder_tokens[1:] == right.french
+        return right.alignment if is_right else ()

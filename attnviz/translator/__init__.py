@@ -1,7 +1,7 @@
 """A small transformer that translates English into French: `load().translate("the cat sleeps .")`."""
 
 from attnviz.translator.encoder_decoder import VARIANTS
-from attnviz.translator.grammar import Sentence, generate_sentences, next_words, parse_sentence
+from attnviz.translator.grammar import Sentence, generate_sentences, parse_sentence
 from attnviz.translator.translation import Translation, TranslationStep, Translator
 from attnviz.translator.typed_words import tokenize
 from attnviz.translator.weights import Evaluation, TrainingLog, checkpoints, evaluate, load, training_log
@@ -19,7 +19,6 @@ __all__ = [
     "evaluate",
     "generate_sentences",
     "load",
-    "next_words",
     "parse_sentence",
     "tokenize",
     "training_log",

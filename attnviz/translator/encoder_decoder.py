@@ -1,6 +1,5 @@
 """A small encoder–decoder transformer whose attention is this library's Mechanism."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,7 +11,6 @@ from attnviz.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
-from attnviz.models.interventions import Intervention, intervene
 from attnviz.positional_encodings import sinusoids
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator.lexicon import ENGLISH, FRENCH
@@ -54,14 +52,6 @@ USES: dict[Use, str] = {
     "cross": N_("Encoder–decoder attention"),
 }
 
-# The positions of the layers of each use, in the order in which they run: two of the encoder, then in each decoder
-# layer self-attention and cross-attention.
-USE_LAYERS: dict[Use, tuple[int, ...]] = {
-    "encoder": tuple(range(LAYERS)),
-    "decoder": tuple(LAYERS + 2 * i for i in range(LAYERS)),
-    "cross": tuple(LAYERS + 2 * i + 1 for i in range(LAYERS)),
-}
-
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
@@ -94,7 +84,6 @@ class KeyValueCache:
 class ForwardPass:
     """The settings of a forward pass, and the records that it fills."""
 
-    interventions: Sequence[Intervention] = ()
     lengths: Int[Tensor, " batch"] | None = None  # English words of each example, where some have fewer than others
     cache: KeyValueCache | None = None
     records: list[AttentionRecord] | None = None  # of every attention, in the order in which they run
@@ -129,10 +118,9 @@ class MultiHeadAttention(nn.Module):
         self.query, self.key, self.value, self.output = (nn.Linear(D_MODEL, D_MODEL) for _ in range(4))
         self.similarity = LearnedScore(score, D_MODEL // HEADS)
 
-    def mechanism(self, interventions: Sequence[Intervention] = ()) -> Mechanism:
-        """Returns the mechanism under the interventions."""
-        trained = Mechanism(self.similarity(), mask=Causal() if self.use == "decoder" else Full())
-        return intervene(trained, interventions, USE_LAYERS[self.use][self.layer])
+    def mechanism(self) -> Mechanism:
+        """Returns how it attends, with its current parameters."""
+        return Mechanism(self.similarity(), mask=Causal() if self.use == "decoder" else Full())
 
     def forward(self, vectors: Vectors, forward_pass: ForwardPass, memory: Memory | None = None) -> Vectors:
         """Returns the output of attention to the memory, or to the vectors themselves and the cached ones before
@@ -141,7 +129,7 @@ class MultiHeadAttention(nn.Module):
         query = _split_heads(self.query(vectors))
         key, value = self._keys_and_values(vectors if memory is None else memory, forward_pass.cache)
         queries, keys = start + query.shape[-2], key.shape[-2]
-        mechanism = self.mechanism(forward_pass.interventions)
+        mechanism = self.mechanism()
         bound = mechanism.bind(queries, keys, HEADS)
         b, h, k = torch.arange(len(query))[:, None, None, None], torch.arange(HEADS)[:, None, None], torch.arange(keys)
         positions = (b, h, torch.arange(start, queries)[:, None], k)
@@ -154,15 +142,6 @@ class MultiHeadAttention(nn.Module):
                 AttentionRecord(self.id, self.use, mechanism, query, key, value, attention.weights)
             )
         return self.output(attention.output.transpose(-3, -2).flatten(-2))
-
-    def head_contributions(self, record: AttentionRecord) -> Float[Tensor, "heads queries width"]:
-        """Returns what each head adds to the output of the first example: its output times its own rows of Wᴼ.
-
-        Their sum and the bias of Wᴼ are the output, because Concat(head₀, head₁, …) Wᴼ = Σ headᵢ Wᴼᵢ (Vaswani et al.
-        2017, 3.2.2).
-        """
-        own_rows = self.output.weight.T.unflatten(0, (HEADS, -1))  # heads, d_v, width
-        return (record.weights[0] @ record.value[0]) @ own_rows
 
     def _keys_and_values(self, vectors: Tensor, cache: KeyValueCache | None) -> tuple[Tensor, Tensor]:
         if cache is None or self.use == "encoder":
@@ -231,12 +210,6 @@ class Transformer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(D_MODEL) for _ in range(2))
         for words in (self.english, self.french):
             nn.init.normal_(words.weight, std=D_MODEL**-0.5)
-
-    def attention(self, use: Use, layer: int) -> MultiHeadAttention:
-        """Returns the attention of one use in one layer."""
-        if use == "encoder":
-            return self.encoder[layer].get_submodule("attention")  # type: ignore[return-value]
-        return self.decoder[layer].get_submodule("cross" if use == "cross" else "attention")  # type: ignore[return-value]
 
     def encode(self, english: Int[Tensor, "batch words"], forward_pass: ForwardPass) -> Memory:
         """Returns the memory of the decoder: the output of the encoder, a vector for each word or one for all."""

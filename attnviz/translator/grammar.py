@@ -100,20 +100,6 @@ def parse_sentence(words: tuple[str, ...]) -> Sentence | None:
     return clause.sentence() if reading.position == len(words) else None
 
 
-def next_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the words that may come next; none after a whole sentence or an invalid beginning.
-
-    Example:
-        >>> "cat" in next_words(("the", "small"))
-        True
-    """
-    try:
-        _Clause(reading := _Reader(words))
-    except _NoSuchSentence:
-        return tuple(reading.expected) if reading.position == len(words) else ()
-    return ()
-
-
 class _Sampler:
     """Draws words at random."""
 
@@ -136,11 +122,10 @@ class _NoSuchSentence(Exception):
 
 
 class _Reader:
-    """Reads words from a list; `expected` are the words that could have come at its position."""
+    """Reads words from a list."""
 
     def __init__(self, words: tuple[str, ...]) -> None:
         self.words, self.position = words, 0
-        self.expected: dict[str, None] = {}
 
     def choose(self, *groups: WordGroup) -> str:
         word = self.maybe(1.0, [word for _, words in groups for word in words])
@@ -150,10 +135,8 @@ class _Reader:
 
     def maybe(self, chance: float, words: Sequence[str]) -> str | None:
         if self.position < len(self.words) and self.words[self.position] in words:
-            self.expected = {}
             self.position += 1
             return self.words[self.position - 1]
-        self.expected |= dict.fromkeys(words)
         return None
 
 

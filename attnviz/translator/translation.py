@@ -1,8 +1,8 @@
-"""Translation by a trained model: greedy decoding, beam search and teacher forcing."""
+"""Translation by a trained model: greedy decoding and teacher forcing."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import torch
@@ -12,9 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from attnviz.cached_property import cached_property
 from attnviz.inputs import Inputs
-from attnviz.language import value_error
 from attnviz.layer import Kind, Layer
-from attnviz.models.interventions import Intervention
 from attnviz.translator.encoder_decoder import (
     END,
     MAX_POSITIONS,
@@ -43,15 +41,6 @@ class TranslationStep:
     probabilities: Float[Tensor, " words"]  # of the words in TARGET_VOCABULARY
     records: tuple[AttentionRecord, ...]  # every attention of this step, that of the encoder first
 
-    @property
-    def probability(self) -> float:
-        return float(self.probabilities[TARGET_IDS[self.word]])
-
-    def likeliest(self, count: int = 5) -> list[tuple[str, float]]:
-        """Returns the most likely words, with their probabilities."""
-        best = self.probabilities.topk(count)
-        return [(TARGET_VOCABULARY[i], p) for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
-
 
 @dataclass(frozen=True, eq=False)
 class Translation:
@@ -64,11 +53,6 @@ class Translation:
     def french(self) -> tuple[str, ...]:
         """The words, without <end>."""
         return tuple(step.word for step in self.steps if step.word != TARGET_VOCABULARY[END])
-
-    @property
-    def finished(self) -> bool:
-        """Whether it ends with <end>, and was not cut off."""
-        return self.steps[-1].word == TARGET_VOCABULARY[END]
 
     @property
     def text(self) -> str:
@@ -138,27 +122,17 @@ class Translator:
     def __post_init__(self) -> None:
         self.model.eval().requires_grad_(False)
 
-    def translate(self, text: str, interventions: Sequence[Intervention] = (), *, beams: int = 1) -> Translation:
-        """Translates a text by greedy decoding or, with several beams, by beam search.
-
-        A beam search keeps the hypotheses with the highest probability, and ends when the best of them is finished.
-        Raises ValueError if the text has a word that the translator does not know.
-        """
-        if beams < 1:
-            raise value_error("A search needs 1 beam or more; {beams} were requested.", beams=beams)
+    def translate(self, text: str) -> Translation:
+        """Translates a text by greedy decoding. Raises ValueError if it has a word that the translator does not
+        know."""
         english = tokenize(text)
         encoded: list[AttentionRecord] = []
-        memory = self.model.encode(source_ids([english]), ForwardPass(interventions, records=encoded))
-        hypotheses = [_Hypothesis()]
-        while not hypotheses[0].is_finished:
-            candidates = [one for one in hypotheses if one.is_finished]
-            for hypothesis in hypotheses:
-                if not hypothesis.is_finished:
-                    forward_pass = ForwardPass(interventions, records=list(encoded))
-                    logits = self.model.decode(torch.tensor([hypothesis.words]), memory, forward_pass)[0, -1]
-                    candidates += hypothesis.extended(logits, min(beams, len(TARGET_VOCABULARY)), forward_pass)
-            hypotheses = sorted(candidates, key=lambda one: -one.score)[:beams]
-        return Translation(english, hypotheses[0].steps)
+        memory = self.model.encode(source_ids([english]), ForwardPass(records=encoded))
+        words, steps = [START], list[TranslationStep]()
+        while words[-1] != END and len(words) <= MAX_POSITIONS:
+            steps.append(self._step(torch.tensor([words]), memory, encoded))
+            words.append(TARGET_IDS[steps[-1].word])
+        return Translation(english, tuple(steps))
 
     def teacher_forced(self, english: tuple[str, ...], french: tuple[str, ...]) -> Translation:
         """Runs the decoder with teacher forcing: each step is given the French words before it, whatever it predicts.
@@ -167,30 +141,36 @@ class Translator:
         """
         encoded: list[AttentionRecord] = []
         memory = self.model.encode(source_ids([english]), ForwardPass(records=encoded))
-        words, steps = target_ids([french]), list[TranslationStep]()
-        for length in range(1, min(words.shape[1], MAX_POSITIONS + 1)):
-            forward_pass = ForwardPass(records=list(encoded))
-            logits = self.model.decode(words[:, :length], memory, forward_pass)[0, -1]
-            word = TARGET_VOCABULARY[int(words[0, length])]
-            steps.append(TranslationStep(word, logits.softmax(-1), tuple(forward_pass.records or ())))
+        words = target_ids([french])[:, : MAX_POSITIONS + 1]
+        steps = [
+            replace(self._step(words[:, :length], memory, encoded), word=TARGET_VOCABULARY[int(words[0, length])])
+            for length in range(1, words.shape[1])
+        ]
         return Translation(english, tuple(steps))
 
-    def translate_batch(
-        self, sentences: Sequence[tuple[str, ...]], interventions: Sequence[Intervention] = ()
-    ) -> list[tuple[str, ...]]:
+    def _step(
+        self, words: Int[Tensor, "1 words"], memory: Float[Tensor, "1 words width"], encoded: list[AttentionRecord]
+    ) -> TranslationStep:
+        """Returns the step that writes the likeliest word after some; `encoded` are the records of the encoder."""
+        forward_pass = ForwardPass(records=list(encoded))
+        probabilities = self.model.decode(words, memory, forward_pass)[0, -1].softmax(-1)
+        word = TARGET_VOCABULARY[int(probabilities.argmax())]
+        return TranslationStep(word, probabilities, tuple(forward_pass.records or ()))
+
+    def translate_batch(self, sentences: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Returns the greedy translations of many sentences at once."""
         lengths = torch.tensor([len(words) for words in sentences])
-        memory = self.model.encode(source_ids(sentences), ForwardPass(interventions, lengths))
-        forward_pass = ForwardPass(interventions, lengths, KeyValueCache())
+        memory = self.model.encode(source_ids(sentences), ForwardPass(lengths))
+        forward_pass = ForwardPass(lengths, KeyValueCache())
         french = torch.full((len(sentences), 1), START)
         while french.shape[1] <= MAX_POSITIONS and not (french == END).any(-1).all():
             word = self.model.decode(french, memory, forward_pass)[:, -1].argmax(-1)
             french = torch.cat([french, word[:, None]], -1)
         return [tuple(TARGET_VOCABULARY[word] for word in takewhile(END.__ne__, row[1:])) for row in french.tolist()]
 
-    def exact_match(self, sentences: Sequence[Sentence], interventions: Sequence[Intervention] = ()) -> float:
+    def exact_match(self, sentences: Sequence[Sentence]) -> float:
         """Returns the share of sentences whose greedy translation is right in every word."""
-        translations = self.translate_batch([one.english for one in sentences], interventions)
+        translations = self.translate_batch([one.english for one in sentences])
         return sum(french == one.french for french, one in zip(translations, sentences, strict=True)) / len(sentences)
 
     def agreement(self, sentences: Sequence[Sentence]) -> Float[Tensor, "layers heads"]:
@@ -241,26 +221,3 @@ def detokenize(french: Sequence[str]) -> str:
 
 def _padded(rows: list[list[int]]) -> Int[Tensor, "sentences words"]:
     return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD)
-
-
-@dataclass(frozen=True)
-class _Hypothesis:
-    """A partial translation in a beam search, with its log probability."""
-
-    score: float = 0.0
-    words: tuple[int, ...] = (START,)
-    steps: tuple[TranslationStep, ...] = ()
-
-    @property
-    def is_finished(self) -> bool:
-        return self.words[-1] == END or len(self.words) > MAX_POSITIONS
-
-    def extended(
-        self, logits: Float[Tensor, " words"], count: int, forward_pass: ForwardPass
-    ) -> Iterator["_Hypothesis"]:
-        """Yields this hypothesis with each of the `count` likeliest next words."""
-        scores, records = logits.log_softmax(-1), tuple(forward_pass.records or ())
-        best = scores.topk(count)
-        for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            step = TranslationStep(TARGET_VOCABULARY[word], scores.exp(), records)
-            yield _Hypothesis(self.score + score, (*self.words, word), (*self.steps, step))

@@ -32,7 +32,7 @@ class Evaluation:
     step: int
     loss: float  # of the batch that led to this step
     exact: float  # share of test sentences that are right in every word
-    combinations: float | None  # the same, of sentences with a pair of words that was never trained on
+    combinations: float  # the same, of sentences with a pair of words that was never trained on
     agreement: tuple[tuple[float, ...], ...]  # with the true alignment, of each layer's heads, in test sentences
 
     @property
@@ -127,15 +127,15 @@ def save_training_log(variant: str, log: TrainingLog) -> None:
     (FOLDER / f"{_name(variant)}.json").write_text(json.dumps(content))
 
 
-def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES, *, new: bool = True) -> Evaluation:
-    """Evaluates a translator on `count` test sentences and, if `new`, on `count` with unseen combinations of words."""
+def evaluate(translator: Translator, loss: float, count: int = TEST_SENTENCES) -> Evaluation:
+    """Evaluates a translator on `count` test sentences, and on `count` with unseen combinations of words."""
     test = evaluation_sentences("test", count)
     agreement = translator.agreement(test).tolist()
     return Evaluation(
         translator.step,
         round(loss, 4),
         translator.exact_match(test),
-        translator.exact_match(evaluation_sentences("combinations", count)) if new else None,
+        translator.exact_match(evaluation_sentences("combinations", count)),
         tuple(tuple(round(share, 4) for share in heads) for heads in agreement),
     )
 

@@ -30,6 +30,7 @@ from attnviz.page.blocks import (
     Figure,
     HeadQuestion,
     InWords,
+    ModelPath,
     More,
     OptionMenu,
     OtherStates,
@@ -42,6 +43,7 @@ from attnviz.page.blocks import (
     WrittenWords,
     page_quantities,
 )
+from attnviz.state.fields import SteppedField
 from attnviz.state.masks import MaskField
 from attnviz.state.state import State
 from attnviz.state.write import WriteState
@@ -56,6 +58,8 @@ from attnviz.ui.link_state import own_address
 from attnviz.ui.markdown import plain
 from attnviz.ui.mask_editor import draw_mask
 from attnviz.ui.page_state import draw_field
+from attnviz.ui.path import draw_path
+from attnviz.ui.play_slider import slider
 from attnviz.ui.prediction_form import predict
 from attnviz.ui.why_links import cell_links, with_cell_links
 from attnviz.ui.widget_values import set_field_value
@@ -154,8 +158,8 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Row(blocks, name):
             with st.container(horizontal=True, vertical_alignment="center", key=name):
                 _draw(page, blocks)
-        case More(title, blocks):
-            with st.expander(title):
+        case More(title, blocks, is_open):
+            with st.expander(title, expanded=is_open):
                 _draw(page, blocks)
         case Tabs(field, state, blocks):
             with st.container(key="lesson-tabs" if st.query_params.get(LESSON) else "page-tabs"):
@@ -189,7 +193,7 @@ def _draw_block(page: _Page, block: Block) -> None:
                 if isinstance(field, MaskField):
                     draw_mask(field, state)
                 else:
-                    draw_field(field, state)
+                    draw_field(field, state, slider if isinstance(field, SteppedField) else draw)
         case HeadQuestion(name, values):
             ask = _("Which head is {name}?", name=name)
             class_questions.offer_question(ask, lambda: head_question(name, values()))
@@ -205,6 +209,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             downloads(files)
         case WrittenWords(state=WriteState() as state):
             draw_written_text(state)
+        case ModelPath():
+            draw_path(block, page.address, page.open)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

@@ -50,7 +50,7 @@ def draw_hidden_fields(state: State) -> None:
     for field in state.fields:
         if field.place == "hidden" and field.name in state.values and field.is_offered(state):
             with hidden_container(field.parameter):
-                draw_field(field, state, _draw_hidden_text)
+                draw_field(field, state, _draw_hidden_text if isinstance(field, ParsedField) else draw)
 
 
 def draw_widgets(place: WidgetPlace, state: State, but: Sequence[Field[Any]]) -> None:

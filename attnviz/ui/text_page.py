@@ -4,6 +4,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.language import _
+from attnviz.page import html
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.text_question import TextQuestion
@@ -69,6 +70,9 @@ def show_text_page(page: str) -> None:
             return None
 
     good = cache.or_last_good(page, opened.model, lambda: show(state), show_example, notes)
+    if good is not state and (link := opened.for_any_text):
+        anchor = html.anchor(_("Read this text with SmolLM2"), presentation.page_link(page, link), target="_self")
+        notes.html(html.element("p", anchor, class_="attnviz-choices"))
     if good is None:
         raise PageEnd
     with place:

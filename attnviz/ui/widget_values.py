@@ -1,6 +1,6 @@
 """The values that the widgets of fields have in the session, before and after they are drawn."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ from attnviz.state.fields import (
 from attnviz.state.parts import AS_IN_MODEL, as_in_model, by_title, settings, title
 from attnviz.state.session_fields import FileField
 from attnviz.ui.link_state import link_parameters
-from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 T = TypeVar("T")
 
@@ -135,11 +135,6 @@ def part_values(field: PartField[Any] | PartsField, value: Any) -> dict[str, obj
     for each in parts:
         shown |= field_state(each, field.prefix(type(each)))
     return shown
-
-
-def copy_callback(field: Field[Any], key: str) -> Callable[[], None]:
-    """Returns a callback that gives the widget of a field the value of another widget."""
-    return widget_callback(key, lambda value: set_field_value(field, value))
 
 
 def choose_option(field: ChoiceField[Any], value: object, state: Any) -> None:

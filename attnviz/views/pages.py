@@ -21,7 +21,6 @@ from attnviz.state.head_state import HeadState
 from attnviz.state.heads import HeadsState
 from attnviz.state.lookup import LookupState
 from attnviz.state.masks import MasksState
-from attnviz.state.path import PathState
 from attnviz.state.scores import ScoresState
 from attnviz.state.side_by_side import SideBySideState
 from attnviz.state.source_field import layer
@@ -36,19 +35,16 @@ from attnviz.views.explore import explore
 from attnviz.views.heads import heads
 from attnviz.views.lookup import lookup
 from attnviz.views.masks.page import masks
-from attnviz.views.path import path
 from attnviz.views.scores import scores
 from attnviz.views.side_by_side import side_by_side
 from attnviz.views.steps import steps
-from attnviz.views.transformer import transformer
+from attnviz.views.transformer.page import transformer
 from attnviz.views.why import why
 from attnviz.views.write import write_blocks
 
 _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     "lookup": (LookupState, lookup),
     "steps": (StepsState, steps),
-    "path": (PathState, path),
-    "transformer": (TransformerState, transformer),
 }
 
 
@@ -74,6 +70,7 @@ BLOCKS = {
     "heads": BlockPage(HeadsState, heads),
     "why": BlockPage(WhyState, why, question_words),
     "effects": BlockPage(EffectsState, effects, measure_words),
+    "transformer": BlockPage(TransformerState, transformer),
 }
 PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
     name: (page.state, page.view) for name, page in BLOCKS.items()

@@ -140,7 +140,8 @@ def effect_quantities(effects: HeadEffects) -> Quantities:
     for (layer, head), effect in np.ndenumerate(effects.heads):
         if np.isfinite(effect):
             numbers[f"effect of {layer}.{head}"] = float(effect)
-    return numbers | {f"effect of MLP {layer}": float(effect) for layer, effect in enumerate(effects.mlps)}
+    mlps = enumerate(effects.mlps)
+    return numbers | {f"effect of MLP {layer}": float(effect) for layer, effect in mlps if np.isfinite(effect)}
 
 
 def head_quantities(detail: HeadDetail) -> Quantities:

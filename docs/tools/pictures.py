@@ -47,8 +47,8 @@ def picture(name: str, page: str, height: int = 800, click: str = "", element: s
 
 IT = {"pinned": "10 · it"}
 WINDOW = {"mask_a": "causal", "mask_b": "sliding_window(4) | sinks(1)", "pinned": "10 · it"}
-CAR = {"english": "the small red car is beautiful .", "word": 3}
-CAT = {"english": "the small black cat does not look at the birds .", "word": 7}
+CAR = {"text": "the small red car is beautiful .", "word": 3}
+CAT = "the small black cat does not look at the birds ."
 COLUMNS = ".stHorizontalBlock:has(.st-key-effects-compared)"
 TAB = "[role=tabpanel]:not([inert])"
 PICTURES = (
@@ -60,8 +60,9 @@ PICTURES = (
     picture("lookup", "lookup", 830, softness="T = 1", query_x=1, query_y=1),
     picture("steps", "steps", 900),
     picture("steps-scale", "steps", 740, part="Why scale", d=512),
-    picture("path", "path", 800, **CAR),
-    picture("path-layer", "path", 800, open="decoder 1", **CAR),
+    picture("transformer", "transformer", 800, **CAR),
+    picture("transformer-layer", "transformer", 800, open="decoder 1", **CAR),
+    picture("transformer-forms", "transformer", 1200, tab="How attention forms", step=200),
     picture("why", "why", 830),
     picture("why-circuit", "why", 2200, element=".st-key-why-circuit", tree="true"),
     picture("effects", "effects", 1150, effects_head="layer 23, head 3"),
@@ -71,9 +72,6 @@ PICTURES = (
     picture("masks", "masks", 820, **WINDOW),
     picture("masks-cost", "masks", 1800, look="For engineers", part="Cost", tokens="16,384", element=TAB, **WINDOW),
     picture("masks-gallery", "masks", 2400, look="Gallery", element=TAB, **WINDOW),
-    picture("transformer", "transformer", 980, **CAT),
-    picture("transformer-what-if", "transformer", 1100, "Ablate all heads that align", tab="What if", **CAT),
-    picture("transformer-forms", "transformer", 2300, element=TAB, tab="How attention forms", **CAT),
     picture("write", "write", 820),
     picture("heads", "heads", 800, inspect="Repeated tokens", kind="induction head"),
 )
@@ -102,7 +100,7 @@ def take(browser: Browser, address: str, one: Picture) -> Image.Image:
 def take_viewer(browser: Browser, folder: Path) -> Image.Image:
     """Returns the picture of the viewer of a notebook, as a page of its own."""
     path = folder / "viewer.html"
-    show(load().translate(CAT["english"]).layers(), layer=5, head=3, query=6).to_html(path)
+    show(load().translate(CAT).layers(), layer=5, head=3, query=6).to_html(path)
     page = browser.new_page(viewport={"width": 1100, "height": 700}, device_scale_factor=SCALE, color_scheme="light")
     page.goto(path.as_uri())
     wait_until_drawn(page)

@@ -247,14 +247,12 @@ FIRST_SCREEN = {
     "explore": [".st-key-heads", ".st-key-heatmap", ".attnviz-strongest"],
     "lookup": [".st-key-plane"],
     "steps, Why scale": [".stTabs"],
-    "path": [".st-key-path"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
     "side_by_side": [".st-key-left-map", ".st-key-right-map", ".st-key-sides-difference"],
     "scores, Normalizers": [".st-key-normalizer-rows"],
     "masks": [".st-key-map-a", ".st-key-map-b", ".st-key-change", "[role=tablist]"],
-    "transformer": [f".st-key-use-{use} .attnviz-stage:visible" for use in ("encoder", "decoder", "cross")],
-    "transformer, Before attention": [".st-key-lengths-sentences", ".st-key-lengths-words"],
-    "transformer, Several heads": [".attnviz-ablations"],
+    "transformer": [".st-key-path"],
+    "transformer, Three uses": [f".st-key-{use}-map" for use in ("encoder", "decoder", "cross")],
     "write": [".attnviz-write"],
 }
 

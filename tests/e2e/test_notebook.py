@@ -193,6 +193,21 @@ def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(offline: 
     expect(root.locator(".attnviz-summary")).to_have_text(re.compile("^(The|was) gives"))
 
 
+def test_a_forward_pass_opens_in_a_file(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 20)
+    attnviz.view("/transformer?open=decoder+1").save(tmp_path / "transformer.html")
+    offline.goto((tmp_path / "transformer.html").as_uri())
+    path = offline.locator(".attnviz-path")
+    expect(path).to_have_attribute("data-ready", "true")
+    expect(path).to_have_attribute("data-depth", "layer")
+    path.get_by_role("button", name="Whole model").click()
+    expect(path).to_have_attribute("data-depth", "model")
+    expect(path.locator(".path-drawn th")).to_have_text("voiture")
+    path.locator("[data-open='decoder 1']").first.click(position={"x": 12, "y": 8})
+    expect(path).to_have_attribute("data-open", "decoder 1")
+    expect(path.locator("[data-open='decoder 1 cross weights']")).to_be_visible()
+
+
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
     """As `jupyter nbconvert --execute --to html` does, which also stores the state of widgets."""
     notebook = new_notebook(cells=[new_code_cell(CREATE), new_code_cell("attnviz.show(weights, layer=1)")])

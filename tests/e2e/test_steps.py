@@ -246,11 +246,8 @@ def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps
 
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
     english = "does the horse of the queen sleep near the castle ?"
-    state = f"tab=In+symbols&symbols-of=Decoder+self-attention&decoder-head=Layer+1%2C+head+2&english={english}"
-    walk.go(f"transformer?{state}")
-    with walk.page.context.expect_page() as opened_page:
-        walk.page.get_by_role("link", name="All numbers of this head, step by step").click()
-    walk = Steps(opened_page.value, walk.address)
+    walk.go(f"transformer?open=decoder+1+attention+weights&path-head=2&text={english}")
+    walk.page.get_by_role("link", name="All numbers of this head").click()
     walk.painted().at("vectors")
     translation = load().translate(english)
     layer = translation.layers()[4]
@@ -265,7 +262,6 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     walk.write("Q0", 12, 15, "2.5")
     walk.expect_in_link("edits", "Q0.12.15_2.5")
     walk.expect_values("weights0", example, {"Q0": {(12, 15): 2.5}})
-    walk.page.close()
 
 
 def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:

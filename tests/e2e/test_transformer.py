@@ -1,141 +1,199 @@
-"""The Transformer page in a real browser: a sentence is translated, word by word."""
+"""Transformer in a real browser: in and out by clicks, step by step, what a number came from, and the other tabs."""
 
 import re
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
-from attnviz.translator import load
+from attnviz.models import SMOLLM2
+from attnviz.models.smollm2 import smollm2
+from attnviz.models.translator import translator
+from attnviz.path.model_activations import model_activations
+from attnviz.sources.model import TRANSLATED
 from tests.support.browser import AppPage, Browser, shared
 
-CATS = "the small black cat does not look at the birds ."
-LONG = "my cats of a good tired boy do not go to the house here ."
-LINK = "?english=" + CATS.replace(" ", "+")
+
+class Path(AppPage):
+    """The forward pass on the Transformer page."""
+
+    path = "transformer"
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.root = page.locator(".attnviz-path")
+        self.caption = self.root.locator(".path-caption")
+
+    def painted(self, rows: int | None = None) -> Self:
+        self.until("() => document.querySelector('.attnviz-path')?.dataset.ready === 'true'")
+        return self
+
+    def opened(self, name: str) -> None:
+        """Waits until a layer or a part is open, in the picture and in the link."""
+        expect(self.root).to_have_attribute("data-open", name)
+        self.expect_in_link("open", name.replace(" ", "\\+") if name else None)
+        self.painted()
+
+    def expect_in_link(self, name: str, value: str | None) -> None:
+        pattern = rf"[?&]{name}={value}(&|$)" if value is not None else rf"^(?!.*[?&]{name}=)"
+        self.page.wait_for_url(re.compile(pattern), wait_until="commit")
+
+    def part(self, name: str) -> Locator:
+        return self.root.locator(f"[data-open='{name}']").first
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def fits(self) -> bool:
+        """Whether nothing has to be scrolled to the side."""
+        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-class Transformer(AppPage):
-    """The Transformer page."""
-
-    path, charts = "transformer", ("lines",)
-
-    @property
-    def french(self) -> Locator:
-        return self.page.locator(".attnviz-translation")
-
-    @property
-    def current_word(self) -> Locator:
-        """The word that comes out in the chosen step."""
-        return self.french.locator("mark")
-
-    @property
-    def play(self) -> Locator:
-        return self.page.locator(".st-key-word-play button")
-
-    def translate(self, english: str) -> None:
-        box = self.page.get_by_label("English", exact=True)
-        box.fill(english)
-        box.press("Enter")
-
-    def words(self) -> list[str]:
-        """The French words beside the lines that are there so far."""
-        script = "e => e._fullLayout.yaxis.ticktext.filter(word => !word.includes('rgba(0,0,0,0)'))"
-        labels = self.chart("lines").locator(".attnviz-graph").evaluate(script)
-        return [re.sub("<[^>]+>", "", label).partition(" → ")[2] for label in labels]
-
-
-@pytest.fixture
-def transformer(browser: Browser, address: str) -> Iterator[Transformer]:
-    with shared(browser, address, kind=Transformer) as page:
+@pytest.fixture(params=[(1280, 800), (390, 844)], ids=["wide", "phone"])
+def way(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Path]:
+    width, height = request.param
+    with shared(browser, address, width, height, kind=Path) as page:
         yield page
 
 
-def test_a_sentence_is_translated_and_an_unknown_word_is_named(transformer: Transformer) -> None:
-    transformer.open()
-    expect(transformer.french).to_contain_text("la petite voiture rouge est belle.")
-    transformer.translate("the old bird does not see the horses")
-    expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
-    expect(transformer.page.locator(".attnviz-verdict")).to_have_text("Correct translation.")
-    transformer.expect_in_link("english", "the+old+bird+does+not+see+the+horses")
-    transformer.translate("the old birdd sleeps")
-    expect(transformer.alert).to_contain_text("does not know the word “birdd”. It knows 180 words: try “bird”")
-    expect(transformer.french).to_contain_text("le vieil oiseau ne voit pas les chevaux.")
-    transformer.page.get_by_role("button", name="Examples").click()
-    transformer.page.get_by_text("some good apples are always red .").click()
-    expect(transformer.french).to_contain_text("de bonnes pommes sont toujours rouges.")
-    expect(transformer.alert).to_have_count(0)
-    transformer.page.get_by_role("button", name="Random sentence").click()
-    expect(transformer.french).not_to_contain_text("pommes sont toujours")
-    # The way back from a page with a similarity of its own.
-    text = transformer.french.inner_text()
-    transformer.choose_page("Lookup")
-    expect(transformer.page.locator(".attnviz-result")).to_be_visible()
-    transformer.choose_page("Transformer")
-    transformer.painted()
-    expect(transformer.french).to_have_text(text)
+def test_in_and_out_by_clicks(way: Path) -> None:
+    way.open()
+    expect(way.root.locator(".path-drawn th")).to_have_text("voiture")
+    assert way.fits()
+    way.part("decoder 1").click(position={"x": 12, "y": 8})
+    way.opened("decoder 1")
+    assert way.fits()
+    way.button("Head 2").click()
+    expect(way.button("Head 2")).to_have_attribute("aria-pressed", "true")
+    way.expect_in_link("path-head", "2")
+    way.part("decoder 1 cross heads").click()
+    way.opened("decoder 1 cross heads")
+    assert way.fits()
+    record = model_activations(translator(), TRANSLATED, count=3)
+    number = float(record["decoder 1 cross heads"].values[2, 1, 0])
+    canvas = way.root.locator(".path-grid canvas").last
+    canvas.focus()
+    way.page.keyboard.press("ArrowDown")
+    for _ in range(16):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.caption).to_have_text(re.compile(r"^H\[la, 1\] = .* = \S+\.$"))
+    text = way.caption.inner_text().rsplit(" = ", 1)[1].rstrip(".").replace("−", "-")
+    assert float(text) == pytest.approx(number, abs=0.006)
+    expect(way.root.locator(".path-operand")).to_have_count(2)  # a row of weights and a column of values
+    way.root.locator(".path-go").first.click()
+    way.opened("decoder 1 cross weights")
+    way.page.keyboard.press("Escape")
+    way.opened("decoder 1")
+    way.root.locator(".path-trail").get_by_role("button", name="Whole model").click()
+    way.opened("")
 
 
-def test_a_link_opens_its_step_and_play_goes_on_to_the_last(transformer: Transformer) -> None:
-    translation = load().translate("the red car is new .")
-    slider = transformer.page.get_by_role("slider", name="Word by word")
-    transformer.open("?english=the+red+car+is+new+.&word=4")
-    expect(transformer.current_word).to_have_text("est")
-    expect(transformer.page.locator(".attnviz-looks")).to_contain_text("When writing “est”, ")
-    assert transformer.words() == ["la", "voiture", "rouge", "est"]
-    slider.press("ArrowRight")
-    expect(transformer.current_word).to_have_text("nouvelle")
-    transformer.expect_in_link("word", "5")
-    transformer.play.click()
-    expect(transformer.play).to_contain_text("Pause")
-    expect(transformer.current_word).to_have_text("end")
-    expect(transformer.play).to_contain_text("Play")
-    transformer.expect_in_link("word", "7")
-    transformer.painted(len(translation.steps))
-    assert transformer.words() == [*translation.french, "&lt;end&gt;"]
-    # From the last it begins at the first, until it is told to stop; another sentence opens where its words cross.
-    transformer.play.click()
-    transformer.expect_in_link("word", "3")
-    transformer.play.click()
-    expect(transformer.play).to_contain_text("Play")
-    transformer.settled()  # a step that was on its way when it was told to stop
-    transformer.translate("who does not eat an egg")
-    expect(transformer.french).to_have_text("qui ne mange pas d'œuf ? end")
-    expect(transformer.current_word).to_have_text("mange")
-    transformer.expect_in_link("word", None)
-    transformer.page.reload()
-    expect(transformer.current_word).to_have_text("mange")
+def test_the_steps_go_on_by_themselves_and_stop_anywhere(way: Path) -> None:
+    way.open()
+    outcome = way.root.locator(".path-outcome")
+    expect(outcome).to_be_visible()
+    way.button("Play").click()
+    expect(way.root).to_have_attribute("data-stage", "1")
+    expect(outcome).to_be_hidden()
+    way.button("Pause").click()
+    expect(way.root).to_have_attribute("data-playing", "false")
+    stage = int(way.root.get_attribute("data-stage") or 0)
+    way.page.keyboard.press("ArrowRight")
+    expect(way.root).to_have_attribute("data-stage", str(stage + 1))
+    expect(way.caption.locator("b")).not_to_be_empty()
+    way.button("One step back").click()
+    expect(way.root).to_have_attribute("data-stage", str(stage))
+    for _ in range(stage + 1):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.root).to_have_attribute("data-stage", "")
+    way.page.keyboard.press("ArrowLeft")  # the last step
+    expect(outcome).to_be_visible()
+    expect(way.caption).to_contain_text("is written")
 
 
-def test_every_word_of_a_long_sentence_is_named_beside_the_menus(browser: Browser, address: str) -> None:
-    charts = ("encoder-map", "cross-map")
-    with shared(browser, address, kind=type("Uses", (Transformer,), {"charts": charts})) as transformer:
-        transformer.open(f"?english={LONG.replace(' ', '+')}")
-        for key in charts:
-            graph = transformer.chart(key).locator(".attnviz-graph")
-            labels = graph.locator(".xtick text")
-            expect(labels).to_have_count(int(transformer.chart(key).get_attribute("data-columns") or 0))
-            assert graph.locator(".cbaxis text").all_text_contents()[-1] == "1"
+def test_nothing_moves_where_the_system_asks_for_it(way: Path) -> None:
+    way.page.emulate_media(reduced_motion="reduce")
+    way.open()
+    way.button("Play").click()
+    expect(way.root).to_have_attribute("data-stage", "1")
+    opacities = way.root.locator(".path-dot").evaluate_all("all => all.map(one => one.style.opacity)")
+    assert set(opacities) == {"0"}
+    assert way.root.locator(".path-column").nth(1).evaluate("one => one.style.opacity") == "1"
 
 
-def test_a_presentation_on_a_phone_keeps_the_translation_and_its_lines(browser: Browser, address: str) -> None:
-    with shared(browser, address, 390, 844, "dark", touch=True, kind=Transformer) as transformer:
-        transformer.open(f"{LINK}&word=6&present=1")
-        expect(transformer.current_word).to_have_text("regarde")
-        expect(transformer.current_word).to_be_visible()
-        expect(transformer.chart("lines")).to_be_visible()
-        expect(transformer.play).to_be_visible()
-        expect(transformer.page.get_by_label("English", exact=True)).to_be_hidden()
-        content, window = transformer.page.locator(".stMain").evaluate("e => [e.scrollWidth, e.clientWidth]")
-        assert content <= window
+def test_a_word_is_drawn_again_and_its_number_is_in_the_link(way: Path) -> None:
+    way.open("?temperature=3.0")
+    before = way.root.locator(".path-written").inner_text()
+    way.button("Draw again").click()
+    way.expect_in_link("draw", "1")
+    expect(way.root.locator(".path-written")).not_to_have_text(before)
 
 
-def test_in_a_presentation_all_three_maps_stand_on_the_first_screen(browser: Browser, address: str) -> None:
-    with shared(browser, address, 1920, 1080, kind=Transformer) as transformer:
-        transformer.open("?present=1")
-        for use in ("encoder", "decoder", "cross"):
-            chart = transformer.chart(f"{use}-map")
-            expect(chart).to_have_attribute("data-ready", "true")
-            assert chart.evaluate("e => e.getBoundingClientRect().bottom") <= 1080
-        expect(transformer.play).to_be_visible()
-        transformer.translate("the old king sees the birds .")
-        expect(transformer.french).to_contain_text("vieux")
+def test_a_language_model_of_thirty_layers_opens_at_any_of_them(way: Path) -> None:
+    way.open(f"?transformer-model={SMOLLM2}&text=The+capital+of+France+is")
+    expect(way.root.locator(".path-drawn th")).to_have_text("␣Paris")
+    assert way.fits()
+    slim = way.root.locator(".path-frame.path-slim")
+    expect(slim).to_have_count(28)
+    way.part("decoder 17").click()
+    way.opened("decoder 17")
+    assert way.fits()
+    way.button("Show the next layer").click()
+    way.opened("decoder 18")
+    way.button("Head 5").click()
+    expect(way.button("Head 5")).to_have_attribute("aria-pressed", "true")
+    way.expect_in_link("path-head", "5")
+    way.part("decoder 18 attention rotated queries").click()
+    way.opened("decoder 18 attention rotated queries")
+    record = model_activations(smollm2(), "The capital of France is")
+    number = float(record["decoder 18 attention rotated queries"].values[5, 1, 0])
+    canvas = way.root.locator(".path-grid canvas").last
+    canvas.focus()
+    way.page.keyboard.press("ArrowDown")
+    for _ in range(64):
+        way.page.keyboard.press("ArrowLeft")
+    expect(way.caption).to_contain_text(re.compile(r"^QR\[␣capital, 1\] = .* φ = \S+°, which grows with the position"))
+    text = way.caption.inner_text().rsplit(", φ", 1)[0].rsplit(" = ", 1)[1].replace("−", "-")
+    assert float(text) == pytest.approx(number, abs=0.006)
+    expect(way.root.locator(".path-operand")).to_have_count(2)
+
+
+def test_an_unknown_word_opens_a_model_that_knows_it(way: Path) -> None:
+    way.open()
+    box = way.page.get_by_label("Text", exact=True)
+    box.fill("I love you")
+    box.press("Enter")
+    expect(way.page.get_by_test_id("stAlert")).to_contain_text("knows 180 words, but not “love” and “you”")
+    expect(way.root.locator(".path-drawn th")).to_have_text("voiture")
+    way.page.get_by_role("link", name="Read this text with SmolLM2").click()
+    expect(way.root.get_by_text("␣love").first).to_be_visible()
+    expect(way.page.get_by_label("Text", exact=True)).to_have_value("I love you")
+
+
+class Uses(AppPage):
+    """The three uses of attention on the Transformer page."""
+
+    path, charts = "transformer", ("encoder-map", "decoder-map", "cross-map")
+
+
+def test_the_word_to_write_can_be_chosen_and_played(browser: Browser, address: str) -> None:
+    with shared(browser, address, kind=Uses) as page:
+        page.open("?tab=Three+uses")
+        page.page.get_by_role("slider", name="Word to write").press("End")
+        page.expect_in_link("word", "8")
+        page.page.locator(".st-key-word-play button").click()  # from the last it begins at the first
+        page.expect_in_link("word", "2")
+        page.page.locator(".st-key-word-play button").click()
+
+
+def test_the_training_plays_as_a_film(browser: Browser, address: str) -> None:
+    with shared(
+        browser, address, kind=type("Film", (AppPage,), {"path": "transformer", "charts": ("cross-map",)})
+    ) as page:
+        page.open("?tab=How+attention+forms&step=1%2C200")
+        written = page.page.locator(".attnviz-summary")
+        expect(written).to_contain_text("After 1,200 steps it writes")
+        page.page.locator(".st-key-step-play button").click()
+        expect(written).to_contain_text("After 2,400 steps it writes")
+        expect(page.page.locator(".st-key-step-play button")).to_contain_text("Play")

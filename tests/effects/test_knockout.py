@@ -29,6 +29,19 @@ def test_a_hidden_word_is_a_padded_one_where_all_words_see_all(name: str) -> Non
     torch.testing.assert_close(knockout(model, batch, METRIC), torch.tensor(expected).double(), atol=2e-5, rtol=0)
 
 
+@torch.no_grad()
+def test_in_the_self_attention_of_a_decoder_its_own_words_are_hidden() -> None:
+    model, batch = tiny("BART"), TINY["BART"].batch()
+    written, layer = batch["decoder_input_ids"].shape[1], 2  # after the two layers of the encoder
+    before, expected = difference(model(**batch)), []
+    for key in range(written):
+        change = Intervention(parse(f"((h != 1) | (k != {key})) & causal"), layers=(layer,))
+        expected.append(difference(run(model, batch, change)) - before)
+    assert written != TOKENS
+    effects = knockout(model, batch, METRIC, layer=layer, head=1)
+    torch.testing.assert_close(effects, torch.tensor(expected).double(), atol=2e-5, rtol=0)
+
+
 @pytest.mark.parametrize(
     ("layer", "head", "mask"), [(None, None, "k != {}"), (1, None, "k != {}"), (0, 2, "(h != 2) | (k != {})")]
 )

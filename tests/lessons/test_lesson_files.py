@@ -19,23 +19,24 @@ from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, read_lesson, r
 from attnviz.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
+from attnviz.models.intervention_run import run_with_interventions
+from attnviz.models.interventions import Intervention
+from attnviz.models.translator import translator
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
 from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Model
 from attnviz.state.lookup import W
-from attnviz.state.transformer import TransformerState, first_head
+from attnviz.state.transformer import THREE_USES, TransformerState
 from attnviz.steps.all_steps import compute_steps
 from attnviz.steps.matrix import cell_number
 from attnviz.steps.scaling import KEYS, measure_scaling
 from attnviz.steps.sentence_example import SentenceExample
 from attnviz.text import EXAMPLE
 from attnviz.translator import load
-from attnviz.translator.encoder_decoder import D_MODEL, HEADS, LAYERS, USES
+from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
 from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.views.pages import PAGES
-from attnviz.views.transformer import head_ablations
-from attnviz.views.translator_maps import Maps, use_maps
 from tests.support import effects_by_hand, language_model, shares_by_hand
 
 GOOD = """
@@ -163,7 +164,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path):
         (GOOD.replace("A title", "  "), "The lesson has an empty title."),
         (
             GOOD.replace('"masks"', '"mask"'),
-            "page is “mask”; expected one of lookup, steps, explore,",
+            "page is “mask”; expected one of lookup, steps, transformer, explore,",
         ),
         (
             GOOD.replace("title", "titel").replace("about", 'title = "x"\nabout'),
@@ -421,52 +422,62 @@ def wide() -> list[str]:
 
 
 def three_uses() -> list[str]:
-    translation = load().translate(linked("11-three-uses.toml", "english"))
+    translation = load().translate(linked("11-three-uses.toml", "text"))
     french = [step.word for step in translation.steps]
-    encoder, decoder, cross = (use_maps(translation, use) for use in USES)
-    heads = [first_head(one.use, load()) for one in (encoder, decoder, cross)]
+    layers = {use: translation.layers(use=use) for use in USES}
+    state = TransformerState(text=linked("11-three-uses.toml", "text"), tab=THREE_USES)
+    shown = {use: (layers[use][index], head) for use, (index, head) in state.heads.items()}
 
-    def gives(shown: Maps, head: int, query: str, key: str) -> float:
-        row = next(i for i, name in enumerate(shown.queries) if query in (name, name.partition(" → ")[2]))
-        weights = shown.weights[head][row]
-        assert np.nanargmax(weights) == shown.keys.index(key)
-        return float(weights[shown.keys.index(key)])
+    def gives(use: Use, query: str, key: str) -> float:
+        layer, head = shown[use]
+        names = [name.rpartition(" → ")[2] for name in layer.inputs.query_tokens]
+        weights = layer.known_mechanism(layer.inputs).weights[head][names.index(query)]
+        assert layer.inputs.key_tokens[int(weights.argmax())] == key
+        return float(weights.max())
 
-    rows = {name.partition(" → ")[2]: i for i, name in enumerate(cross.queries)}
-    lines = {word: cross.weights[heads[2]][french.index(word)].argmax() for word in ("chat", "noir")}
-    assert lines["chat"] > lines["noir"]
+    cross, head = shown["cross"]
+    lines = cross.known_mechanism(cross.inputs).weights[head].argmax(-1)
+    assert lines[french.index("chat")] > lines[french.index("noir")]
     assert french.index("chat") < french.index("noir")
     assert translation.decoder_rows[int(linked("11-three-uses.toml", "word")) - 1] == "regarde → pas"
-    rows = {word: translation.decoder_rows[french.index(word)] for word in ("ne", "pas")}
     return [
-        *(number(gives(encoder, heads[0], word, "cat")) for word in ("small", "black")),
-        *(number(gives(cross, heads[2], row, "not")) for row in rows.values()),
-        number(gives(decoder, heads[1], rows["pas"], "ne")),
+        *(number(gives("encoder", word, "cat")) for word in ("small", "black")),
+        *(number(gives("cross", word, "not")) for word in ("ne", "pas")),
+        number(gives("decoder", "pas", "ne")),
     ]
 
 
 def several_heads() -> list[str]:
     found = compute_steps(SentenceExample(heads=2, d_k=2))
-    english = dict(read_lesson(FOLDER / "07-several-heads.toml").steps[2].state)["english"]
-    plain = load().translate(english)
-    ablations = head_ablations(TransformerState(english=english), "decoder")
-    changing = [one for one in ablations if one.translation.french != plain.french]
-    [one] = changing
-    assert "pas" in plain.french
-    assert "pas" not in one.translation.french
-    ne = plain.decoder_inputs.index("ne")
-    head = one.layer * HEADS + one.head
-    assert np.nanargmax(use_maps(plain, "decoder").weights[head][plain.french.index("pas")]) == ne
-    total = LAYERS * HEADS
+    state = dict(read_lesson(FOLDER / "07-several-heads.toml").steps[2].state)
+    model, written = translator(), (state["text"], state["written"])
+    before = model.output(model.encode(*written)).softmax(-1)
+    word = int(before.argmax())
+    assert model.tokenizer.convert_ids_to_tokens([word]) == ["pas"]
+    layers = model.layers(*written)
+    changes = {
+        (index, head): float(
+            run_with_interventions(model, [Intervention(ablated=((index, head),))], *written).output.softmax(-1)[word]
+            - before[word]
+        )
+        for index, layer in enumerate(layers)
+        for head in range(layer.inputs.heads)
+    }
+    (index, head), *others = sorted(changes, key=changes.__getitem__)
+    layer = layers[index]
+    weights = layer.known_mechanism(layer.inputs).weights[head, -1]
+    assert layer.name == "decoder 0"
+    assert "ne" in [layer.inputs.key_tokens[key] for key in weights.topk(2).indices]
     return [
-        *(str(number) for number in (found.inputs.heads, found.matrices["heads"].values.shape[1])),
-        *(str(number) for number in (total, total - len(changing), one.layer, one.head)),
+        *(str(size) for size in (found.inputs.heads, found.matrices["heads"].values.shape[1])),
+        number(float(before[word])), number(abs(changes[index, head])), str(head), str(layer.id.index),
+        f"{max(abs(changes[other]) for other in others):.2f}",
         "1",  # what a row adds up to
-    ]
+    ]  # fmt: skip
 
 
 def before_attention() -> list[str]:
-    english = tuple(linked("12-before-attention.toml", "english").split())
+    english = tuple(linked("12-before-attention.toml", "text").split())
     lines = (shipped_accuracies()[name] for name in COMPARED)
     attention, fixed = (next(one for one in line if one.length == len(english)) for line in lines)
     both = [load(name).translate(" ".join(english)) for name in COMPARED]
@@ -481,7 +492,7 @@ def before_attention() -> list[str]:
     ]
 
 
-def path() -> list[str]:
+def forward_pass() -> list[str]:
     return []
 
 
@@ -498,7 +509,7 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "10-other-scores.toml": other_scores,
     "11-three-uses.toml": three_uses,
     "12-before-attention.toml": before_attention,
-    "13-path.toml": path,
+    "13-forward-pass.toml": forward_pass,
     "14-one-word-at-a-time.toml": language_model.one_word_at_a_time,
     "15-sink.toml": language_model.sink,
     "16-how-it-repeats.toml": language_model.repeated,

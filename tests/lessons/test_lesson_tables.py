@@ -70,7 +70,7 @@ def test_a_table_of_other_types_or_of_too_many_steps_is_not_for_the_form(text: s
         ("https://a.org/base/masks?mask-a=band(2)&mask-a=x#top", ("masks", (("mask-a", "band(2)"), ("mask-a", "x")))),
         ("/lookup?softness=T+%3D+1&embed=true", ("lookup", (("softness", "T = 1"),))),
         ("steps?lesson=01&lesson-step=2&right=1&present=1", ("steps", (("present", "1"),))),
-        ("  path?text=  ", ("path", (("text", ""),))),
+        ("  effects?text=  ", ("effects", (("text", ""),))),
     ],
 )  # fmt: skip
 def test_an_address_is_a_page_in_a_state(text: str, place) -> None:

@@ -47,7 +47,7 @@ def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
     assert "llama (4 Bit, aus einer GGUF-Datei)" in contents(german)
 
 
-@pytest.mark.parametrize("page", ["explore", "write", "effects", "why", "path"])
+@pytest.mark.parametrize("page", ["explore", "write", "effects", "why", "transformer"])
 def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: str) -> None:
     write(path, "llama", config_of("llama"), quantization="Q8_0")
     link = {"source": "Model", "model": path} if page == "explore" else {PAGES[page][0].model.parameter: path}

@@ -29,9 +29,7 @@ CODES = {
 TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
-    "transformer": (
-        "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
-    ),
+    "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
     "steps": ("part", ["Predict", "Why scale", "Step by step"]),
     "scores": ("look", ["Normalizers", "Similarities"]),
 }  # fmt: skip
@@ -42,7 +40,7 @@ PAGES = [
     ("explore", {"source": "Upload"}),
     ("lookup", {}),
 ]
-PAGES += [("lookup", {"softness": "hard", "gradients": "true"}), ("steps", {"attention": "Translator"}), ("path", {})]
+PAGES += [("lookup", {"softness": "hard", "gradients": "true"}), ("steps", {"attention": "Translator"})]
 PAGES += [("side_by_side", {}), ("side_by_side", {"right-text": "The animal slept.", "right-layer": "encoder 5"})]
 PAGES += [("explore", {"special-tokens": "Hidden", "predict": "true", "head": "Mean of heads"})]
 PAGES += [(page, {key: tab}) for page, (key, tabs) in TABS.items() for tab in tabs]

@@ -30,7 +30,7 @@ def test_text_of_a_link_is_text() -> None:
         ("steps", {"part": "Why scale", "d": "512"}),
         ("steps", {"heads": "1", "d-k": "4"}),
         ("masks", {"mask-a": "full", "mask-b": "mask that is not one"}),  # the page names the mistake itself
-        ("transformer", {"word": "7", "tab": "In symbols"}),
+        ("transformer", {"word": "7", "tab": "Three uses"}),
     ],
 )
 def test_values_that_a_page_has_or_begins_with_are_not(page: str, link: dict[str, str | list[str]]) -> None:

@@ -10,18 +10,16 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from attnviz.masks import Causal, Full, SlidingWindow
-from attnviz.models.interventions import Intervention
 from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.smollm2 import smollm2
+from attnviz.models.translator import translator
 from attnviz.path.activation import ActivationRecord
 from attnviz.path.model_activations import MOST_TOKENS, model_activations
 from attnviz.path.sampling import NextWord
-from attnviz.path.translator_activations import translator_activations
 from attnviz.tracing import capture
-from attnviz.translator import EXAMPLES, Translation, load
-from attnviz.translator.encoder_decoder import USE_LAYERS
+from attnviz.translator import EXAMPLES, load
+from attnviz.translator.encoder_decoder import TARGET_VOCABULARY
 from tests.support import tiny_models
 from tests.support.tiny_models import GROUPED, SMALL
 
@@ -105,16 +103,14 @@ def check_sources(record: ActivationRecord, eps: float = 0.0, gelu: str = "none"
             assert not one.sources
 
 
-@pytest.mark.parametrize("changed", [None, Full(), SlidingWindow(2) & Causal()])
 @pytest.mark.parametrize("english", [EXAMPLES[0], EXAMPLES[5]])
-def test_the_translators_activations_are_those_of_its_forward_pass(english: str, changed: object) -> None:
-    translator = load()
-    model = translator.model
-    interventions = (Intervention(changed, layers=USE_LAYERS["decoder"]),) if changed else ()
+def test_the_translators_activations_are_those_of_its_own_forward_pass(english: str) -> None:
+    own = load()
+    model = own.model
     with outputs(model) as seen:
-        translation = translator.translate(english, interventions)
+        translation = own.translate(english)
     step = len(translation.steps) - 1  # the latest call
-    record = translator_activations(translator, translation.english, translation.french[:step], interventions)
+    record = model_activations(translator(), english)
     check_sources(record)
     for stack, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
         for i in range(len(layers)):
@@ -131,22 +127,25 @@ def test_the_translators_activations_are_those_of_its_forward_pass(english: str,
             close(record[f"{stack} {i} network sum"].values, seen[f"{stack}.{i}"])
     close(record["memory vectors"].values, seen["norms.0"])
     close(record["output norm"].values, seen["norms.1"])
-    check_attention(record, translation, step)
-    probabilities = record["output logits"].values[0].softmax(-1)
-    close(probabilities, translation.steps[step].probabilities)
-
-
-def check_attention(record: ActivationRecord, translation: Translation, step: int) -> None:
     for one in translation.steps[step].records:
         name = f"{one.id.stack} {one.id.index} {'cross' if one.id.cross else 'attention'}"
         close(record[f"{name} weights"].values, one.weights[0])
+    logits = record["output logits"]
+    assert tuple(logits.columns[:]) == TARGET_VOCABULARY
+    close(logits.values[0].softmax(-1), translation.steps[step].probabilities)
 
 
 def test_each_word_is_written_by_the_activations_of_its_step() -> None:
-    translation = load().translate(EXAMPLES[1])
-    for i, step in enumerate(translation.steps):
-        logits = translator_activations(load(), translation.english, translation.french[:i])["output logits"]
+    for i, step in enumerate(load().translate(EXAMPLES[1]).steps):
+        logits = model_activations(translator(), EXAMPLES[1], count=i + 1)["output logits"]
         assert logits.columns[int(logits.values.argmax())] == step.word
+
+
+def test_the_decoder_reads_what_is_written() -> None:
+    record = model_activations(translator(), "I sleep.", "je dors")
+    assert record["decoder 1 cross weights"].rows == ("<start>", "je", "dors")
+    forced = load().teacher_forced(("I", "sleep", "."), ("je", "dors"))
+    close(record["output logits"].values[0].softmax(-1), forced.steps[-1].probabilities)
 
 
 def test_the_encoders_activations_are_those_of_its_forward_pass() -> None:
@@ -251,11 +250,25 @@ def test_the_parts_of_many_architectures_are_found(architecture: str) -> None:
         close(record["output logits"].values[0], result.logits[0, -1])
 
 
-@pytest.mark.parametrize("name", ["gemma2", "bart", "t5"])
+@pytest.mark.parametrize("name", ["gemma2", "t5"])
 def test_a_model_with_other_parts_is_refused_in_a_sentence(name: str) -> None:
     network, tokenizer = (make() for make in tiny_models.MODELS[name])
-    with pytest.raises(ValueError, match=r"cannot be shown here: at “.*o_proj”|has an encoder and a decoder"):
+    with pytest.raises(ValueError, match=r"cannot be shown here: at “.*(o_proj|relative_attention_bias)”"):
         model_activations(loaded(network, tokenizer, "next token"), "The quick fox")
+
+
+def test_an_encoder_without_a_last_norm_gives_its_output_to_the_decoder() -> None:
+    network, tokenizer = (make() for make in tiny_models.MODELS["bart"])
+    model = loaded(network, tokenizer, "next token")
+    record = model_activations(model, "The quick fox", "A dog")
+    check_sources(record, 1e-5)
+    network.set_attn_implementation("eager")
+    with torch.no_grad():
+        result = network(**model.encode("The quick fox", "A dog").batch, output_attentions=True)
+    close(record["memory vectors"].values, result.encoder_last_hidden_state[0])
+    for i, weights in enumerate(result.cross_attentions):
+        close(record[f"decoder {i} cross weights"].values, weights[0])
+    close(record["output logits"].values[0], result.logits[0, -1])
 
 
 def test_a_model_without_queries_and_keys_is_refused_in_a_sentence() -> None:

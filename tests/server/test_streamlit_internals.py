@@ -240,7 +240,6 @@ def test_the_file_of_a_download_stays_for_a_while(monkeypatch):
 def test_outside_of_a_run_there_is_no_link_and_no_session():
     assert streamlit_internals.query_string() == ""
     assert streamlit_internals.linked_texts("head") is None
-    assert not streamlit_internals.is_fragment_run()
     assert streamlit_internals.connected_sessions() == 0
     received = []
     with streamlit_internals.messages_to(received.append):

@@ -18,7 +18,6 @@ from attnviz.state.explore import ExploreState
 from attnviz.state.head_state import HeadState
 from attnviz.state.lookup import LookupState
 from attnviz.state.masks import MasksState
-from attnviz.state.path import PathState
 from attnviz.state.scores import ScoresState
 from attnviz.state.state import State
 from attnviz.state.steps import StepsState
@@ -60,18 +59,14 @@ LINKS = {
     "right-model": ["As on the left", "Wie links", "", "org/none"], "right-text": TEXTS,
     "right-layer": ["encoder 5", "layer 2"],
     "right-head": ["Head 2", "Mean of heads"], "words": ["100", "1e9"], "depth": ["0", "-4"],
-    "path-model": ["Translator", "MiniLM", "Übersetzer"], "english": ["I sleep .", "the zebra", "", "a" * 5000],
+    "transformer-model": ["", "sentence-transformers/all-MiniLM-L6-v2", "org/none"],
+    "english": ["I sleep .", "the zebra", "", "a" * 5000],
     "word": ["1", "3", "99"], "temperature": ["0.0", "0.35", "3", "nan", "-1"], "draw": ["7", "1e99"],
-    "path-mask": ["Full", "Sliding window", "Longformer"], "path-mask.size": ["2", "0"], "path-head": ["3", "11", "-1"],
+    "path-head": ["3", "11", "-1"],
     "open": ["decoder 1", "encoder 0 attention weights", "memory", "model", "<script>"],
-    "tab": ["What if", "How attention forms", "In symbols", "Several heads", "Mehrere Köpfe"],
-    "encoder-head": ["Layer 0, head 2", "Schicht 1, Kopf 3"], "encoder-row": ["1 · sleep", "none"],
-    "change": ["Encoder", "cross"], "encoder-mask": ["Band", "As in the model"], "encoder-mask.width": ["1"],
-    "decoder-mask": ["Full", "Longformer"], "decoder-mask.longformer.global_positions": ["0 1", "two"],
-    "cross-score": ["Cosine", "Scaled dot", "General"], "cross-score.tau": ["0.1"],
-    "cross-normalizer.temperature": ["5", "1e9"], "decoder-off-1": ["3", "0", "9"], "cross-off-0": ["", "1"],
-    "training": ["Saved training", "Train in this session"], "step": ["0", "2,400", "2.400", "7"],
-    "map": ["Decoder, layer 0, head 0", "?"], "symbols-of": ["Decoder self-attention"], "heads-of": ["Encoder"],
+    "tab": ["How attention forms", "Three uses", "Drei Verwendungen", "Several heads"],
+    "encoder-head": ["0.2", "9.9"], "cross-head": ["1.3", "x"], "row": ["1 · sleep", "none"],
+    "unfolded": ["In symbols", "Mehrere Köpfe", "?"], "step": ["0", "2,400", "2.400", "7"],
     "prompt": ["the cat", " "], "writer": ["org/none", ""], "chat": ["true"], "system": ["Be brief."],
     "earlier": ['["Hi","Yes?"]', '["Hi"]', "x"],
     "next-token": ["At random", "Zufällig"], "write-temperature": ["0.5", "9"], "top-k": ["40", "-1"],
@@ -89,7 +84,6 @@ LINKS = {
     "other-texts": ["The cat sat.", "", "a\n" * 30],
     "hidden-from": ["layer 3", "encoder 1", "all layers"], "hidden-from-head": ["2", "99"],
     "effects-head": ["layer 2, head 1", "encoder 1, head 0", "layer 99, head 1", "none"],
-    "train-seed": ["3"], "train-similarity": ["dot"], "trained-step": ["100"],
 }  # fmt: skip
 
 
@@ -182,8 +176,7 @@ def test_a_state_is_made_in_python_too() -> None:
     ("kind", "names"),
     [(ExploreState, "source layer head mask score"), (ScoresState, "similarities"), (MasksState, "mask_a biases_b"),
      (LookupState, "table softness"), (StepsState, "attention sentence edits"),
-     (PathState, "model english word temperature draw mask open head"),
-     (TransformerState, "similarity cross_head step tab decoder_mask cross_off_1 training_step heads_of")],
+     (TransformerState, "model text written tab word temperature draw open head cross_head training_step")],
 )  # fmt: skip
 def test_states_declare_their_fields(kind: type[State], names: str) -> None:
     assert {*names.split()} <= {field.name for field in kind.fields}

@@ -21,7 +21,6 @@ from attnviz.server import hosting, scripts
 from attnviz.server.addresses import FIRST_PAGE, address
 from attnviz.server.page_runs import PageEnd
 from attnviz.server.request_language import KEY
-from attnviz.server.streamlit_internals import is_fragment_run
 from attnviz.ui import presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.classroom.access import TEACHER, class_of_teacher
@@ -29,20 +28,16 @@ from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class _Drawn(NamedTuple):
-    """The recording of the last run of a whole page, with the page's name."""
+    """The recording of a run of a page, with the page's name."""
 
     recorder: PageRecorder
     page: str
     title: str
-
-
-_DRAWN = SessionValue[_Drawn | None]("page of the class", lambda: None)  # in the session of a teacher
 
 
 def taught_class() -> LiveClass | None:
@@ -60,7 +55,6 @@ def lesson_run(page: str, title: str) -> Iterator[None]:
     """Sends what the block draws to the class that is taught here, and draws the teacher's panel below it."""
     live = taught_class()
     drawn = _Drawn(PageRecorder(), page, title) if live else None
-    _DRAWN.set(drawn)
     end: PageEnd | None = None
     try:
         with recording(drawn and drawn.recorder):
@@ -76,17 +70,6 @@ def lesson_run(page: str, title: str) -> Iterator[None]:
         quantities.discard()
     if end:
         raise end
-
-
-@contextmanager
-def lesson_fragment() -> Iterator[None]:
-    """Sends what the block draws in a run of a fragment, in its place on the page, to the class that is taught here."""
-    drawn = _DRAWN.get() if is_fragment_run() else None
-    live = taught_class() if drawn else None
-    with recording(drawn.recorder if drawn and live else None), st.container():
-        yield
-    if live and drawn:
-        _publish(live, drawn)
 
 
 def start_button(page: str) -> Markup:

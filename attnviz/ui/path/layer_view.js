@@ -11,6 +11,7 @@ import { written } from "./numbers.js";
 import { cellUnder, eased, nextWordStep, opacity, rowNames, View } from "./view.js";
 
 const FAN = 3; // the gap before the head output, in letters
+const NARROW = 85; // letters, below which panels stand closer together
 const LEAST_WEIGHT = 0.03; // of a weight that is drawn as a line
 
 /**
@@ -71,7 +72,8 @@ export class LayerView extends View {
     const all = this.picture.lanes.reduce((sum, one) => sum + Math.max(...one.panels.map(({ rows }) => rows.length), 1), 0);
     const space = height - 20 - this.picture.lanes.length * letter * 7.6;
     const row = vertical ? 18 : Math.max(letter, Math.min(letter * 2, space / all));
-    const gap = letter * 1.25;
+    const isNarrow = width < letter * NARROW;
+    const gap = letter * (isNarrow ? 0.9 : 1.25);
     /** @type {string} */
     let before = "";
     const sizes = lane.panels.map((panel) => {
@@ -84,7 +86,7 @@ export class LayerView extends View {
     const fan = lane.panels.some((panel) => isHeads(panel)) ? FAN * letter : 0;
     const widths = vertical
       ? sizes.map(({ isMap, columns, names }) => (isMap ? Math.min(row * columns, width - names - 40) : (width - 30) / 2 - names - 8))
-      : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * 4, most: letter * 15 });
+      : panelWidths(sizes, width - 12 - fan, { row, gap, least: letter * (isNarrow ? 3.4 : 4), most: letter * 15 });
     const panels = lane.panels.map((panel, i) => {
       const one = this.#panel(panel, number, { row, width: widths[i], names: sizes[i].names });
       if (!vertical && i) one.button.style.marginLeft = `${gap + (isHeads(panel) ? fan : 0)}px`;

@@ -16,7 +16,7 @@ const LEAST_CELL = 6; // pixels of a column of a map
 export function modelLayout(picture, room, isCompact = false) {
   const { vertical, letter } = room;
   const bar = vertical ? 20 : isCompact ? letter * 1.7 : Math.max(26, letter * 2.3);
-  const slim = vertical ? 16 : Math.max(9, letter * 0.85); // of a bar of a layer that shows nothing else
+  const slim = vertical ? 16 : isCompact ? letter * 0.65 : Math.max(9, letter * 0.85); // of a bar of a layer that shows nothing else
   const slimPad = vertical ? 5 : 3;
   /** @param {number} s */
   const barOf = (s) => (picture.stages[s].kind === "slim" ? slim : bar);

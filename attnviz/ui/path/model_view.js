@@ -168,11 +168,12 @@ export class ModelView extends View {
   }
 
   #next() {
-    if (!this.picture.next) return null;
-    const button = makeButton(_("All scores"), "path-open", () => this.open("output"));
-    button.dataset.open = "output";
+    const { next } = this.picture;
+    if (!next) return null;
+    const button = makeButton(_("All scores"), "path-open", () => this.open(next.open));
+    button.dataset.open = next.open;
     button.title = _("Open the scores of the next word");
-    const table = nextWordTable(this.picture.next, this.draw);
+    const table = nextWordTable(next, this.draw);
     table.querySelector(".path-actions")?.append(button);
     return setBox(element("div", "path-outcome", table), this.layout.next);
   }

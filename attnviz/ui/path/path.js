@@ -89,7 +89,8 @@ export class Path {
     const letter = picture.presenting ? Math.max(15, Math.min(30, this.width / 90)) : vertical ? 13 : Math.max(13, Math.min(17, this.width / 92));
     this.root.style.setProperty("--letter", `${letter}px`);
     const top = this.stage.getBoundingClientRect().top + window.scrollY - (this.root.closest("section")?.scrollTop ?? 0);
-    const height = Math.max(400, window.innerHeight - Math.max(120, Math.min(top, 330)) - letter * 3);
+    const above = picture.presenting ? top : Math.min(top, 330);
+    const height = Math.max(400, window.innerHeight - Math.max(120, above) - letter * 3);
     const room = { width: this.width, height, vertical, letter };
     const actions = {
       palette: palette(picture.colors, theme),

@@ -1,4 +1,4 @@
-// What attnviz/ui/path/depths.py makes.
+// What attnviz/views/transformer/path_picture.py makes.
 
 export type Scale = { light: string[]; dark: string[] };
 export interface Colors {
@@ -18,6 +18,8 @@ export interface Crumb {
   title: string;
 }
 export interface NextWord {
+  /** the layer with all scores */
+  open: string;
   words: { word: string; logit: string; probability: number; text: string; drawn: boolean }[];
   /** of the words, where it is not that of the page */
   language: string;

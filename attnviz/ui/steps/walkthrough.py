@@ -9,13 +9,13 @@ from attnviz.language import N_, _
 from attnviz.page import html
 from attnviz.scores import Dot, General, ScaledDot, Score
 from attnviz.state.steps import StepsState
+from attnviz.state.transformer import SEVERAL_HEADS
 from attnviz.steps.edits import format_edits
 from attnviz.steps.matrix import Matrix
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import HEADS
-from attnviz.ui import cache, quantities
+from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.field_widgets import draw_hidden
-from attnviz.ui.head_links import several_heads_address
 from attnviz.ui.matrices import Stage, as_json, matrices
 from attnviz.ui.steps.edits import PROBLEM, edit_number
 from attnviz.ui.widget_values import choose_option, set_field_value
@@ -77,8 +77,9 @@ def _rest_of_the_layer(example: TranslatorExample) -> html.Markup:
         "In the translator, the outputs of all {heads} heads of a layer are then placed side by "
         "side and multiplied by Wᴼ. These matrices are too large to be read here. See {link}."
     )
-    address = several_heads_address(example.english, example.similarity, example.use)
-    link = html.element("a", _("Transformer → Several heads"), href=address)
+    layer = f"{'encoder' if example.use == 'encoder' else 'decoder'} {example.layer}"
+    opened = (("text", example.english), ("open", layer), ("unfolded", SEVERAL_HEADS))
+    link = html.element("a", _("Transformer → Several heads"), href=presentation.page_link("transformer", opened))
     return html.Markup(sentence).format(heads=HEADS, link=link)
 
 

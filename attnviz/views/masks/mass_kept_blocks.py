@@ -38,8 +38,11 @@ from attnviz.result_cache import result_cache
 from attnviz.state.masks import MasksState
 from attnviz.state.selection import Selection, similar_layers
 from attnviz.views.masks.mask_pair import MaskPair
-from attnviz.views.mechanism_sentences import STREAMING_LLM
 
+STREAMING_LLM = N_(
+    "This is the mask of StreamingLLM alone: the paper also numbers positions anew among the keys that are left. Here "
+    "every token keeps its position."
+)
 MOST_QUERIES = 512  # of each head; of more, this number of evenly spread ones
 LISTED = 8  # queries that lose most
 TEXT = 48  # characters of a mask in the table

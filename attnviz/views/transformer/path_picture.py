@@ -8,18 +8,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.formatting import dimensions, grouped, number, visible
 from attnviz.language import N_, _, in_sentence
-from attnviz.masks import Mask
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, layer_name
 from attnviz.path.model_activations import FUNCTIONS
 from attnviz.path.sampling import NextWord
-from attnviz.state.path import PathState, is_translator
-from attnviz.translator import VARIANTS
-from attnviz.translator.encoder_decoder import TARGET_VOCABULARY, Use
-from attnviz.ui.head_links import notation_address, steps_address
-from attnviz.views.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
+from attnviz.state.transformer import TransformerState, is_translator
+from attnviz.views.transformer.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
 
+COLORS = {"weights": WEIGHTS, "changes": CHANGES, "masked": MASKED}
 STAGE_CELLS = 16  # of a vector in the picture of the whole model
 SLIM_CELLS = 8  # of a vector after a layer that is drawn slim
 MOST_WIDE_LAYERS = 8  # of a stack; of more, those between the first and the last are slim
@@ -41,14 +39,16 @@ LABELS = {
 }  # fmt: skip
 
 
-def path_picture(state: PathState) -> dict[str, Any]:
-    """Returns the picture of what is open."""
+def path_picture(state: TransformerState) -> dict[str, Any]:
+    """Returns the picture of what is open (ui/path/types.d.ts), without where it stands."""
     if not state.open:
-        return model_picture(state)
-    return layer_picture(state) if state.open in state.record.layers else part_picture(state)
+        picture = model_picture(state)
+    else:
+        picture = layer_picture(state) if state.open in state.record.layers else part_picture(state)
+    return picture | {"colors": COLORS}
 
 
-def model_picture(state: PathState) -> dict[str, Any]:
+def model_picture(state: TransformerState) -> dict[str, Any]:
     """Returns the whole model: vectors after each sublayer, and the mean weights of all heads."""
     record, next_word = state.record, state.next_word
     slim = slim_layers(record)
@@ -90,7 +90,7 @@ def model_picture(state: PathState) -> dict[str, Any]:
         ],
         "stages": stages,
         "frames": frames,
-        "next": None if next_word is None else next_word_picture(next_word, LIKELIEST),
+        "next": None if next_word is None else next_word_picture(state, next_word, LIKELIEST),
         "heads": 0,
         "head": 0,
     }
@@ -108,7 +108,7 @@ def slim_layers(record: ActivationRecord) -> set[str]:
     return slim
 
 
-def _stage(state: PathState, sublayers: Sequence[Sublayer]) -> dict[str, Any]:
+def _stage(state: TransformerState, sublayers: Sequence[Sublayer]) -> dict[str, Any]:
     """Returns a stage of the picture of the whole model: a sublayer, or a whole layer."""
     first, output = sublayers[0], sublayers[-1].output
     stage = {"name": first.name, "stack": first.stack, "hasPositions": len(first.activations) > 1, "weights": None}
@@ -125,13 +125,13 @@ def _stage(state: PathState, sublayers: Sequence[Sublayer]) -> dict[str, Any]:
         "kind": "memory" if first.name == "memory" else first.kind,
         "title": sublayer_title(first),
         "label": _(LABELS[first.kind]),
-        "caption": _stage_caption(first, state.decoder_mask, output),
+        "caption": _stage_caption(first, output),
         "weights": None if weights is None else rounded(weights, 3),
         "cells": cell_tints(output.values, STAGE_CELLS),
     }
 
 
-def layer_picture(state: PathState) -> dict[str, Any]:
+def layer_picture(state: TransformerState) -> dict[str, Any]:
     """Returns one layer: a lane of panels for each sublayer, of one head where heads differ."""
     record, name, head, next_word = state.record, state.open, state.head, state.next_word
     sublayers = record.layers[name]
@@ -140,7 +140,7 @@ def layer_picture(state: PathState) -> dict[str, Any]:
         parts = [(one, True) for one in _outside(sublayer)] + [(one, False) for one in sublayer.activations]
         parts.sort(key=_reading_order)
         panels = [_panel(one, head, entering) for one, entering in parts]
-        about = look_sentence(sublayer, state.decoder_mask) if sublayer.kind in ("attention", "cross") else ""
+        about = look_sentence(sublayer) if sublayer.kind in ("attention", "cross") else ""
         lanes.append({"title": sublayer_title(sublayer), "about": about, "kind": sublayer.kind, "panels": panels})
     is_last, names = name == "output", ["", *record.layers, ""]
     place = names.index(name)
@@ -149,13 +149,13 @@ def layer_picture(state: PathState) -> dict[str, Any]:
         "neighbors": [names[place - 1], names[place + 1]],
         "trail": [{"open": name, "title": layer_title(name)}],
         "lanes": lanes,
-        "next": next_word_picture(next_word, CANDIDATES) if is_last and next_word else None,
+        "next": next_word_picture(state, next_word, CANDIDATES) if is_last and next_word else None,
         "heads": record.heads if any(one.by_head for sub in sublayers for one in sub.activations) else 0,
         "head": head,
     }
 
 
-def part_picture(state: PathState) -> dict[str, Any]:
+def part_picture(state: TransformerState) -> dict[str, Any]:
     """Returns one part: its numbers, the matrices that it is computed from, the formula, and links to its head."""
     record, name, head, next_word = state.record, state.open, state.head, state.next_word
     activation = record[name]
@@ -177,38 +177,20 @@ def part_picture(state: PathState) -> dict[str, Any]:
         "bias": _bias(activation, head, columns),
         "result": _matrix(activation, head, columns),
         "rotated": activation.rotated,
-        "next": next_word_picture(next_word, CANDIDATES) if activation.part == "logits" and next_word else None,
+        "next": next_word_picture(state, next_word, CANDIDATES) if activation.part == "logits" and next_word else None,
         "heads": record.heads if activation.by_head or any(one.by_head for one in activation.sources) else 0,
         "head": head,
-        "links": [],
     }
-    # The other pages show the translator with the mask that it was trained with.
-    if picture["heads"] and is_translator(state) and not state.interventions:
-        picture["links"] = _head_links(record, sublayer, head)
     if activation.operation == "concat":  # of all heads, one beside the other
         source = activation.sources[0]
         picture["sources"] = [
             _matrix(source, i) | {"symbol": _("head {i}", i=i), "about": ""} for i in range(len(source.values))
         ]
-        picture["heads"], picture["links"] = 0, []
+        picture["heads"] = 0
     return picture
 
 
-def _head_links(record: ActivationRecord, sublayer: Sublayer, head: int) -> list[dict[str, str]]:
-    """Returns links to a head of the translator on Steps and Transformer."""
-    english = " ".join(record["encoder embedding words"].rows)
-    use: Use = "cross" if sublayer.kind == "cross" else "encoder" if sublayer.stack == "encoder" else "decoder"
-    layer = sublayer.layer or 0
-    return [
-        {
-            "title": _("All numbers of this head"),
-            "address": steps_address(english, next(iter(VARIANTS)), use, layer, head),
-        },
-        {"title": _("The formula in the paper"), "address": notation_address(english, use, layer, head)},
-    ]
-
-
-def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
+def next_word_picture(state: TransformerState, next_word: NextWord, count: int) -> dict[str, Any]:
     """Returns the likeliest words with their probabilities, and the word that is drawn."""
     likeliest = next_word.likeliest(count)
     names = {index: visible(next_word.words[index]) for index in {*likeliest, next_word.greedy}}
@@ -230,7 +212,8 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
             }
             for index, probability in zip(likeliest, probabilities, strict=True)
         ],
-        "language": "fr" if next_word.words is TARGET_VOCABULARY else "",
+        "open": "output",
+        "language": "fr" if is_translator(state) else "",
         "rest": max(1 - sum(probabilities), 0.0),
         "others": grouped(len(next_word.words) - len(likeliest)),
         "drawn": drawn,
@@ -244,17 +227,11 @@ def next_word_picture(next_word: NextWord, count: int) -> dict[str, Any]:
 
 
 def _next_word_caption(next_word: NextWord) -> str:
-    values = {"count": grouped(len(next_word.words)), "temperature": number(next_word.temperature)}
-    if next_word.words is TARGET_VOCABULARY:
-        return _(
-            "The last row is compared with all {count} French words. Softmax, at temperature "
-            "{temperature}, turns the scores into probabilities.",
-            **values,
-        )
     return _(
         "The last row is compared with all {count} tokens of the vocabulary. Softmax, at temperature "
         "{temperature}, turns the scores into probabilities.",
-        **values,
+        count=grouped(len(next_word.words)),
+        temperature=number(next_word.temperature),
     )
 
 
@@ -339,18 +316,17 @@ def _sublayer_sources(sublayer: Sublayer) -> list[str]:
     return [one.sublayer for one in sorted(_outside(sublayer), key=lambda one: one.sublayer == "memory")]
 
 
-def _stage_caption(sublayer: Sublayer, mask: Mask | None, output: Activation) -> str:
+def _stage_caption(sublayer: Sublayer, output: Activation) -> str:
     if sublayer.kind == "embedding":
-        unit = _("Each word") if mask is not None else _("Each token")
         width = output.values.shape[1]
         if len(sublayer.activations) == 1:
-            return _("{unit} becomes a vector of {width} numbers.", unit=unit, width=width)
-        return _("{unit} becomes a vector of {width} numbers, and its position is added.", unit=unit, width=width)
+            return _("Each token becomes a vector of {width} numbers.", width=width)
+        return _("Each token becomes a vector of {width} numbers, and its position is added.", width=width)
     if sublayer.kind == "network":
         return _("Each row by itself goes through a small network, the MLP, and the result is added to it.")
     if sublayer.name == "memory":
         return _("These vectors are the encoder’s memory of the sentence. The decoder looks at them.")
-    return look_sentence(sublayer, mask)
+    return look_sentence(sublayer)
 
 
 def _shown_columns(activation: Activation, next_word: NextWord | None) -> Sequence[int] | None:

@@ -1,21 +1,23 @@
-"""The Before attention tab of the Transformer page: one vector for a whole sentence, against attention."""
+"""Before attention: one vector for a whole sentence, beside attention."""
 
-import streamlit as st
+from collections.abc import Iterator
+from functools import partial
 
 from attnviz.figures.accuracy import accuracy
 from attnviz.formatting import grouped, percent
 from attnviz.language import N_, _
+from attnviz.lessons.checks import Quantities
 from attnviz.page import html
-from attnviz.state.transformer import TransformerState
-from attnviz.translator import Translation
+from attnviz.page.blocks import Block, Caption, Columns, Figure, Heading, Paragraph, Summary
+from attnviz.result_cache import result_cache
+from attnviz.translator import Translation, load
 from attnviz.translator.encoder_decoder import D_MODEL
-from attnviz.translator.sentence_lengths import SENTENCES, matching_words, shipped_accuracies
+from attnviz.translator.sentence_lengths import COMPARED, SENTENCES, matching_words, shipped_accuracies
 from attnviz.translator.train import BATCH, STEPS
-from attnviz.ui import presentation, quantities
-from attnviz.ui.chart import chart
-from attnviz.ui.transformer.what_if import words
-from attnviz.views.transformer import SUFFIXES, both_translations, length_quantities
+from attnviz.views.transformer.translated_text import translated_text
 
+CHART = 280  # pixels
+SUFFIXES = (" with attention", " with one vector")  # in the names of quantities
 NAMES = (N_("With attention"), N_("With one vector of {width} numbers"))
 HISTORY = N_(
     "**Before attention.** The first neural translators had two recurrent networks (Cho et al. "
@@ -33,32 +35,45 @@ WHAT_WAS_DONE = N_(
     "into one. It is the only key and the only value, so its weight is always 1 and there is "
     "nothing to choose. Each point of a chart is {sentences} sentences that were kept apart for "
     "testing. *Words right* are the words of the right translation that are there, in their order; "
-    "the other words are marked above. The mark at the end counts as a word. The dotted line is "
+    "the other words are struck out above. The mark at the end counts as a word. The dotted line is "
     "the length of your sentence."
 )
+Both = tuple[Translation, Translation]  # with attention, and with one vector
 
 
-def show(state: TransformerState) -> None:
-    """Draws both translations of the sentence, and the accuracy of both translators by the length of sentences."""
-    both = both_translations(state.english)
-    quantities.publish(lambda: length_quantities(both))
-    st.html(html.summary(verdict(both), role="status"))
-    for name, translation, column in zip(_names(), both, st.columns(2, gap="medium"), strict=True):
-        column.html(words(name, translation, wrong_words(translation)))
-    _show_charts(len(state.translation.english))
-    st.markdown(_(HISTORY))
-    st.caption(_(WHAT_WAS_DONE, steps=grouped(STEPS), batch=BATCH, sentences=SENTENCES))
+def before_attention(english: str) -> Iterator[Block]:
+    """Yields both translations of a sentence, and the accuracy of both translators by the length of sentences. Raises
+    ValueError if the translators do not know a word."""
+    both = both_translations(english)
+    yield Summary(verdict(both), partial(length_quantities, both))
+    for name, translation in zip(_names(), both, strict=True):
+        yield Paragraph((html.element("b", name), ": ", translated_text(translation)))
+    yield Columns([(0.5, [*chart]) for chart in _charts(len(both[0].english))])
+    yield Caption(_(HISTORY))
+    yield Caption(_(WHAT_WAS_DONE, steps=grouped(STEPS), batch=BATCH, sentences=SENTENCES))
 
 
-def wrong_words(translation: Translation) -> set[int]:
-    """Returns the positions of the words that are not in the right translation, or not in this order."""
-    if translation.reference is None:
-        return set()
-    right = {position for position, _ in matching_words(translation.french, translation.reference.french)}
-    return set(range(len(translation.french))) - right
+def both_translations(english: str) -> Both:
+    """Returns the translations with attention and with one vector."""
+    attention, fixed_vector = COMPARED
+    return result_cache().once(
+        lambda: (load(attention).translate(english), load(fixed_vector).translate(english)), "before attention", english
+    )
 
 
-def verdict(both: tuple[Translation, Translation]) -> str:
+def length_quantities(both: Both) -> Quantities:
+    """Returns how many words of this translation are right, and the words and the share of right sentences of its
+    length, with attention and with one vector."""
+    length, computed = len(both[0].english), {}
+    for suffix, translation, accuracies in zip(SUFFIXES, both, shipped_accuracies().values(), strict=True):
+        if translation.reference:
+            right = matching_words(translation.french, translation.reference.french)
+            computed[f"words right{suffix}"] = float(len(right))
+        computed |= {f"sentences right{suffix}": one.sentences for one in accuracies if one.length == length}
+    return computed | {"words": float(length)}
+
+
+def verdict(both: Both) -> str:
     """Returns how much of the right translation each translator has, and what test sentences of this length give."""
     numbers, reference, parts = length_quantities(both), both[0].reference, []
     right, exact = (
@@ -91,15 +106,13 @@ def _names() -> list[str]:
     return [_(name, width=D_MODEL) for name in NAMES]
 
 
-def _show_charts(length: int) -> None:
-    """Draws the accuracy by the length of sentences, and marks one length."""
+def _charts(length: int) -> Iterator[list[Block]]:
+    """Yields the charts of accuracy by the length of sentences, which mark one length."""
     accuracies = dict(zip(_names(), shipped_accuracies().values(), strict=True))
     lengths = [one.length for one in next(iter(accuracies.values()))]
     titles = {"sentences": _("Sentences right in every word"), "words": _("Words right")}
-    for column, (field, title) in zip(st.columns(2, gap="medium"), titles.items(), strict=True):
+    for field, title in titles.items():
         shares = {name: [getattr(one, field) for one in line] for name, line in accuracies.items()}
-        with column:
-            st.markdown(f"**{title}**")
-            picture = accuracy(lengths, shares, marked=length)
-            picture = picture.with_about(label=_("{title}, by sentence length", title=title))
-            chart(picture, f"lengths-{field}", height=260 if presentation.presenting() else 300)
+        picture = accuracy(lengths, shares, marked=length)
+        picture = picture.with_about(label=_("{title}, by sentence length", title=title))
+        yield [Heading(title), Figure(picture, f"lengths-{field}", CHART)]

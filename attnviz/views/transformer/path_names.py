@@ -1,9 +1,7 @@
 """The names of layers and parts on the screen, and what each stage does, in a sentence."""
 
 from attnviz.language import N_, _
-from attnviz.masks import Causal, Mask
 from attnviz.path.activation import Activation, Sublayer
-from attnviz.translator.encoder_decoder import TARGET_VOCABULARY
 
 TITLES = {
     "words": N_("Words"),
@@ -56,7 +54,7 @@ SENTENCES = {
     "hidden": N_("Each row by itself goes into a wider space, and negative numbers become 0."),
     "sum": N_("It is added to what came in: the residual connection."),
     "vectors": N_("The encoder’s last vectors: keys and values of the decoder come from here."),
-    "logits": N_("The last row is compared with the vector of each French word."),
+    "logits": N_("The last row is compared with the vector of each token of the vocabulary."),
 }
 KINDS = {
     "embedding": N_("Words and positions"),
@@ -102,8 +100,6 @@ def part_sentence(activation: Activation) -> str:
         return _("A learned matrix makes a gate of each row; negative numbers become almost 0.")
     if activation.operation == "product":
         return _("Each number is multiplied by that of the gate, which decides what passes.")
-    if activation.part == "logits" and activation.columns is not TARGET_VOCABULARY:
-        return _("The last row is compared with the vector of each token of the vocabulary.")
     if activation.shared > 1 and activation.part in ("keys", "values"):
         sentence = _(SENTENCES[activation.part])
         return sentence + " " + _("Here {count} heads in a row share them.", count=activation.shared)
@@ -112,14 +108,10 @@ def part_sentence(activation: Activation) -> str:
     return _(SENTENCES[activation.part])
 
 
-def look_sentence(sublayer: Sublayer, mask: Mask | None) -> str:
-    """Returns where the words of an attention sublayer look; `mask` is that of the translator's decoder."""
+def look_sentence(sublayer: Sublayer) -> str:
+    """Returns where the tokens of an attention sublayer look."""
     if sublayer.kind == "cross":
-        return _("Each French word looks at the English words: orange lines, the thicker the more.")
+        return _("Each token of the decoder looks at those of the encoder: orange lines, the thicker the more.")
     if sublayer.stack == "encoder":
         return _("Each word looks at all words and takes from them: blue lines, the thicker the more.")
-    if mask is None:
-        return _("Each token looks at itself and at the tokens before it. The future is masked.")
-    if mask == Causal():
-        return _("Each French word looks at itself and at the words before it. The future is masked.")
-    return _("Each French word looks where the changed mask lets it.")
+    return _("Each token looks at itself and at the tokens before it. The future is masked.")
