@@ -18,10 +18,12 @@ from attnviz.page.blocks import (
     Columns,
     Computed,
     Control,
+    Drawing,
     Figure,
     More,
     OptionMenu,
     OtherStates,
+    Prediction,
     Row,
     Tabs,
 )
@@ -82,8 +84,10 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, OptionMenu):
             nodes += _nodes(page, [OtherStates([block.links()])], key)
             nodes += _nodes(page, block.blocks, key) if isinstance(block, Tabs) else []
-        elif isinstance(block, Computed):
+        elif isinstance(block, Computed | Prediction):
             nodes += _nodes(page, block.blocks(), key)
+        elif isinstance(block, Drawing):
+            nodes += _nodes(page, block.blocks, key)
         elif isinstance(block, More) and (inner := _nodes(page, block.blocks, key)):
             nodes.append({"kind": "more", "title": block.title, "nodes": inner})
         elif isinstance(block, OtherStates):
@@ -108,6 +112,8 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
         title=block.title,
         clicks=block.opens is not None,
     )
+    if block.drags is not None:  # nothing is dragged here
+        sent["hint"] = ""
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))

@@ -271,6 +271,10 @@ class ChoiceField(Field[T]):
         raise ValueError(f"{self.name} is {value!r}; {_expected(self.options(state))}")
 
 
+class ScaleField(ChoiceField[T]):
+    """One of some options that have an order: a slider."""
+
+
 class ChoicesField(ChoiceField[tuple]):
     """Several of some options, in their order; none at first."""
 

@@ -1,6 +1,6 @@
 """Blocks as Streamlit draws them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -26,6 +26,7 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Download,
+    Drawing,
     Figure,
     HeadQuestion,
     InWords,
@@ -38,21 +39,25 @@ from attnviz.page.blocks import (
     Summary,
     Tabs,
     Unavailable,
-    WrittenWords,
     page_quantities,
 )
+from attnviz.state.lookup import DictionaryField, LookupState
 from attnviz.state.masks import MaskField
 from attnviz.state.state import State
+from attnviz.state.steps import StepsState
 from attnviz.state.write import WriteState
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
+from attnviz.ui.dictionary_editor import draw_dictionary
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.link_state import own_address
 from attnviz.ui.markdown import plain
 from attnviz.ui.mask_editor import draw_mask
+from attnviz.ui.matrices import draw_matrices
+from attnviz.ui.network import draw_network
 from attnviz.ui.page_state import draw_field
 from attnviz.ui.prediction_form import predict
 from attnviz.ui.why_links import cell_links, with_cell_links
@@ -60,6 +65,11 @@ from attnviz.ui.widget_values import set_field_value
 from attnviz.ui.write.written_text import draw_written_text
 
 MENU = 240  # pixels
+DRAWINGS: dict[type[State], Callable[[Any], None]] = {
+    LookupState: draw_network,
+    StepsState: draw_matrices,
+    WriteState: draw_written_text,
+}
 
 
 def draw_blocks(page: str, state: State, blocks: Iterable[Block]) -> None:
@@ -104,8 +114,9 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
             texts.clear()
 
     for block in blocks:
-        page.drawn += [block] if isinstance(block, Summary) else []
-        is_text = not isinstance(block, Caption | InWords | Script | WrittenWords)
+        said = block.blocks if isinstance(block, Drawing) else [block]
+        page.drawn += [each for each in said if isinstance(each, Summary)]
+        is_text = not isinstance(block, Caption | InWords | Script)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)
             continue
@@ -126,6 +137,10 @@ def _draw_block(page: _Page, block: Block) -> None:
                 if block.zooms is not None:
                     page.open(block.zooms(cells))
 
+            def drop(x: float, y: float) -> None:
+                if block.drags is not None:
+                    page.open(block.drags(x, y))
+
             def paint(cells: np.ndarray, value: bool) -> None:
                 if block.paints is not None:
                     try:
@@ -140,7 +155,7 @@ def _draw_block(page: _Page, block: Block) -> None:
                 cells=block.cells, pinned=block.pinned,
                 title=block.title,
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
-                on_stroke=None if block.paints is None else paint,
+                on_stroke=None if block.paints is None else paint, on_drag=None if block.drags is None else drop,
             )  # fmt: skip
         case Columns(columns):
             places = st.columns([share for share, _blocks in columns], gap="medium")
@@ -179,6 +194,8 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Control(MaskField() as field, state):
             with presentation.control(field.parameter):
                 draw_mask(field, state)
+        case Control(DictionaryField() as field, state):
+            draw_dictionary(field, state)
         case Control(field, state, stays):
             with presentation.control(field.parameter) if stays else nullcontext():
                 draw_field(field, state)
@@ -195,8 +212,8 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw(page, below(is_known))
         case Download(files):
             downloads(files)
-        case WrittenWords(state=WriteState() as state):
-            draw_written_text(state)
+        case Drawing(state):
+            DRAWINGS[type(state)](state)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

@@ -1,7 +1,7 @@
 """Addresses of pages that show the heads of the translator."""
 
 from attnviz.state.steps import TRANSLATOR, StepsState
-from attnviz.state.transformer import HEAD_FIELDS, SEVERAL, SYMBOLS, TransformerState
+from attnviz.state.transformer import HEAD_FIELDS, SYMBOLS, TransformerState
 from attnviz.translator.encoder_decoder import HEADS, Use
 from attnviz.ui import presentation
 
@@ -19,10 +19,4 @@ def notation_address(english: str, use: Use, layer: int, head: int) -> str:
     """Returns the address of the formulas of an attention layer on the Transformer page, with a head selected."""
     chosen = {HEAD_FIELDS[use].name: layer * HEADS + head}
     state = TransformerState(tab=SYMBOLS, symbols_of=use, english=english, **chosen)
-    return presentation.page_link("transformer", state.link())
-
-
-def several_heads_address(english: str, variant: str, use: Use) -> str:
-    """Returns the address of the table of all heads of one use on the Transformer page."""
-    state = TransformerState(tab=SEVERAL, heads_of=use, english=english, similarity=variant)
     return presentation.page_link("transformer", state.link())

@@ -45,8 +45,6 @@ from attnviz.views.why import why
 from attnviz.views.write import write_blocks
 
 _OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
-    "lookup": (LookupState, lookup),
-    "steps": (StepsState, steps),
     "path": (PathState, path),
     "transformer": (TransformerState, transformer),
 }
@@ -66,6 +64,8 @@ class BlockPage(NamedTuple):
 
 
 BLOCKS = {
+    "lookup": BlockPage(LookupState, lookup),
+    "steps": BlockPage(StepsState, steps),
     "explore": BlockPage(ExploreState, explore),
     "masks": BlockPage(MasksState, masks),
     "scores": BlockPage(ScoresState, scores),
