@@ -1,9 +1,9 @@
 """Errors that nobody expected: a page says so, keeps the last good figure, and its run counts as failed."""
 
 import pytest
+from attnviz.ui.steps import walkthrough
 
 from attnviz.server import metrics
-from attnviz.ui.steps import walkthrough
 from attnviz.views import explore
 from tests.support.app import contents, errors, open_page
 
