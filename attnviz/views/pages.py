@@ -109,7 +109,7 @@ def _controls(page: BlockPage, state: Any) -> Iterator[Block]:
     first += [field for field in state.fields if field.place == "top"]
     if isinstance(state, HeadState):
         yield InWords(state.selection.title)
-    elif state.reads_text:
+    elif getattr(state, "reads_text", False):
         yield InWords(_("{model} reads “{text}”.", model=state.source.model().title, text=state.text))
         first.insert(0, page.state.text)  # type: ignore[attr-defined]
     yield Row([Control(field, state) for field in first], "page-question")

@@ -4,12 +4,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from attnviz.formatting import fixed, number, visible
+from attnviz.formatting import fixed, number, quoted, visible
 from attnviz.language import _
-from attnviz.page.blocks import Anchor, Block, Caption, Drawing, Note, Paragraph, Prediction, Table, Tabs, available
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Caption,
+    Drawing,
+    InWords,
+    Note,
+    Paragraph,
+    Prediction,
+    Table,
+    Tabs,
+    available,
+)
 from attnviz.page.html import Markup, element
 from attnviz.page.page_view import Panel
-from attnviz.state.steps import PREDICT, SUM, WHY_SCALE, StepsState
+from attnviz.state.steps import PREDICT, SUM, TRANSLATOR, WHY_SCALE, StepsState
 from attnviz.state.transformer import SEVERAL, TransformerState
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import HEADS
@@ -22,6 +34,7 @@ def steps(state: StepsState) -> Iterator[Block]:
     parts: dict[str, Callable[[StepsState], Iterable[Block]]] = {
         SUM: _sum, WHY_SCALE: scaling_blocks, PREDICT: _predict
     }  # fmt: skip
+    yield InWords(quoted(state.english if state.attention == TRANSLATOR else state.sentence))
     yield Tabs(StepsState.part, state, available(parts[state.part](state)))
 
 

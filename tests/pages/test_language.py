@@ -32,7 +32,7 @@ TABS = {
     "transformer": (
         "tab", ["What if", "How attention forms", "In symbols", "Before attention", "Several heads", "Three uses"]
     ),
-    "steps": ("part", ["Predict", "Why scale", "Step by step"]),
+    "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),
 }  # fmt: skip
 PAGES = [
