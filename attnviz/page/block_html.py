@@ -22,7 +22,7 @@ from attnviz.page.blocks import (
     Table,
 )
 
-BOLD = re.compile(r"\*\*(.+?)\*\*")
+EMPHASIS = re.compile(r"\*\*(.+?)\*\*|\*(.+?)\*")  # bold, or italic
 Address = Callable[[Anchor], str | None]  # None where a place cannot open what an anchor opens
 
 
@@ -46,7 +46,7 @@ def block_html(block: Block, address: Address) -> Markup | None:
             inlined = ((kind, inline(one, address), inline(other, address)) for kind, one, other in columns)
             return html.aligned_texts(names, inlined)
         case Caption(text):
-            return html.element("p", _with_bold(text), class_="attnviz-caption")
+            return html.element("p", _emphasized(text), class_="attnviz-caption")
         case Script(text):
             return html.element("pre", html.element("code", text), class_="attnviz-script")
         case Listing(items, label, style):
@@ -71,6 +71,9 @@ def inline(content: object, address: Address) -> Markup:
     return escape(content)
 
 
-def _with_bold(text: str) -> Markup:
-    parts = BOLD.split(text)
-    return html.join(html.element("b", part) if i % 2 else part for i, part in enumerate(parts))
+def _emphasized(text: str) -> Markup:
+    parts = EMPHASIS.split(text)
+    elements = {1: "b", 2: "i"}  # by the group
+    return html.join(
+        html.element(elements[i % 3], part) if i % 3 else part for i, part in enumerate(parts) if part is not None
+    )

@@ -70,7 +70,7 @@ class Note(Block):
 
 @dataclass(frozen=True, eq=False)
 class Caption(Block):
-    """What a figure says and what it does not say; **bold** as in Markdown."""
+    """What a figure says and what it does not say; **bold** and *italic* as in Markdown."""
 
     text: str
 

@@ -114,8 +114,8 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
             texts.clear()
 
     for block in blocks:
-        said = block.blocks if isinstance(block, Drawing) else [block]
-        page.drawn += [each for each in said if isinstance(each, Summary)]
+        sentences = block.blocks if isinstance(block, Drawing) else [block]
+        page.drawn += [each for each in sentences if isinstance(each, Summary)]
         is_text = not isinstance(block, Caption | InWords | Script)
         if is_text and (text := block_html(block, page.address)) is not None:
             texts.append(text)

@@ -50,6 +50,7 @@ def draw_dictionary(field: DictionaryField, state: Any) -> None:
         num_rows="dynamic",
         hide_index=True,
         row_height=32,
+        width="content",
         on_change=widget_callback(key, change),
     )
     if rows.problem:

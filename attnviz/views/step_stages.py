@@ -144,7 +144,8 @@ def stage_blocks(state: StepsState) -> Iterator[Block]:
     title = element("b", stage.title)
     yield Summary((title, f" ({place}): ", stage.caption), lambda: weight_quantities(state), query)
     made = stage_matrices(state, name)
-    matrices = [*dict.fromkeys(one for matrix in made for one in (*matrix.sources, matrix))]
+    computed = [matrix for matrix in made if matrix.sources]
+    matrices = [*dict.fromkeys(one for matrix in computed or made for one in (*matrix.sources, matrix))]
     tables = [[Note((element("b", _symbol(one)), " ", one.about)), _table(one, state)] for one in matrices]
     for first in range(0, len(tables), ACROSS):
         row = tables[first : first + ACROSS]

@@ -104,7 +104,7 @@ def test_the_query_is_dragged_and_the_numbers_follow(lookup: Lookup) -> None:
     lookup.says(2.0, 2.0)
 
 
-def test_the_sentence_never_says_the_numbers_of_another_query_than_the_drawn_one(lookup: Lookup) -> None:
+def test_the_sentence_never_says_the_numbers_of_another_query(lookup: Lookup) -> None:
     lookup.open(SOFT)
     expect(lookup.result).to_be_visible()
     lookup.page.evaluate(WATCH)

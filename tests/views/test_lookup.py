@@ -149,7 +149,7 @@ def test_what_softmax_magnifies_is_said_of_a_softmax_alone() -> None:
     assert "times that of" not in " ".join(map(text, of(Note, state_of(softness="hard"))))
 
 
-def test_the_gradients_are_those_of_the_dictionary_and_of_hard_and_soft_attention() -> None:
+def test_gradients_of_the_dictionary_and_of_hard_and_soft_attention() -> None:
     rows = of(Table, state_of(softness="T = 1", query_x="1", query_y="1"))[2].rows
     assert rows[0][1:] == rows[1][1:] == ("0", "0")
     assert all(re.fullmatch(r"−?\d\.\d\d\d", number) for number in rows[2][1:])
