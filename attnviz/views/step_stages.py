@@ -70,7 +70,9 @@ def _stage(name: str, state: StepsState) -> Stage:
     sentences = {
         "queries": state.example.origin,
         "keys": _(
-            "Another matrix makes the key of each word. The query of “{query}” is compared with them.", query=query
+            "Each word has a key, too: its vector times another matrix. The query of “{query}” is compared with "
+            "the keys.",
+            query=query,
         ),
         "similarity": _(
             "How similar are the query of “{query}” and each key? {similarity}",
@@ -90,7 +92,7 @@ def _stage(name: str, state: StepsState) -> Stage:
         "softmax": _(
             "Divided by its row’s sum, each number is a weight. The weights of “{query}” add up to 1.", query=query
         ),
-        "values": _("A third matrix makes the value of each word. Values are what is added up."),
+        "values": _("Each word has a value: its vector times a third matrix. Values are what is added up."),
         "output": _(
             "The values, each times its weight, add up to the output of “{query}”. Most comes from “{key}”.",
             query=query,

@@ -47,7 +47,7 @@ def _sum(state: StepsState) -> Iterator[Block]:
         yield _rest_of_the_layer(state.example)
     yield Caption(
         _(
-            "**What you are seeing.** Every number of attention, for a few words: each stage makes a matrix of those "
+            "**What you are seeing.** Every number of attention, for a few words: each stage is computed from those "
             "before it. **What it does not say:** what a trained model does, unless the example is the translator; "
             "the vectors and matrices of the other examples are drawn at random."
         )
