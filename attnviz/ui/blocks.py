@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,6 @@ from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (
     Anchor,
     Block,
-    Caption,
     Cells,
     CellsQuestion,
     ClassQuestion,
@@ -41,6 +41,7 @@ from attnviz.page.blocks import (
     Unavailable,
     page_quantities,
 )
+from attnviz.page.glossary import Terms
 from attnviz.state.lookup import DictionaryField, LookupState
 from attnviz.state.masks import MaskField
 from attnviz.state.state import State
@@ -89,6 +90,7 @@ class _Page:
         self.name, self.state = name, state
         self.drawn: list[Summary] = []
         self.own = tuple(field.parameter for field in state.fields)
+        self.terms = Terms.of_state(state)
 
     def address(self, anchor: Anchor) -> str:
         """Returns where an anchor leads."""
@@ -116,8 +118,8 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
     for block in blocks:
         sentences = block.blocks if isinstance(block, Drawing) else [block]
         page.drawn += [each for each in sentences if isinstance(each, Summary)]
-        is_text = not isinstance(block, Caption | InWords | Script)
-        if is_text and (text := block_html(block, page.address)) is not None:
+        is_text = not isinstance(block, InWords | Script)
+        if is_text and (text := block_html(block, page.address, page.terms.explain)) is not None:
             texts.append(text)
             continue
         draw_texts()
@@ -167,8 +169,10 @@ def _draw_block(page: _Page, block: Block) -> None:
             with st.container(horizontal=True, vertical_alignment="center", key=name):
                 _draw(page, blocks)
         case More(title, blocks):
+            folded = copy(page)  # what it explains is explained again where it is seen
+            folded.terms = copy(page.terms)
             with st.expander(title):
-                _draw(page, blocks)
+                _draw(folded, blocks)
         case Tabs(field, state, blocks):
             with st.container(key="lesson-tabs" if st.query_params.get(LESSON) else "page-tabs"):
                 for name, tab in choice_tabs(field, state).items():
@@ -187,8 +191,6 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw_computed(page, block)
         case ClassQuestion(ask, options, values):
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
-        case Caption(text):
-            st.caption(text)
         case Script(text):
             st.code(text, language="python")
         case Control(MaskField() as field, state):

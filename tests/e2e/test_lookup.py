@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.lookup.dictionary import Point, look_up, lookup_mechanism
+from attnviz.page.glossary import GLOSSARY
 from attnviz.scores import ScaledDot
 from attnviz.state.lookup import EXAMPLE
 from attnviz.views.lookup_sentences import plain_number
@@ -171,6 +172,20 @@ def test_gradients_flow_back_unless_the_choice_is_hard(lookup: Lookup) -> None:
     lookup.page.locator(".st-key-gradients").get_by_text("Gradients", exact=True).click()
     expect(query).to_have_text("query 1.5, 0.5")
     lookup.expect_in_link("gradients", None)
+
+
+def test_a_word_is_explained_where_it_is_pointed_at_and_where_the_keyboard_is(lookup: Lookup) -> None:
+    lookup.open()
+    word = lookup.page.locator("abbr.attnviz-term").first
+    said = "e => getComputedStyle(e, '::after').content"
+    assert word.evaluate(said) == "none"
+    expect(word).to_have_accessible_description(GLOSSARY["key|keys"])
+    word.focus()
+    assert word.evaluate(said) == f'"{GLOSSARY["key|keys"]}"'
+    word.blur()
+    assert word.evaluate(said) == "none"
+    word.hover()
+    lookup.until("() => getComputedStyle(document.querySelector('abbr.attnviz-term'), '::after').content !== 'none'")
 
 
 def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
