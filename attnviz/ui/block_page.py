@@ -44,9 +44,8 @@ def show_block_page(page: str) -> None:
 def _draw_controls(state: State, good: State | None) -> None:
     """Draws the controls of the sidebar, in a lesson folded below its question. Fields that the state does not have
     are those of what is shown."""
-    drawn = {field: state if field.name in state.values else good for field in state.fields}
-    fields = [field for field, source in drawn.items() if field.place in ("side", "more") and source is not None]
-    if not fields:
+    own = [field for field in state.fields if field.place in ("side", "more") and (good or field.name in state.values)]
+    if not own:
         return
     side: DeltaGenerator
     if st.query_params.get(LESSON) and not presentation.presenting():
@@ -54,9 +53,9 @@ def _draw_controls(state: State, good: State | None) -> None:
     else:
         with st.sidebar:
             side, more = st.container(), st.expander(_("More"), key="more")
-    for field in fields:
+    for field in own:
         with side if field.place == "side" else more:
             if field.name in state.values:
                 draw_field(field, state)
             else:  # what has been chosen stays, though it is not shown
-                draw(field, drawn[field])
+                draw(field, good)
