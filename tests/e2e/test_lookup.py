@@ -174,7 +174,7 @@ def test_gradients_flow_back_unless_the_choice_is_hard(lookup: Lookup) -> None:
     lookup.expect_in_link("gradients", None)
 
 
-def test_a_word_is_explained_where_it_is_pointed_at_and_where_the_keyboard_is(lookup: Lookup) -> None:
+def test_a_word_is_explained_to_the_pointer_and_the_keyboard(lookup: Lookup) -> None:
     lookup.open()
     word = lookup.page.locator("abbr.attnviz-term").first
     said = "e => getComputedStyle(e, '::after').content"
