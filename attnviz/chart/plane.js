@@ -29,7 +29,7 @@ export class PlaneController extends Controller {
     const { stage } = chart;
     const { signal } = this.closed;
     /** @param {TouchEvent} event */
-    const hold = (event) => chart.drawn && this.#isNear(event.touches[0]) && event.preventDefault();
+    const hold = (event) => chart.drawn && this.header.drags && this.#isNear(event.touches[0]) && event.preventDefault();
     stage.addEventListener("touchstart", hold, { passive: false, signal });
     for (const kind of ["keyup", "blur"]) stage.addEventListener(kind, () => this.#report(), { signal });
   }
@@ -49,7 +49,10 @@ export class PlaneController extends Controller {
     const { dragged, dropped } = this;
     const place = dragged ?? dropped;
     if (place) this.#moveTo(place);
-    else chart.say(chart.hint, true);
+    else {
+      this.#tell(this.spec.drag.start);
+      chart.say(chart.hint, true);
+    }
     this.dragged = dragged;
   }
 
@@ -57,7 +60,7 @@ export class PlaneController extends Controller {
 
   /** @param {PointerEvent} down */
   press(down) {
-    if (!this.chart.drawn) return;
+    if (!this.chart.drawn || !this.header.drags) return;
     // A finger scrolls the page, unless it goes down on the point, or is lifted where it went down.
     if (down.pointerType === "touch" && !this.#isNear(down)) return this.#follow(down, true);
     down.preventDefault();
@@ -69,7 +72,7 @@ export class PlaneController extends Controller {
   /** @param {KeyboardEvent} event */
   key(event) {
     const step = STEPS[event.key];
-    if (!step || event.target !== this.chart.stage || !isPlain(event)) return;
+    if (!step || !this.header.drags || event.target !== this.chart.stage || !isPlain(event)) return;
     event.preventDefault();
     const [x, y] = this.#place;
     const far = this.spec.drag.step * (event.shiftKey ? 5 : 1);
@@ -126,7 +129,7 @@ export class PlaneController extends Controller {
   }
 
   /**
-   * Tells other parts of the page where the point is.
+   * Tells other parts of the page where the point is drawn.
    * @param {Pair} place
    */
   #tell(place) {

@@ -139,7 +139,7 @@ def plane(
     }
     places = zip((_("The query"), *words), (query, *keys.tolist()), strict=True)
     about = About(
-        label=_("Keys and query in the plane. Arrow keys move the query."),
+        label=_("Keys and query in the plane"),
         description=" ".join(
             _("{name} is at ({x}, {y}).", name=visible(name), x=significant(x), y=significant(y))
             for name, (x, y) in places

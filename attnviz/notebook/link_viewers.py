@@ -56,7 +56,7 @@ def viewer(link: str) -> HtmlOutput:
     interactive, in a notebook or as a page that needs neither Python nor a network.
 
     Explore gives all heads of the source. Masks compares mask A with mask B and with the other masks of the catalogue
-    that fit the text. Write plays the text that the model has written. Why, Effects and Heads are whole. Raises
+    that fit the text. Write plays the text that the model has written. Other pages of blocks are whole. Raises
     ValueError for another page, or if nothing can be shown; warns about values that are not taken.
 
     Example:

@@ -22,31 +22,31 @@ from attnviz.page.blocks import (
     Table,
 )
 
-BOLD = re.compile(r"\*\*(.+?)\*\*")
+EMPHASIS = re.compile(r"\*\*(.+?)\*\*|\*(.+?)\*")  # bold, or italic
 Address = Callable[[Anchor], str | None]  # None where a place cannot open what an anchor opens
 
 
-def block_html(block: Block, address: Address) -> Markup | None:
+def block_html(block: Block, address: Address, explain: Callable[[object], Markup] = escape) -> Markup | None:
     """Returns a block of text as HTML, None for another one. `address` returns where an anchor leads; an anchor without
-    an address is left out."""
+    an address is left out. `explain` returns a text of sentences with words explained."""
     match block:
         case Summary(content):
-            return html.summary(inline(content, address), role="status")
+            return html.summary(inline(content, address, explain), role="status")
         case InWords(content):
             return html.element("p", inline(content, address), class_="attnviz-in-words")
         case Paragraph(content, style):
-            return html.element("p", inline(content, address), class_=style or None)
+            return html.element("p", inline(content, address, explain), class_=style or None)
         case Heading(content):
-            return html.element("h4", inline(content, address))
+            return html.element("h4", inline(content, address, explain))
         case Note(content):
-            return html.note(inline(content, address))
+            return html.note(inline(content, address, explain))
         case ColoredText(words, values, texts, _panels):
             return html.colored_text(words, values, texts)
         case AlignedTexts(names, columns):
             inlined = ((kind, inline(one, address), inline(other, address)) for kind, one, other in columns)
             return html.aligned_texts(names, inlined)
         case Caption(text):
-            return html.element("p", _with_bold(text), class_="attnviz-caption")
+            return html.element("p", _emphasized(text, explain), class_="attnviz-caption")
         case Script(text):
             return html.element("pre", html.element("code", text), class_="attnviz-script")
         case Listing(items, label, style):
@@ -58,7 +58,7 @@ def block_html(block: Block, address: Address) -> Markup | None:
     return None
 
 
-def inline(content: object, address: Address) -> Markup:
+def inline(content: object, address: Address, explain: Callable[[object], Markup] = escape) -> Markup:
     """Returns texts, markup and anchors as HTML."""
     if isinstance(content, Anchor):
         if (place := address(content)) is None:
@@ -67,10 +67,15 @@ def inline(content: object, address: Address) -> Markup:
         text = inline(content.text, address)
         return html.anchor(text, place, class_=content.style or None, aria_current=current)
     if isinstance(content, Sequence) and not isinstance(content, str):
-        return html.join(inline(part, address) for part in content)
-    return escape(content)
+        return html.join(inline(part, address, explain) for part in content)
+    return explain(content)
 
 
-def _with_bold(text: str) -> Markup:
-    parts = BOLD.split(text)
-    return html.join(html.element("b", part) if i % 2 else part for i, part in enumerate(parts))
+def _emphasized(text: str, explain: Callable[[object], Markup]) -> Markup:
+    parts = EMPHASIS.split(text)
+    elements = {1: "b", 2: "i"}  # by the group
+    return html.join(
+        html.element(elements[i % 3], explain(part)) if i % 3 else explain(part)
+        for i, part in enumerate(parts)
+        if part is not None
+    )

@@ -2,7 +2,7 @@
 file."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -70,7 +70,7 @@ class Note(Block):
 
 @dataclass(frozen=True, eq=False)
 class Caption(Block):
-    """What a figure says and what it does not say; **bold** as in Markdown."""
+    """What a figure says and what it does not say; **bold** and *italic* as in Markdown."""
 
     text: str
 
@@ -116,6 +116,7 @@ class Figure(Block):
     title: str = ""  # in the line of its sentence
     grows: bool | Literal["beside"] = False  # whether it is higher where the window has room
     paints: Callable[[np.ndarray, bool], Link] | None = None  # what painting cells (cells, 2) opens; it may refuse
+    drags: Callable[[float, float], Link] | None = None  # what dropping its point at x and y opens
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,11 +197,13 @@ class ColoredText(Block):
 
 
 @dataclass(frozen=True, eq=False)
-class WrittenWords(ColoredText):
-    """The text of a state that a model writes, in the colors of one row of weights. Where it is being written, the app
-    shows it growing."""
+class Drawing(Block):
+    """A state as a script of the app draws it, such as a text that grows while a model writes it; other places have
+    blocks in its place."""
 
-    state: State = field(kw_only=True)
+    state: State
+    blocks: Sequence[Block]
+    panels: Sequence[Panel] = ()  # what files with maps have in its place
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +330,7 @@ def every_block(blocks: Iterable[Block], of_results: bool = True) -> Iterator[Bl
         if isinstance(block, Columns):
             for _share, column in block.columns:
                 yield from every_block(column, of_results)
-        elif isinstance(block, Row | OtherStates | More | Tabs):
+        elif isinstance(block, Row | OtherStates | More | Tabs | Drawing):
             yield from every_block(block.blocks, of_results)
         elif (isinstance(block, Computed) and of_results) or isinstance(block, Prediction):
             yield from every_block(block.blocks(), of_results)
@@ -345,7 +348,7 @@ def page_quantities(blocks: Iterable[Block]) -> Quantities:
 def page_view(blocks: Iterable[Block]) -> PageView:
     """Returns the maps and the quantities of a page."""
     blocks = [*every_block(blocks)]
-    pictures = [block for block in blocks if isinstance(block, Figure | ColoredText | ModelPath)]
+    pictures = [block for block in blocks if isinstance(block, Figure | ColoredText | Drawing | ModelPath)]
     panels = [panel for picture in pictures for panel in picture.panels]
     is_predicted = any(isinstance(block, Prediction) for block in blocks)
     return PageView(tuple(panels), page_quantities(blocks), is_predicted)

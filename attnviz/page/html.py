@@ -108,7 +108,6 @@ def table(
     headings: Sequence[object],
     rows: Iterable[Sequence[object]],
     *,
-    foot: Sequence[object] = (),
     marked: int | None = None,
     class_: str = "attnviz-table",
 ) -> Markup:
@@ -122,8 +121,6 @@ def table(
         cells = (element("th" if heading else "td", heading) for heading in headings)
         parts.append(element("thead", element("tr", *cells)))
     parts.append(element("tbody", *body))
-    if foot:
-        parts.append(element("tfoot", _row(foot, len(headings))))
     return element("table", *parts, class_=class_, tabindex=0)  # the keyboard scrolls a wide one
 
 

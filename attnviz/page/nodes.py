@@ -2,7 +2,8 @@
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -19,14 +20,18 @@ from attnviz.page.blocks import (
     Columns,
     Computed,
     Control,
+    Drawing,
     Figure,
     ModelPath,
     More,
     OptionMenu,
     OtherStates,
+    Prediction,
     Row,
     Tabs,
+    every_block,
 )
+from attnviz.page.glossary import Terms
 from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
 from attnviz.state.parts import menu_name, title
 
@@ -40,6 +45,7 @@ class PageNodes:
     nodes: list[Node]
     charts: dict[str, Node] = field(default_factory=dict)
     has_controls: bool = True
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def links(self) -> list[str]:
@@ -55,7 +61,9 @@ class PageNodes:
 def page_nodes(blocks: Iterable[Block], key: str, has_controls: bool = True) -> PageNodes:
     """Returns blocks as nodes, with the controls of fields where there is a place for them. `key` tells their charts
     from those of other pages in the same document."""
-    page = PageNodes([], has_controls=has_controls)
+    blocks = [*blocks]
+    state = next((each.state for each in every_block(blocks, False) if isinstance(each, Control | Drawing)), None)
+    page = PageNodes([], has_controls=has_controls, terms=Terms.of_state(state))
     page.nodes.extend(_nodes(page, blocks, key))
     return page
 
@@ -69,7 +77,7 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
     nodes: list[Node] = []
     for block in blocks:
         links: list[str] = []
-        if (html := block_html(block, partial(_address, links))) is not None:
+        if (html := block_html(block, partial(_address, links), page.terms.explain)) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
         elif isinstance(block, Control):
             control = _control(block) if page.has_controls and block.field.is_offered(block.state) else None
@@ -86,10 +94,14 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, OptionMenu):
             nodes += _nodes(page, [OtherStates([block.links()])], key)
             nodes += _nodes(page, block.blocks, key) if isinstance(block, Tabs) else []
-        elif isinstance(block, Computed):
+        elif isinstance(block, Computed | Prediction):
             nodes += _nodes(page, block.blocks(), key)
-        elif isinstance(block, More) and (inner := _nodes(page, block.blocks, key)):
-            nodes.append({"kind": "more", "title": block.title, "nodes": inner, "open": block.is_open})
+        elif isinstance(block, Drawing):
+            nodes += _nodes(page, block.blocks, key)
+        elif isinstance(block, More):
+            folded = replace(page, terms=copy(page.terms))  # what it explains is explained again where it is seen
+            if inner := _nodes(folded, block.blocks, key):
+                nodes.append({"kind": "more", "title": block.title, "nodes": inner, "open": block.is_open})
         elif isinstance(block, OtherStates):
             nodes.append({"kind": "other states", "nodes": _nodes(page, block.blocks, key)})
     return nodes
@@ -112,6 +124,8 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
         title=block.title,
         clicks=block.opens is not None,
     )
+    if block.drags is not None:  # nothing is dragged here
+        sent["hint"] = ""
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))

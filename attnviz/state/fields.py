@@ -275,6 +275,10 @@ class SteppedField(ChoiceField[T]):
     """One of some options that follow one another, such as the steps of a training: the app plays them."""
 
 
+class ScaleField(ChoiceField[T]):
+    """One of some options that have an order: a slider."""
+
+
 class ChoicesField(ChoiceField[tuple]):
     """Several of some options, in their order; none at first."""
 

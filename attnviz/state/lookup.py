@@ -7,7 +7,7 @@ from attnviz.language import N_
 from attnviz.lookup.dictionary import SIDE, SOFTNESS, Dictionary, Entry, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField
+from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, ScaleField
 from attnviz.state.parts import by_title
 from attnviz.state.state import State
 
@@ -30,39 +30,55 @@ LARGEST_W, LARGEST_SEED, SEED = 3.0, 9999, 2
 def weight_field(row: int, column: int) -> NumberField:
     label = f"W{' ₁₂'[row]}{' ₁₂'[column]}"
     return NumberField(
-        label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=lambda state: state.similarity is General
-    )
+        label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=lambda state: state.similarity is General,
+        about=N_("qW, the query in the key space, is compared."), place="block",
+    )  # fmt: skip
+
+
+def coordinate(label: str, start: float) -> NumberField:
+    return NumberField(label, start, -SIDE, SIDE, 2, place="block")
+
+
+class DictionaryField(ParsedField[Dictionary]):
+    """A dictionary, whose rows are changed in place."""
 
 
 class LookupState(State):
     """A dictionary, a query, and how it is looked up."""
 
-    table = ParsedField(
-        N_("The table as text"), Dictionary.parse, EXAMPLE,
+    table = DictionaryField(
+        N_("The table as text"), Dictionary.parse, EXAMPLE, place="hidden",
         about=N_("One entry after the other, as x,y,value,word with semicolons between them."),
     )  # fmt: skip
-    query_x = NumberField(N_("Query x"), FIRST_QUERY[0], -SIDE, SIDE, 2)
-    query_y = NumberField(N_("Query y"), FIRST_QUERY[1], -SIDE, SIDE, 2)
-    softness = ChoiceField(
-        N_("How soft? Exact match → sharp → soft → uniform"), tuple(SOFTNESS),
+    query_x = coordinate(N_("Query x"), FIRST_QUERY[0])
+    query_y = coordinate(N_("Query y"), FIRST_QUERY[1])
+    softness = ScaleField(
+        N_("How soft? Exact match → sharp → soft → uniform"), tuple(SOFTNESS), place="block",
         about=N_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
         "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."),
     )  # fmt: skip
     gradients = FlagField(
-        N_("Gradients"),
+        N_("Gradients"), place="block",
         about=N_("How much the result changes when a number changes a little, back through the network."),
-    )
-    similarity = ChoiceField(N_("Similarity"), SIMILARITIES)
+    )  # fmt: skip
+    similarity = ChoiceField(
+        N_("Similarity"), SIMILARITIES, place="block",
+        about=N_(
+            "**Scaled dot:** q · k / √2\n\n**Dot:** q · k\n\n**General:** (qW) · k\n\n"
+            "**Additive:** vᵀ tanh(W_q q + W_k k)\n\n**Cosine:** cos(q, k)"
+        ),
+    )  # fmt: skip
     w11, w12 = weight_field(1, 1), weight_field(1, 2)
     w21, w22 = weight_field(2, 1), weight_field(2, 2)
     seed = NumberField(
-        N_("Seed of its weights"), SEED, 0, LARGEST_SEED, when=lambda state: state.similarity is Additive
-    )
+        N_("Seed of its weights"), SEED, 0, LARGEST_SEED, when=lambda state: state.similarity is Additive,
+        about=N_("W_q, W_k and v are drawn at random; training would set them."), place="block",
+    )  # fmt: skip
     color = ChoiceField(
         N_("Color the plane by"),
-        COLORINGS,
+        COLORINGS, place="block",
         about=N_("What every other query would get: which key has most of its weight, or which value comes back."),
-    )
+    )  # fmt: skip
 
     @property
     def query(self) -> Point:

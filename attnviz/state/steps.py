@@ -9,13 +9,14 @@ from attnviz.formatting import numbered_tokens
 from attnviz.language import N_
 from attnviz.masks import Causal, Full, Mask
 from attnviz.result_cache import result_cache
-from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsField, TextField
+from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsField, ScaleField, TextField
 from attnviz.state.head_state import ABOUT_BIASES
 from attnviz.state.source_field import head_names
 from attnviz.state.state import State
 from attnviz.steps.all_steps import Steps, compute_steps
 from attnviz.steps.computation import StepsExample
 from attnviz.steps.edits import Edits, format_edits, parse_edits
+from attnviz.steps.matrix import Matrix
 from attnviz.steps.scaling import WIDTHS
 from attnviz.steps.sentence_example import SentenceExample
 from attnviz.steps.translator_example import TranslatorExample
@@ -23,7 +24,7 @@ from attnviz.translator import VARIANTS
 from attnviz.translator.encoder_decoder import HEADS, LAYERS, USES
 
 SELF, CROSS, TRANSLATOR = N_("Self"), N_("Cross"), N_("Translator")
-STEP_BY_STEP, PREDICT, WHY_SCALE = N_("Step by step"), N_("Predict"), N_("Why scale")
+SUM, WHY_SCALE, PREDICT = N_("Sum"), N_("Why scale"), N_("Predict")
 SECOND = "die Katze setzte sich"
 MASKS: dict[str, Mask] = {N_("Full"): Full(), N_("Causal"): Causal()}
 SIMILARITIES = {variant.capitalize(): variant for variant in VARIANTS}  # named as on other pages, which share the link
@@ -45,7 +46,12 @@ def has_translator(state: Any) -> bool:
 
 def number_field(name: str) -> NumberField:
     about = _LIMITS[name]
-    return NumberField(about["label"], getattr(SentenceExample, name), about["min"], about["max"], when=has_sentence)
+    start, limits = getattr(SentenceExample, name), (about["min"], about["max"])
+    return NumberField(about["label"], start, *limits, when=has_sentence, place="more")
+
+
+def has_cell(matrix: Matrix, row: int, column: int) -> bool:
+    return row < len(matrix.rows) and column < len(matrix.columns)
 
 
 def by_number(count: int) -> Mapping[str, int]:
@@ -66,16 +72,20 @@ class StepsState(State):
     """An example small enough to be written out, the numbers in it that are edited, a head and a query."""
 
     attention = ChoiceField(
-        N_("Attention"), (SELF, CROSS, TRANSLATOR),
+        N_("Attention"), (SELF, CROSS, TRANSLATOR), place="more",
         about=N_("**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
         "**Translator**: a head of the small translator of the Transformer page."),
     )  # fmt: skip
-    sentence = TextField(N_("Sentence"), SentenceExample.text, when=has_sentence)
+    sentence = TextField(
+        N_("Sentence"), SentenceExample.text, when=has_sentence,
+        about=N_("Use 2 to 8 words."),
+    )  # fmt: skip
     second = TextField(
         N_("Second sentence"),
         SECOND,
         when=lambda state: state.attention == CROSS,
         about=N_("Keys and values are made from it."),
+        place="more",
     )
     d_k = number_field("d_k")
     heads = number_field("heads")
@@ -83,21 +93,33 @@ class StepsState(State):
         N_("Head shown"),
         lambda state: {name: head for head, name in enumerate(head_names(state.heads))},
         when=lambda state: has_sentence(state) and state.heads > 1,
+        place="more",
     )
-    masked = ChoiceField(N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."))
-    biases = PartsField(N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES)
+    masked = ChoiceField(
+        N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."),
+        place="more",
+    )  # fmt: skip
+    biases = PartsField(
+        N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more"
+    )  # fmt: skip
     english = TextField(N_("English"), TranslatorExample.english, when=has_translator)
-    similarity = ChoiceField(N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY)
+    similarity = ChoiceField(
+        N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more"
+    )  # fmt: skip
     translator_use = ChoiceField(
-        N_("Use"), {name: use for use, name in USES.items()}, lambda _state: TranslatorExample.use, when=has_translator
+        N_("Use"),
+        {name: use for use, name in USES.items()},
+        lambda _state: TranslatorExample.use,
+        when=has_translator,
+        place="more",
     )
-    translator_layer = ChoiceField(N_("Layer"), by_number(LAYERS), when=has_translator)
-    translator_head = ChoiceField(N_("Head"), by_number(HEADS), when=has_translator)
-    edits = ParsedField[Edits](N_("Edits"), parse_edits, {}, text=format_edits)
-    stage = TextField("stage")
+    translator_layer = ChoiceField(N_("Layer"), by_number(LAYERS), when=has_translator, place="more")
+    translator_head = ChoiceField(N_("Head"), by_number(HEADS), when=has_translator, place="more")
+    edits = ParsedField[Edits](N_("Edits"), parse_edits, {}, text=format_edits, place="hidden")
+    stage = TextField("stage", place="hidden")
     query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1))
-    part = ChoiceField(N_("Tab"), (STEP_BY_STEP, PREDICT, WHY_SCALE))
-    width = ChoiceField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d")
+    part = ChoiceField(N_("Tab"), (SUM, WHY_SCALE, PREDICT), place="block")
+    width = ScaleField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d", place="block")
 
     @property
     def example(self) -> StepsExample:
@@ -112,4 +134,15 @@ class StepsState(State):
     @property
     def steps(self) -> Steps:
         """The example with its edits, computed. Raises ValueError if it cannot be written out with them."""
-        return computed_steps(self.example, self.edits)
+        return computed_steps(self.example, self.fitting_edits)
+
+    @property
+    def fitting_edits(self) -> Edits:
+        """The edited numbers that have a place in the example."""
+        matrices = computed_steps(self.example, {}).matrices
+        fitting = {
+            name: {place: value for place, value in cells.items() if has_cell(matrices[name], *place)}
+            for name, cells in self.edits.items()
+            if name in matrices
+        }
+        return {name: cells for name, cells in fitting.items() if cells}

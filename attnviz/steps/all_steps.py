@@ -17,6 +17,10 @@ from attnviz.steps.matrix import Matrix, column_names
 from attnviz.steps.operations import Biased, Concatenated, Divided, Exp, Masked, Product, RowTotals, Scaled, Sum
 
 ALL_HEADS = ("heads", "projection", "contributions")  # stages of all heads
+# In the order in which they are read: values are not needed before they are added up.
+STAGES = (
+    "queries", "keys", "similarity", "scaling", "biases", "mask", "exp", "softmax", "values", "output", *ALL_HEADS
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +49,7 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
         >>> from attnviz.steps.sentence_example import SentenceExample
         >>> steps = compute_steps(SentenceExample("to be or not"))
         >>> steps.stages
-        ('vectors', 'similarity', 'scaling', 'exp', 'softmax', 'output')
+        ('queries', 'keys', 'similarity', 'scaling', 'exp', 'softmax', 'values', 'output')
         >>> steps.matrices["weights0"].values.shape
         torch.Size([4, 4])
     """
@@ -65,7 +69,8 @@ def compute_steps(example: StepsExample, edits: Edits | None = None) -> Steps:
     query, key, value = (torch.stack([one.values for one in role]) for role in zip(*heads, strict=True))
     if "W" in computation.matrices:
         mechanism = replace(mechanism, score=General(weight=computation.matrices["W"].values))
-    stages = tuple(dict.fromkeys(one.stage for one in computation.matrices.values()))
+    used = {one.stage for one in computation.matrices.values()}
+    stages = tuple(stage for stage in STAGES if stage in used)
     return Steps(computation.matrices, Inputs(query, key, value, queries.rows, keys.rows), mechanism, stages)
 
 
@@ -75,7 +80,7 @@ def _add_heads(computation: Computation, outputs: Sequence[Matrix], example: Ste
     concat = computation.add("heads", "Concat", _("heads side by side"), "heads", Concatenated(), *outputs)
     numbers, origin = example.output_matrix()
     about = _("turns all heads into one output: {origin}", origin=origin)
-    weight = computation.add_input("WO", "W^O", about, numbers, concat.columns, origin, stage="projection")
+    weight = computation.add_input("WO", "W^O", about, numbers, concat.columns, origin, "projection")
     computation.add("multihead", "MultiHead", _("Concat times Wᴼ"), "projection", Product(), concat, weight)
     d_v = outputs[0].values.shape[1]
     parts = list[Matrix]()
@@ -114,9 +119,7 @@ def _similarity(computation: Computation, head: int, query: Matrix, key: Matrix,
         d_q, d_k = query.values.shape[1], key.values.shape[1]
         if "W" not in computation.matrices:  # which all heads share
             numbers = score.matrix(d_q, d_k).to(query.values)
-            computation.add_input(
-                "W", "W", _("of the score"), numbers, column_names(d_q), "learned", stage="similarity"
-            )
+            computation.add_input("W", "W", _("of the score"), numbers, column_names(d_q), "learned", "similarity")
         mapped = add(
             f"mapped{head}",
             "QW",

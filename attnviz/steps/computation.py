@@ -51,8 +51,8 @@ class Computation:
         numbers: Float[Tensor, "rows columns"],
         rows: tuple[str, ...],
         origin: str,
+        stage: str,
         *,
-        stage: str = "vectors",
         head: int | None = None,
         of_queries: bool = False,
     ) -> Matrix:

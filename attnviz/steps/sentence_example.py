@@ -63,12 +63,13 @@ class SentenceExample(StepsExample):
             _token_vectors(words),
             words,
             origin,
+            "queries",
             of_queries=True,
         )
         if self.second is not None:
             words = _words(self.second, _("second sentence"))
             about = _("the second sentence: {drawn}", drawn=_(LETTERS))
-            y = computation.add_input("Y", "Y", about, _token_vectors(words), words, origin)
+            y = computation.add_input("Y", "Y", about, _token_vectors(words), words, origin, "keys")
         mechanism = Mechanism(biases=self.biases, mask=self.mask)
         return mechanism, [self._head(computation, head, x, y) for head in range(self.heads)]
 
@@ -92,14 +93,15 @@ class SentenceExample(StepsExample):
                 _weights(role, head, self.d_k),
                 x.columns,
                 _(DRAWN),
+                many,
                 head=head,
             )
             for role, many in (("query", N_("queries")), ("key", N_("keys")), ("value", N_("values")))
         )
         return (
-            computation.add(f"Q{head}", "Q", _("queries"), "vectors", Product(), x, query, head=head),
-            computation.add(f"K{head}", "K", _("keys"), "vectors", Product(), y, key, head=head, of_queries=False),
-            computation.add(f"V{head}", "V", _("values"), "vectors", Product(), y, value, head=head, of_queries=False),
+            computation.add(f"Q{head}", "Q", _("queries"), "queries", Product(), x, query, head=head),
+            computation.add(f"K{head}", "K", _("keys"), "keys", Product(), y, key, head=head, of_queries=False),
+            computation.add(f"V{head}", "V", _("values"), "values", Product(), y, value, head=head, of_queries=False),
         )
 
 

@@ -65,9 +65,9 @@ class TranslatorExample(StepsExample):
         inputs, origin = layer.inputs.vectors, _("made by the translator, with learned weights")
         queries, keys = inputs.query_tokens, inputs.key_tokens
         query, key, value = (one[self.head].double() for one in (inputs.query, inputs.key, inputs.value))
-        q = computation.add_input("Q0", "Q", _("queries"), query, queries, origin, head=0, of_queries=True)
-        k = computation.add_input("K0", "K", _("keys"), key, keys, origin, head=0)
-        v = computation.add_input("V0", "V", _("values"), value, keys, origin, head=0)
+        q = computation.add_input("Q0", "Q", _("queries"), query, queries, origin, "queries", head=0, of_queries=True)
+        k = computation.add_input("K0", "K", _("keys"), key, keys, origin, "keys", head=0)
+        v = computation.add_input("V0", "V", _("values"), value, keys, origin, "values", head=0)
         return layer.known_mechanism, [(q, k, v)]
 
 

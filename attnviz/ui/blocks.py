@@ -1,7 +1,8 @@
 """Blocks as Streamlit draws them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Download,
+    Drawing,
     Figure,
     HeadQuestion,
     InWords,
@@ -40,16 +42,19 @@ from attnviz.page.blocks import (
     Summary,
     Tabs,
     Unavailable,
-    WrittenWords,
     page_quantities,
 )
+from attnviz.page.glossary import Terms
 from attnviz.state.fields import SteppedField
+from attnviz.state.lookup import DictionaryField, LookupState
 from attnviz.state.masks import MaskField
 from attnviz.state.state import State
+from attnviz.state.steps import StepsState
 from attnviz.state.write import WriteState
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
+from attnviz.ui.dictionary_editor import draw_dictionary
 from attnviz.ui.downloads import downloads
 from attnviz.ui.field_widgets import choice_tabs, draw, show_error
 from attnviz.ui.job_progress import result_so_far
@@ -57,6 +62,8 @@ from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.link_state import own_address
 from attnviz.ui.markdown import plain
 from attnviz.ui.mask_editor import draw_mask
+from attnviz.ui.matrices import draw_matrices
+from attnviz.ui.network import draw_network
 from attnviz.ui.page_state import draw_field
 from attnviz.ui.path import draw_path
 from attnviz.ui.play_slider import slider
@@ -66,6 +73,11 @@ from attnviz.ui.widget_values import set_field_value
 from attnviz.ui.write.written_text import draw_written_text
 
 MENU = 240  # pixels
+DRAWINGS: dict[type[State], Callable[[Any], None]] = {
+    LookupState: draw_network,
+    StepsState: draw_matrices,
+    WriteState: draw_written_text,
+}
 
 
 def draw_blocks(page: str, state: State, blocks: Iterable[Block], folded: DeltaGenerator) -> None:
@@ -86,6 +98,7 @@ class _Page:
         self.name, self.state, self.folded, self.named = name, state, folded, named_controls()
         self.drawn: list[Summary] = []
         self.own = tuple(field.parameter for field in state.fields)
+        self.terms = Terms.of_state(state)
 
     def address(self, anchor: Anchor) -> str:
         """Returns where an anchor leads."""
@@ -111,10 +124,15 @@ def _draw(page: _Page, blocks: Iterable[Block]) -> None:
             texts.clear()
 
     for block in blocks:
-        page.drawn += [block] if isinstance(block, Summary) else []
-        is_text = not isinstance(block, Caption | InWords | Script | WrittenWords)
-        if is_text and (text := block_html(block, page.address)) is not None:
-            texts.append(text)
+        sentences = block.blocks if isinstance(block, Drawing) else [block]
+        page.drawn += [each for each in sentences if isinstance(each, Summary)]
+        is_text = not isinstance(block, InWords | Script)
+        if is_text and (text := block_html(block, page.address, page.terms.explain)) is not None:
+            if isinstance(block, Caption) and page.named is not None:
+                with page.folded:
+                    st.html(text)
+            else:
+                texts.append(text)
             continue
         draw_texts()
         _draw_block(page, block)
@@ -133,6 +151,10 @@ def _draw_block(page: _Page, block: Block) -> None:
                 if block.zooms is not None:
                     page.open(block.zooms(cells))
 
+            def drop(x: float, y: float) -> None:
+                if block.drags is not None:
+                    page.open(block.drags(x, y))
+
             def paint(cells: np.ndarray, value: bool) -> None:
                 if block.paints is not None:
                     try:
@@ -147,7 +169,7 @@ def _draw_block(page: _Page, block: Block) -> None:
                 cells=block.cells, pinned=block.pinned,
                 title=block.title,
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
-                on_stroke=None if block.paints is None else paint,
+                on_stroke=None if block.paints is None else paint, on_drag=None if block.drags is None else drop,
             )  # fmt: skip
         case Columns(columns):
             places = st.columns([share for share, _blocks in columns], gap="medium")
@@ -159,8 +181,10 @@ def _draw_block(page: _Page, block: Block) -> None:
             with st.container(horizontal=True, vertical_alignment="center", key=name):
                 _draw(page, blocks)
         case More(title, blocks, is_open):
+            folded = copy(page)  # what it explains is explained again where it is seen
+            folded.terms = copy(page.terms)
             with st.expander(title, expanded=is_open):
-                _draw(page, blocks)
+                _draw(folded, blocks)
         case Tabs(field, state, blocks):
             with st.container(key="lesson-tabs" if st.query_params.get(LESSON) else "page-tabs"):
                 for name, tab in choice_tabs(field, state).items():
@@ -179,11 +203,10 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw_computed(page, block)
         case ClassQuestion(ask, options, values):
             class_questions.offer_question(ask, partial(keys_question, ask, options, values))
-        case Caption(text):
-            with page.folded if page.named is not None else nullcontext():
-                st.caption(text)
         case Script(text):
             st.code(text, language="python")
+        case Control(DictionaryField() as field, state):
+            draw_dictionary(field, state)
         case Control(field, state, stays):
             folds = page.named is not None and field.parameter not in page.named
             with (
@@ -207,10 +230,10 @@ def _draw_block(page: _Page, block: Block) -> None:
             _draw(page, below(is_known))
         case Download(files):
             downloads(files)
-        case WrittenWords(state=WriteState() as state):
-            draw_written_text(state)
         case ModelPath():
             draw_path(block, page.address, page.open)
+        case Drawing(state):
+            DRAWINGS[type(state)](state)
 
 
 def _draw_computed(page: _Page, block: Computed[Any]) -> None:

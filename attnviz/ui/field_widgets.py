@@ -23,6 +23,7 @@ from attnviz.state.fields import (
     PartField,
     PartsField,
     RangeField,
+    ScaleField,
     TextField,
     setting_field,
 )
@@ -164,9 +165,9 @@ def _draw(field: Field[Any], state: Any, widget: Any, opening: Any, options: dic
         chosen = _choose(field, state, [*choices], [], widget or st.multiselect, options)
         return tuple(choices[name] for name in choices if name in chosen)
     if isinstance(field, ChoiceField):
-        choices = field.options(state)
+        choices, usual = field.options(state), st.select_slider if isinstance(field, ScaleField) else st.selectbox
         opening = field.name_of(state, opening)
-        return choices[_choose(field, state, [*choices], opening, widget or st.selectbox, options)]
+        return choices[_choose(field, state, [*choices], opening, widget or usual, options)]
     if isinstance(field, FlagField):
         return (widget or st.toggle)(value=opening, **options)
     if isinstance(field, NumberField):

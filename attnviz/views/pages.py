@@ -42,11 +42,6 @@ from attnviz.views.transformer.page import transformer
 from attnviz.views.why import why
 from attnviz.views.write import write_blocks
 
-_OTHERS: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
-    "lookup": (LookupState, lookup),
-    "steps": (StepsState, steps),
-}
-
 
 class BlockPage(NamedTuple):
     """A page that is a list of blocks; of one that asks a question, with the question as a sentence: words, and the
@@ -62,6 +57,8 @@ class BlockPage(NamedTuple):
 
 
 BLOCKS = {
+    "lookup": BlockPage(LookupState, lookup),
+    "steps": BlockPage(StepsState, steps),
     "explore": BlockPage(ExploreState, explore),
     "masks": BlockPage(MasksState, masks),
     "scores": BlockPage(ScoresState, scores),
@@ -72,7 +69,7 @@ BLOCKS = {
     "effects": BlockPage(EffectsState, effects, measure_words),
     "transformer": BlockPage(TransformerState, transformer),
 }
-PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = _OTHERS | {
+PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
     name: (page.state, page.view) for name, page in BLOCKS.items()
 }
 
@@ -106,7 +103,7 @@ def _controls(page: BlockPage, state: Any) -> Iterator[Block]:
     first += [field for field in state.fields if field.place == "top"]
     if isinstance(state, HeadState):
         yield InWords(state.selection.title)
-    elif state.reads_text:
+    elif getattr(state, "reads_text", False):
         yield InWords(_("{model} reads “{text}”.", model=state.source.model().title, text=state.text))
         first.insert(0, page.state.text)  # type: ignore[attr-defined]
     yield Row([Control(field, state) for field in first], "page-question")

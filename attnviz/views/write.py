@@ -19,14 +19,15 @@ from attnviz.page.blocks import (
     Anchor,
     Block,
     Caption,
+    ColoredText,
     Columns,
     Download,
+    Drawing,
     Figure,
     Heading,
     Listing,
     Note,
     OtherStates,
-    WrittenWords,
 )
 from attnviz.state.selection import Selection
 from attnviz.state.why_links import ScoreLinks
@@ -107,8 +108,8 @@ def write_blocks(state: WriteState) -> Iterator[Block]:
     )
 
 
-def _text(state: WriteState, view: WrittenHead) -> WrittenWords:
-    """Returns the words that are not hidden, with the weights of the row that is shown."""
+def _text(state: WriteState, view: WrittenHead) -> Drawing:
+    """Returns the text; its words that are not hidden with the weights of the row that is shown."""
     rows, text = WrittenRows(state.text, state.selection), state.text
     weights = np.zeros(len(text.tokens), "f4")
     own = np.nan_to_num(row_weights(view.selection, view.head_map, state.row).numpy())
@@ -118,7 +119,7 @@ def _text(state: WriteState, view: WrittenHead) -> WrittenWords:
     starts = turns(text) if hidden else {}
     words = [f"{starts[i]}: {word}" if i in starts else word for i in positions for word in [text.parts[i].strip(" ")]]
     numbers = ["" if weights[i] < LEAST else number(float(weights[i])) for i in positions]
-    return WrittenWords(words, weights[positions], numbers, state=state)
+    return Drawing(state, [ColoredText(words, weights[positions], numbers)])
 
 
 def _map(state: WriteState, view: WrittenHead) -> Figure:

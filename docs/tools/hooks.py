@@ -15,6 +15,7 @@ from docs.tools.tables import (
     mechanism_parts,
     pages,
     tensor_types,
+    terms,
     trace_fields,
 )
 
@@ -25,6 +26,7 @@ FIELDS = "<!-- the fields of trace.json -->"
 PARTS = "<!-- the parts of a mechanism -->"
 TYPES = "<!-- the types of tensors -->"
 LESSONS = "<!-- the lessons -->"
+TERMS = "<!-- the words that the app explains -->"
 COSTS = "<!-- what masks cost -->"
 GGUF_KEYS = "<!-- the keys of an architecture in GGUF -->"
 SHARED_GGUF_KEYS = "<!-- the keys that all architectures share in GGUF -->"
@@ -36,6 +38,7 @@ TABLES = {
     PARTS: mechanism_parts,
     TYPES: tensor_types,
     LESSONS: lessons,
+    TERMS: terms,
     COSTS: mask_costs,
     GGUF_KEYS: gguf_own_keys,
     SHARED_GGUF_KEYS: gguf_shared_keys,

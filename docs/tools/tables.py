@@ -21,6 +21,7 @@ from attnviz.masks import GROUPS, parse
 from attnviz.masks.cost import cost
 from attnviz.models import gguf_keys
 from attnviz.normalizers import Normalizer
+from attnviz.page.glossary import GLOSSARY
 from attnviz.scores import Score
 from attnviz.trace.layer_file import TYPES
 from attnviz.trace.mechanism_parts import CLASSES
@@ -55,6 +56,11 @@ def table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     header = list(header)
     lines = [header, ["-"] * len(header), *([str(cell).replace("|", "\\|") for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def terms() -> str:
+    """Returns the words that the app explains, with their sentences, as a list of definitions."""
+    return "\n".join(f"{forms.split('|')[0]}\n:   {sentence}\n" for forms, sentence in GLOSSARY.items())
 
 
 def masks() -> str:

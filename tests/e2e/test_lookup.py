@@ -7,12 +7,26 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.lookup.dictionary import Point, look_up, lookup_mechanism
+from attnviz.page.glossary import GLOSSARY
 from attnviz.scores import ScaledDot
-from attnviz.ui.lookup.dictionary_table import EXAMPLE
-from attnviz.ui.lookup.labels import exact
+from attnviz.state.lookup import EXAMPLE
+from attnviz.views.lookup_sentences import plain_number
 from tests.support.browser import AppPage, Browser, place_of, shared
 
 SOFT = "?softness=T+%3D+1"
+# Notes in each frame what the sentence says comes back and what the network draws, where both are seen and differ.
+WATCH = """() => {
+    window.seen = { frames: 0, differences: [] };
+    const look = () => {
+        const [said, drawn] = [".attnviz-result b", "[data-node=result]"].map((name) => document.querySelector(name));
+        const isSeen = said && drawn && getComputedStyle(said).visibility === "visible";
+        if (isSeen && said.textContent !== drawn.textContent)
+            window.seen.differences.push([said.textContent, drawn.textContent]);
+        window.seen.frames += 1;
+        requestAnimationFrame(look);
+    };
+    look();
+}"""
 
 
 class Lookup(AppPage):
@@ -44,7 +58,7 @@ class Lookup(AppPage):
         """Waits until the page says what this query gets, and the link which one it is."""
         expected = look_up(EXAMPLE, (x, y), lookup_mechanism("T = 1", ScaledDot())).result
         assert expected is not None
-        expect(self.result).to_contain_text(exact(expected))
+        expect(self.result).to_contain_text(plain_number(expected))
         self.expect_in_link("query-x", str(x))
         self.expect_in_link("query-y", str(y))
         expect(self.plane).to_have_attribute("data-ready", "true")
@@ -53,9 +67,9 @@ class Lookup(AppPage):
         """Waits until the network shows the numbers of this query."""
         lookup = look_up(EXAMPLE, (x, y), lookup_mechanism("T = 1", ScaledDot()))
         assert lookup.result is not None
-        expect(self.page.locator("[data-node=result]")).to_have_text(exact(lookup.result))
+        expect(self.page.locator("[data-node=result]")).to_have_text(plain_number(lookup.result))
         for i, similarity in enumerate(lookup.similarities):
-            expect(self.page.locator(f"[data-node=similarity-{i}]")).to_have_text(exact(similarity))
+            expect(self.page.locator(f"[data-node=similarity-{i}]")).to_have_text(plain_number(similarity))
 
 
 @pytest.fixture
@@ -91,6 +105,32 @@ def test_the_query_is_dragged_and_the_numbers_follow(lookup: Lookup) -> None:
     lookup.says(2.0, 2.0)
 
 
+def test_the_sentence_never_says_the_numbers_of_another_query(lookup: Lookup) -> None:
+    lookup.open(SOFT)
+    expect(lookup.result).to_be_visible()
+    lookup.page.evaluate(WATCH)
+    mouse = lookup.page.mouse
+    mouse.move(*lookup.at(1.5, 0.5))
+    mouse.down()
+    mouse.move(*lookup.at(0.5, 1.0), steps=5)
+    expect(lookup.result).to_be_hidden()
+    lookup.shows_in_network(0.5, 1.0)
+    mouse.up()
+    # Again before the page has answered.
+    mouse.down()
+    mouse.move(*lookup.at(-0.7, 0.9), steps=5)
+    mouse.up()
+    lookup.says(-0.7, 0.9)
+    expect(lookup.result).to_be_visible()
+    for key in ("ArrowLeft", "ArrowUp"):
+        lookup.stage.press(key)
+    lookup.says(-0.8, 1.0)
+    expect(lookup.result).to_be_visible()
+    seen = lookup.page.evaluate("window.seen")
+    assert seen["frames"] > 20
+    assert seen["differences"] == []
+
+
 def test_a_query_that_is_put_back_is_as_it_was(lookup: Lookup) -> None:
     lookup.open(SOFT)
     mouse = lookup.page.mouse
@@ -115,26 +155,43 @@ def test_the_arrow_keys_move_the_query_and_none_is_lost(lookup: Lookup) -> None:
     expect(lookup.live).to_have_text("The query is at (0.5, 0.8).")
     lookup.says(0.5, 0.8)
     # Back on a key, the dictionary has an answer again.
-    lookup.page.locator(".st-key-ask").get_by_text("ant", exact=True).click()
+    lookup.page.get_by_role("link", name="ant", exact=True).click()
     lookup.says(-0.8, -1.1)
 
 
 def test_gradients_flow_back_unless_the_choice_is_hard(lookup: Lookup) -> None:
     lookup.open(SOFT + "&gradients=true")
+    fold = lookup.page.get_by_text("Why soft?")
     query, flowing = lookup.page.locator("[data-node=query]"), lookup.page.locator(".network-flow")
     expect(query).to_have_text("query 0.47, −1.15")
     expect(flowing).not_to_have_count(0)
     lookup.open("?softness=hard&gradients=true")
     expect(query).to_have_text("query 0, 0")
     expect(lookup.page.locator(".attnviz-network figcaption")).to_contain_text("No gradient gets past the weights")
+    fold.click()
     lookup.page.locator(".st-key-gradients").get_by_text("Gradients", exact=True).click()
     expect(query).to_have_text("query 1.5, 0.5")
     lookup.expect_in_link("gradients", None)
 
 
+def test_a_word_is_explained_to_the_pointer_and_the_keyboard(lookup: Lookup) -> None:
+    lookup.open()
+    word = lookup.page.locator("abbr.attnviz-term").first
+    said = "e => getComputedStyle(e, '::after').content"
+    assert word.evaluate(said) == "none"
+    expect(word).to_have_accessible_description(GLOSSARY["key|keys"])
+    word.focus()
+    assert word.evaluate(said) == f'"{GLOSSARY["key|keys"]}"'
+    word.blur()
+    assert word.evaluate(said) == "none"
+    word.hover()
+    lookup.until("() => getComputedStyle(document.querySelector('abbr.attnviz-term'), '::after').content !== 'none'")
+
+
 def test_the_table_is_edited_in_place_and_in_the_link(lookup: Lookup) -> None:
     lookup.open()
     expect(lookup.result).to_contain_text("its value 5 comes back")
+    lookup.page.get_by_text("Change words, keys and values").click()
     canvas = lookup.page.get_by_test_id("stDataFrame").locator("canvas").first
     canvas.scroll_into_view_if_needed()
     value = lookup.page.get_by_test_id("glide-cell-4-0")  # of the first row

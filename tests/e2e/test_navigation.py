@@ -168,13 +168,13 @@ def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -
 def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
     explore.go("steps")
     stage = explore.page.locator(".attnviz-matrices")
-    expect(stage).to_have_attribute("data-stage", "vectors")
-    for name in ("similarity", "scaling"):
+    expect(stage).to_have_attribute("data-stage", "queries")
+    for name in ("keys", "similarity"):
         explore.page.get_by_role("button", name="Next →").click()
         expect(stage).to_have_attribute("data-stage", name)
         explore.expect_in_link("stage", name)
         explore.settled()
-    for name in ("similarity", "vectors"):
+    for name in ("keys", "queries"):
         explore.page.go_back()
         expect(stage).to_have_attribute("data-stage", name)
 

@@ -25,6 +25,7 @@ from attnviz.models.translator import translator
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
 from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Model
+from attnviz.state.lookup import EXAMPLE as EXAMPLE_TABLE
 from attnviz.state.lookup import W
 from attnviz.state.transformer import THREE_USES, TransformerState
 from attnviz.steps.all_steps import compute_steps
@@ -35,7 +36,6 @@ from attnviz.text import EXAMPLE
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from attnviz.ui.lookup.dictionary_table import EXAMPLE as EXAMPLE_TABLE
 from attnviz.views.pages import PAGES
 from tests.support import effects_by_hand, language_model, shares_by_hand
 

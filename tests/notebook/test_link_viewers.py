@@ -107,7 +107,7 @@ def test_a_link_to_write_has_the_text_and_the_rows_of_its_words() -> None:
 @pytest.mark.parametrize(
     ("link", "error", "message"),
     [
-        (f"/steps?{TOY}", NoViewerError, "“steps” has no viewer; expected a link to one of explore, masks, write"),
+        ("/path", NoViewerError, "“path” has no viewer; expected a link to one of explore, masks, write"),
         (f"/explore?{TOY}&head=Mean+of+heads", NoViewerError, "has the mean of several"),
         ("/lessons", ValueError, "not the address of a page"),
         ("/explore?source=Upload", ValueError, "Upload vectors"),

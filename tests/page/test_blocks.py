@@ -74,9 +74,9 @@ def test_an_anchor_without_an_address_is_left_out() -> None:
     assert inline(("Look ", ELSEWHERE, "."), lambda _anchor: None) == "Look ."
 
 
-def test_bold_is_all_that_a_caption_has_of_markdown() -> None:
-    html = block_html(Caption("**What you see.** A _b_ **c**"), lambda _anchor: None)
-    assert html == "<p class='attnviz-caption'><b>What you see.</b> A _b_ <b>c</b></p>"
+def test_a_caption_has_bold_and_italic_of_markdown() -> None:
+    html = block_html(Caption("**What you see.** A _b_ *d* **c**"), lambda _anchor: None)
+    assert html == "<p class='attnviz-caption'><b>What you see.</b> A _b_ <i>d</i> <b>c</b></p>"
 
 
 def test_quantities_and_panels_are_those_of_all_blocks_in_order() -> None:

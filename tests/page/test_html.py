@@ -24,7 +24,7 @@ ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"
         html.note(EVIL),
         html.paragraphs([EVIL]),
         html.strongest([(EVIL, EVIL)]),
-        html.table([EVIL], [[EVIL, EVIL]], foot=[EVIL, EVIL]),
+        html.table([EVIL], [[EVIL, EVIL]]),
     ],
 )
 def test_text_is_escaped(made: Markup) -> None:

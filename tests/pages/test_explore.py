@@ -77,7 +77,7 @@ def test_every_choice_of_a_menu_draws_its_picture_and_its_help(label: str, menu:
 def test_heads_and_special_tokens(head: str, special: str) -> None:
     app = with_charts(page(head=head, **{"special-tokens": special}))
     assert widget(app, "Head").value == head
-    text = " ".join(one.body for one in app.get("html"))
+    text = contents(app)
     assert ("[CLS], [SEP] are hidden" in text) == (special != "Shown")
     assert ("rescaled" in text) == (special == "Hidden, rows rescaled")
 
@@ -91,7 +91,7 @@ def test_a_masks_own_parameters_appear_under_it() -> None:
 
 def test_a_mask_that_leaves_nothing_to_look_at_is_said() -> None:
     app = with_charts(page(mask="Padding", **{"mask.keys": "0", "pinned": "none"}))
-    assert "16 of 16 queries may look at no key shown" in " ".join(one.body for one in app.get("html"))
+    assert "16 of 16 queries may look at no key shown" in contents(app)
 
 
 def test_no_text() -> None:

@@ -3,8 +3,7 @@
 import pytest
 
 from attnviz.server import metrics
-from attnviz.ui.steps import walkthrough
-from attnviz.views import explore
+from attnviz.views import explore, step_stages
 from tests.support.app import contents, errors, open_page
 
 SECRET = "what somebody typed"
@@ -36,9 +35,9 @@ def test_the_last_good_figure_stays(monkeypatch: pytest.MonkeyPatch, problem: Ex
     assert failed_runs("explore") == before + 1
 
 
-def test_a_tab_that_fails_says_so_below_the_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_fails_says_so_and_has_its_controls(monkeypatch: pytest.MonkeyPatch) -> None:
     before = failed_runs("steps")
-    monkeypatch.setattr(walkthrough, "show", failing(ZeroDivisionError(SECRET)))
+    monkeypatch.setattr(step_stages, "_stage", failing(ZeroDivisionError(SECRET)))
     app = open_page("steps")
     assert SAID.format("ZeroDivisionError") in errors(app)
     assert app.selectbox(key="attention").value
@@ -52,7 +51,7 @@ def test_a_tab_that_fails_says_so_below_the_controls(monkeypatch: pytest.MonkeyP
 )
 def test_a_page_that_fails_leaves_its_lesson(monkeypatch: pytest.MonkeyPatch, problem: Exception, said: str) -> None:
     before = failed_runs("lookup")
-    monkeypatch.setattr("attnviz.ui.lookup.result.show_result", failing(problem))
+    monkeypatch.setattr("attnviz.ui.block_page.show_block_page", failing(problem))
     app = open_page("lookup", lesson="02-soft")
     assert said in errors(app)
     assert "Attention asks how similar the query is to every key" in contents(app)

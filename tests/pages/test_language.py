@@ -30,7 +30,7 @@ TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
     "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
-    "steps": ("part", ["Predict", "Why scale", "Step by step"]),
+    "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),
 }  # fmt: skip
 PAGES = [

@@ -74,7 +74,7 @@ def test_every_matrix_is_what_the_mechanism_computes(asked: dict) -> None:
 def test_also_with_numbers_written_by_hand_before_the_scores(asked: dict, data: st.DataObject) -> None:
     example = SentenceExample(**asked)
     whole = compute_steps(example)
-    before = [name for name, matrix in whole.matrices.items() if matrix.stage == "vectors"]
+    before = [name for name, matrix in whole.matrices.items() if matrix.stage in ("queries", "keys", "values")]
     agrees_with_mechanism(compute_steps(example, drawn_edits(data, whole, before)))
 
 
@@ -134,12 +134,19 @@ def test_rows_of_the_decoder_are_named_by_the_words_in_and_out() -> None:
 
 
 def test_the_stages_of_the_translator_are_those_of_its_score_and_mask() -> None:
-    rest = ("exp", "softmax", "output")
-    assert compute_steps(TranslatorExample()).stages == ("vectors", "similarity", "scaling", *rest)
-    assert compute_steps(TranslatorExample(use="decoder")).stages == ("vectors", "similarity", "scaling", "mask", *rest)
-    assert compute_steps(TranslatorExample(similarity="dot")).stages == ("vectors", "similarity", *rest)
+    rest = ("exp", "softmax", "values", "output")
+    assert compute_steps(TranslatorExample()).stages == ("queries", "keys", "similarity", "scaling", *rest)
+    assert compute_steps(TranslatorExample(use="decoder")).stages == (
+        "queries",
+        "keys",
+        "similarity",
+        "scaling",
+        "mask",
+        *rest,
+    )
+    assert compute_steps(TranslatorExample(similarity="dot")).stages == ("queries", "keys", "similarity", *rest)
     general = compute_steps(TranslatorExample(similarity="general"))
-    assert general.stages == ("vectors", "similarity", *rest)
+    assert general.stages == (*first, *rest)
     q, w, k = (general.matrices[name].values.tolist() for name in ("Q0", "W", "K0"))
     scores = [
         [sum(q[i][a] * w[a][b] * k[j][b] for a in range(16) for b in range(16)) for j in range(len(k))]
@@ -190,7 +197,9 @@ def test_a_self_attention_of_the_additive_translator_is_written_out() -> None:
 def test_another_kind_of_example_is_a_class_with_a_score_that_has_steps(score: Score) -> None:
     class Two(StepsExample):
         def build(self, computation: Computation) -> tuple[Mechanism, list[HeadMatrices]]:
-            one = computation.add_input("Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", head=0)
+            one = computation.add_input(
+                "Q0", "Q", "two vectors", torch.eye(2).double(), ("a", "b"), "given", "queries", head=0
+            )
             return Mechanism(score if computation.edits else ScaledDot()), [(one, one, one)]
 
     agrees_with_mechanism(compute_steps(Two()))
@@ -308,10 +317,19 @@ def test_a_row_that_sees_no_key_has_weights_and_an_output_of_zero() -> None:
 
 
 def test_stages_come_in_the_order_of_the_computation() -> None:
-    assert compute_steps(SentenceExample()).stages == ("vectors", "similarity", "scaling", "exp", "softmax", "output")
+    assert compute_steps(SentenceExample()).stages == (
+        "queries",
+        "keys",
+        "similarity",
+        "scaling",
+        "exp",
+        "softmax",
+        "values",
+        "output",
+    )
     every = SentenceExample(heads=2, mask=Causal(), biases=(ALiBi(),))
     assert compute_steps(every).stages == (
-        "vectors", "similarity", "scaling", "biases", "mask", "exp", "softmax", "output", "heads",
+        "queries", "keys", "similarity", "scaling", "biases", "mask", "exp", "softmax", "values", "output", "heads",
         "projection", "contributions",
     )  # fmt: skip
 

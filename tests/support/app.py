@@ -1,5 +1,6 @@
 """A page of the app without a browser: opened by its link, and read as a person reads it."""
 
+import re
 from collections.abc import Iterable
 from html import unescape
 from pathlib import Path
@@ -49,11 +50,12 @@ def errors(app: AppTest) -> str:
 
 
 def contents(app: AppTest) -> str:
-    """All HTML, messages, captions and Markdown on the page, without the backslashes that keep them text."""
+    """All HTML, messages, captions and Markdown on the page, without the backslashes that keep them text, and without
+    the explanations of words."""
     assert not app.exception
     bodies = [html.body for html in app.get("html")]
     bodies += [text.value for text in (*app.error, *app.warning, *app.info, *app.caption, *app.markdown)]
-    return unescape(" ".join(bodies)).replace("\\", "")
+    return unescape(re.sub("</?abbr[^>]*>", "", " ".join(bodies))).replace("\\", "")
 
 
 def linked(app: AppTest, parameter: str) -> list[str]:

@@ -143,10 +143,9 @@ export class Matrices {
     const sections = this.data.stages.map((stage) => {
       const show = () => this.go(this.data.stages.findIndex((one) => one.name === stage.name));
       const made = this.data.matrices.filter((matrix) => matrix.stage === stage.name);
-      const rows = [made.filter((matrix) => matrix.given), made.filter((matrix) => !matrix.given)]
-        .filter((some) => some.length)
-        .map((some) => element("div", "matrices-row attnviz-row", ...some.map((matrix) => this.#table(matrix))));
-      return element("section", "matrices-stage-of", button(stage.title, "matrices-heading", show), ...rows);
+      const tables = [...made.filter((matrix) => matrix.given), ...made.filter((matrix) => !matrix.given)].map((matrix) => this.#table(matrix));
+      const row = element("div", "matrices-row attnviz-row", ...tables);
+      return element("section", "matrices-stage-of", button(stage.title, "matrices-heading", show), row);
     });
     this.flow.replaceChildren(...sections);
     if (focused) this.cell(focused)?.focus({ preventScroll: true });
@@ -162,12 +161,7 @@ export class Matrices {
     const body = table.createTBody();
     this.cells[matrix.name] = matrix.texts.map((texts, i) => {
       const name = nameCell("row", matrix.rows[i], matrix.tokens);
-      if (matrix.queries) {
-        const follow = button(matrix.rows[i], "attnviz-one-line", () => this.report("query", i));
-        follow.title = _("Follow this query");
-        follow.tabIndex = -1;
-        name.replaceChildren(follow);
-      }
+      if (matrix.queries) name.title = _("Follow this query");
       const cells = texts.map((text, j) => {
         const cell = element("td", "", text);
         cell.setAttribute("role", "gridcell");
@@ -265,12 +259,12 @@ export class Matrices {
       part.classList.toggle("matrices-now", parts.includes(stage.name));
     }
     [...this.flow.children].forEach((section, i) => {
-      section.classList.toggle("matrices-later", i > this.stage);
+      /** @type {HTMLElement} */ (section).hidden = i > this.stage;
       section.classList.toggle("matrices-now", i === this.stage);
     });
     for (const line of /** @type {NodeListOf<HTMLElement>} */ (this.flow.querySelectorAll(".matrices-query")))
       line.classList.toggle("matrices-followed", Number(line.dataset.row) === row);
-    for (const name of ["first", "back"]) this.buttons[name].ariaDisabled = String(this.stage === 0);
+    this.buttons.back.ariaDisabled = String(this.stage === 0);
     this.buttons.next.ariaDisabled = String(this.stage === stages.length - 1);
     this.light();
   }
@@ -355,7 +349,10 @@ export class Matrices {
 
   /** @param {PointerEvent} event */
   click(event) {
-    const cell = /** @type {HTMLElement | null} */ (/** @type {Element} */ (event.target).closest("td[data-matrix]"));
+    const target = /** @type {Element} */ (event.target);
+    const name = /** @type {HTMLElement | null} */ (target.closest(".matrices-query th")?.parentElement);
+    if (name) return this.report("query", Number(name.dataset.row));
+    const cell = /** @type {HTMLElement | null} */ (target.closest("td[data-matrix]"));
     if (!cell || this.input) return;
     const isFirst = event.pointerType === "touch" && this.touched !== cell; // the first touch is for reading
     this.touched = cell;

@@ -1,6 +1,6 @@
 // The lookup as a network: layers of nodes with their numbers, joined by edges whose width follows the numbers. While
-// the query is dragged in the plane, everything is computed here; else the numbers are Python's. Texts go in as
-// textContent only.
+// the query is dragged in the plane, everything is computed here, and what Python has written of another query is not
+// seen; else the numbers are Python's. Texts go in as textContent only.
 
 import { fixed, number } from "../../chart/number.js";
 import { project } from "../../chart/projection.js";
@@ -23,8 +23,8 @@ export class Network {
   data = /** @type {any} */ (null); // until it is first shown
   /** @type {ReturnType<typeof arrange>} */
   layout = arrange(0, 0, false);
-  /** @type {Pair | null} where the query is while it is dragged */
-  moved = null;
+  /** @type {Pair | null} where the plane has drawn the query last */
+  place = null;
   /** @type {Map<string, SVGElement>} */
   elements = new Map();
   /** @type {Set<string>} of this drawing */
@@ -39,7 +39,7 @@ export class Network {
     /** @param {any} event */
     const drag = ({ detail }) => {
       if (!this.data || detail.key !== this.data.plane) return;
-      this.moved = String(detail.place) === String(this.data.query) ? null : detail.place;
+      this.place = detail.place;
       this.draw();
     };
     document.addEventListener("attnviz-drag", drag, { signal: this.closed.signal });
@@ -50,12 +50,20 @@ export class Network {
   close() {
     this.closed.abort();
     this.resized.disconnect();
+    document.documentElement.classList.remove("attnviz-moving");
+  }
+
+  /**
+   * Where the query is, if it is not where Python has it.
+   * @returns {Pair | null}
+   */
+  get moved() {
+    return this.place && String(this.place) !== String(this.data.query) ? this.place : null;
   }
 
   /** @param {import("./types").Data} data */
   show(data) {
     this.data = data;
-    this.moved = null;
     setAttributes(this.svg, { role: "img", "aria-label": data.description }); // nothing to be read before it is drawn
     this.draw();
     this.root.dataset.ready = "true";
@@ -64,6 +72,7 @@ export class Network {
   draw() {
     const { data, moved } = this;
     if (!data || !this.root.clientWidth) return;
+    document.documentElement.classList.toggle("attnviz-moving", Boolean(moved));
     const numbers = moved ? lookUp(data, moved) : data.numbers;
     const large = parseFloat(getComputedStyle(document.documentElement).fontSize) > 16 * LARGE;
     const layout = arrange(this.root.clientWidth, data.words.length, large);

@@ -1,4 +1,4 @@
-// What attnviz/ui/lookup/network.py sends.
+// What attnviz/views/lookup_network.py sends.
 
 export type Pair = [number, number];
 

@@ -1,4 +1,5 @@
-"""The lookup as a network: query and keys, similarities, weights, values and the result, or the gradients back."""
+"""The lookup as a network, for the browser: query and keys, similarities, weights, values and the result, or the
+gradients back."""
 
 from dataclasses import asdict
 from typing import Any
@@ -11,11 +12,16 @@ from attnviz.lookup.gradients import lookup_gradients
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Softmax, Uniform
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score
-from attnviz.server import scripts
 from attnviz.state.lookup import LookupState
-from attnviz.ui.lookup.controls import FORMULAS
-from attnviz.ui.lookup.labels import result
+from attnviz.views.lookup_sentences import result_text
 
+FORMULAS: dict[type[Score], str] = {
+    ScaledDot: "q · k / √2",
+    Dot: "q · k",
+    General: "(qW) · k",
+    Additive: "vᵀ tanh(W_q q + W_k k)",
+    Cosine: "cos(q, k)",
+}
 HOW_TO_READ = N_(
     "Thicker lines carry larger numbers; a negative similarity is dashed. Each weight needs all similarities."
 )
@@ -39,41 +45,38 @@ FLOW = N_(
 JUMP = N_("The result jumps here: there is no gradient. Move the query a little.")
 
 
-def show(state: LookupState) -> None:
-    """Draws the network. While the query of the plane is dragged, the browser computes its numbers."""
+def network_content(state: LookupState) -> dict[str, Any]:
+    """Returns what the browser needs of a lookup (ui/network/types.d.ts): while the query of the plane is dragged, it
+    computes the numbers itself."""
     dictionary, lookup = state.table, state.result
-    scripts.mount("ui/network")(
-        key="network",
-        data={
-            "plane": "plane",
-            "words": [visible(word) for word in dictionary.words],
-            "colors": COLORS[: len(dictionary.words)],
-            "keys": dictionary.keys.tolist(),
-            "values": dictionary.values.tolist(),
-            "query": state.query,
-            **parameters(state.mechanism),
-            "numbers": numbers(state),
-            "projects": isinstance(state.mechanism.score, General),
-            "backward": state.gradients,
-            "formulas": {
-                "similarity": _("equal? 1 or 0") if state.softness == EXACT else FORMULAS[type(state.score)],
-                "weight": _weight_formula(state.softness),
-            },
-            "sentence": sentence(state, at_rest=True),
-            "movingSentence": sentence(state, at_rest=False),
-            "description": _(
-                "A network from the query and the keys over similarities and weights to the result, {result}. "
-                "The weights are {weights}.",
-                result=result(lookup.result),
-                weights=enumeration(
-                    [
-                        _("{weight} for {word}", weight=number(weight), word=word)
-                        for weight, word in zip(lookup.weights, dictionary.words, strict=True)
-                    ]
-                ),
-            ),
+    weights = [
+        _("{weight} for {word}", weight=number(weight), word=word)
+        for weight, word in zip(lookup.weights, dictionary.words, strict=True)
+    ]
+    return {
+        "plane": "plane",
+        "words": [visible(word) for word in dictionary.words],
+        "colors": COLORS[: len(dictionary.words)],
+        "keys": dictionary.keys.tolist(),
+        "values": dictionary.values.tolist(),
+        "query": state.query,
+        **parameters(state.mechanism),
+        "numbers": numbers(state),
+        "projects": isinstance(state.mechanism.score, General),
+        "backward": state.gradients,
+        "formulas": {
+            "similarity": _("equal? 1 or 0") if state.softness == EXACT else FORMULAS[type(state.score)],
+            "weight": _weight_formula(state.softness),
         },
-    )
+        "sentence": sentence(state, at_rest=True),
+        "movingSentence": sentence(state, at_rest=False),
+        "description": _(
+            "A network from the query and the keys over similarities and weights to the result, {result}. "
+            "The weights are {weights}.",
+            result=result_text(lookup.result),
+            weights=enumeration(weights),
+        ),
+    }
 
 
 def sentence(state: LookupState, *, at_rest: bool) -> str:

@@ -1,35 +1,45 @@
-"""Why dot products are divided by √d_k."""
+"""Why dot products are divided by √d_k: a tab of Steps."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from torch import Tensor
 
 from attnviz.figures.scaling import scaling as figure
 from attnviz.formatting import number
 from attnviz.language import _
 from attnviz.lessons.checks import Quantities
-from attnviz.page.html import Markup, element
+from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Summary
+from attnviz.page.html import Markup
+from attnviz.result_cache import result_cache
 from attnviz.state.steps import StepsState
 from attnviz.steps.scaling import KEYS, QUERIES, WIDTHS, Scaling, measure_scaling
-from attnviz.ui import cache, presentation, quantities
-from attnviz.ui.chart import chart
-from attnviz.ui.field_widgets import draw
 
-HEIGHT_PRESENTED = 360  # fills a screen of 1080 pixels
+HEIGHT = 270  # pixels
 
 
-def show() -> None:
-    """Draws three charts over the width of the vectors, and the numbers of one width."""
-    scaling: Scaling = cache.once(measure_scaling, "scaling")
-    place = st.container()
-    with presentation.control("d"):
-        width = draw(StepsState.width, widget=st.select_slider, width=420)
-    place.html(element("p", scaling_sentence(scaling, width), class_="attnviz-why"))
-    quantities.publish(lambda: scaling_quantities(scaling, width))
+def scaling_blocks(state: StepsState) -> Iterator[Block]:
+    """Yields three charts over the width of the vectors, and the numbers of one width."""
+    scaling = result_cache().once(measure_scaling, "scaling")
+    yield Control(StepsState.width, state, stays=True)
+    yield Summary(scaling_sentence(scaling, state.width), partial(scaling_quantities, scaling, state.width))
+    yield Columns([(1 / 3, blocks) for blocks in _charts(scaling, state.width)])
+    yield Caption(
+        _(
+            "**What you are seeing.** {queries} random queries for each width, each with {keys} random keys of its "
+            "own, of numbers with mean 0 and variance 1, drawn and computed here. Dashes: the theory; a "
+            "variance of d, and of 1 after the division.",
+            queries=QUERIES,
+            keys=KEYS,
+        )
+    )
+
+
+def _charts(scaling: Scaling, width: int) -> Iterator[list[Block]]:
     widths = np.array(WIDTHS, dtype="f4")
-    views: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
+    charts: tuple[tuple[str, str, str, Tensor, dict[str, Any]], ...] = (
         ("spread", _("Dot products spread"), _("Their variance."),
          scaling.variance, {"theory": np.stack([widths, np.ones_like(widths)]), "logarithmic": True}),
         ("peak", _("The softmax peaks"), _("The greatest of {keys} weights, on average.", keys=KEYS),
@@ -37,22 +47,10 @@ def show() -> None:
         ("gradient", _("The gradient shrinks"), _("The norm of ∂weights/∂scores, on average."),
          scaling.gradient, {}),
     )  # fmt: skip
-    for column, (key, title, about, measured, more) in zip(st.columns(3, gap="medium"), views, strict=True):
-        with column:
-            st.markdown(f"**{title}**")
-            st.caption(about)
-            picture = figure(WIDTHS, measured.numpy(), width, **more)
-            picture = picture.with_about(label=title, description=f"{about} {picture.about.description}")
-            chart(picture, f"why-{key}", height=HEIGHT_PRESENTED if presentation.presenting() else 270)
-    st.caption(
-        _(
-            "{queries} random queries for each width, each with {keys} random keys of its own, of "
-            "numbers with mean 0 and variance 1, drawn and computed here. Dashes: the theory; a "
-            "variance of d, and of 1 after the division.",
-            queries=QUERIES,
-            keys=KEYS,
-        )
-    )
+    for name, title, about, measured, options in charts:
+        picture = figure(WIDTHS, measured.numpy(), width, **options)
+        picture = picture.with_about(label=title, description=f"{about} {picture.about.description}")
+        yield [Heading(title), Note(about), Figure(picture, f"why-{name}", HEIGHT)]
 
 
 def scaling_quantities(scaling: Scaling, width: int) -> Quantities:

@@ -9,7 +9,7 @@ from attnviz.lookup.dictionary import EXACT, SOFTNESS
 from attnviz.lookup.gradients import lookup_gradients
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot
 from attnviz.state.lookup import EXAMPLE, LookupState
-from attnviz.ui.lookup import network
+from attnviz.views import lookup_network as network
 
 CASES = Path(__file__).parents[1] / "cases" / "lookups.json"
 SCORES = (
