@@ -16,8 +16,9 @@ import streamlit as st
 import transformers
 from starlette.middleware import Middleware
 
-from attnviz import __version__, settings, ui
-from attnviz.app_files import PACKAGE
+from attnviz import __version__, ui
+from attnviz.base import settings
+from attnviz.base.app_files import PACKAGE
 from attnviz.models import capture_process
 from attnviz.server import hosting, housekeeping, logs, metrics, scripts, streamlit_internals, styles
 from attnviz.server.addresses import UnknownAddresses, address

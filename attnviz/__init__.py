@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attnviz.language import _
+from attnviz.base.language import _
 
 if TYPE_CHECKING:
     from attnviz import biases, effects, figures, masks, normalizers, scores

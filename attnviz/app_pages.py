@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from attnviz.language import N_
+from attnviz.base.language import N_
 
 
 @dataclass(frozen=True)

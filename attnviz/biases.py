@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.language import value_error
-from attnviz.parameters import Parameterized
-from attnviz.tensor_identity import TensorIdentity
+from attnviz.base.language import value_error
+from attnviz.base.parameters import Parameterized
+from attnviz.base.tensor_identity import TensorIdentity
 
 T = TypeVar("T")
 Scores = Float[Tensor, "*scores"]

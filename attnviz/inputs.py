@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from attnviz.formatting import dimensions
-from attnviz.language import value_error
+from attnviz.base.formatting import dimensions
+from attnviz.base.language import value_error
+from attnviz.base.plain_tensor import plain_tensor
 from attnviz.patch_grid import PatchGrid
-from attnviz.plain_tensor import plain_tensor
 
 # A dot product of two vectors with entries below this stays far from float32's limit, whatever scales it.
 LARGEST = 1e12

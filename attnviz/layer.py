@@ -8,8 +8,8 @@ from typing import Self
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.language import _, current_language, language, option_name
 from attnviz.inputs import MapAxes
-from attnviz.language import _, current_language, language, option_name
 from attnviz.mechanism import Mechanism, Pick
 from attnviz.weights_only import FixedWeights
 

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attnviz.base.formatting import dimensions
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import _, value_error
 from attnviz.biases import Bias
-from attnviz.formatting import dimensions
 from attnviz.inputs import MapAxes
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import _, value_error
 from attnviz.masks import Full, Mask
 from attnviz.normalizers import Normalizer, Softmax
 from attnviz.scores import ScaledDot, Score

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from attnviz.language import value_error
-from attnviz.parameters import Parameterized
-from attnviz.tensor_identity import TensorIdentity
+from attnviz.base.language import value_error
+from attnviz.base.parameters import Parameterized
+from attnviz.base.tensor_identity import TensorIdentity
 
 ScoreRows = Float[Tensor, "*batch keys"]
 Weights = Float[Tensor, "*batch keys"]

@@ -7,8 +7,8 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from attnviz.base.language import N_
 from attnviz.biases import Bias
-from attnviz.language import N_
 from attnviz.masks import Mask
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

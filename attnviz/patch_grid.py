@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 
 @dataclass(frozen=True)

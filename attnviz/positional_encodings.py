@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 Rotary = Literal["none", "half split", "interleaved"]
 

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from attnviz.base.language import N_, value_error
 from attnviz.inputs import MapAxes
-from attnviz.language import N_, value_error
 from attnviz.layer import Kind, Layer
 from attnviz.masks import Mask, Padding
 from attnviz.masks.mask import And

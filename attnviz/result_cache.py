@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from attnviz.language import current_language
+from attnviz.base.language import current_language
+from attnviz.base.turns import turn
 from attnviz.layer import Layer
 from attnviz.sources import Source
-from attnviz.turns import turn
 
 T = TypeVar("T")
 MISSING = object()

@@ -22,9 +22,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from attnviz.formatting import grouped, quoted, short_repr
-from attnviz.language import value_error
-from attnviz.token_texts import TokenTexts, texts_of_batch, token_names
+from attnviz.base.formatting import grouped, quoted, short_repr
+from attnviz.base.language import value_error
+from attnviz.base.token_texts import TokenTexts, texts_of_batch, token_names
 
 FORMAT, VERSION, ENTRY = "attnviz result", 1, "attnviz"
 MOST_HEADER = 8 << 20  # bytes: a hundred thousand tokens take about 2 MB

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnviz.language import value_error
-from attnviz.parameters import Parameterized
-from attnviz.tensor_identity import TensorIdentity
+from attnviz.base.language import value_error
+from attnviz.base.parameters import Parameterized
+from attnviz.base.tensor_identity import TensorIdentity
 
 Query = Float[Tensor, "*batch queries d_q"]
 Key = Float[Tensor, "*batch keys d_k"]

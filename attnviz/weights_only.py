@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from attnviz.formatting import dimensions
+from attnviz.base.formatting import dimensions
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import value_error
 from attnviz.inputs import MapAxes
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import value_error
 from attnviz.mechanism import Pick, picked_positions
 from attnviz.patch_grid import PatchGrid
 

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.ui import start
 
 st.title(_("Which words does each word look at?"), anchor=False)

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from attnviz import app_files
 from attnviz.app_pages import GROUPS, PAGES, STATE_PAGES
+from attnviz.base import app_files
 from attnviz.lessons.lesson_files import FOLDER as LESSONS
 from attnviz.views import pages as views
 

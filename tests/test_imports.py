@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import attnviz
-from attnviz.install_command import install_line
+from attnviz.base.install_command import install_line
 
 OTHERS = (
     *("streamlit", "transformers", "anywidget", "ipywidgets", "IPython", "pandas", "pyarrow", "starlette"),

@@ -10,7 +10,7 @@ from string import Formatter
 import pytest
 from babel.messages import Catalog
 
-from attnviz.language import ENGLISH, LANGUAGES
+from attnviz.base.language import ENGLISH, LANGUAGES
 from docs.tools.translations import (
     FOLDERS,
     ROOT,

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, head_map, shown_positions
-from attnviz.formatting import enumeration
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import _, value_error
 from attnviz.inputs import MapAxes
-from attnviz.language import _, value_error
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.weights_only import FixedWeights

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.masks.cost.normal_form import UnstructuredRule
 from attnviz.masks.cost.row_intervals import STEPS_OF_A_PIECE, RowIntervals, StepBudget, TooManyPieces
 from attnviz.masks.mask import Mask

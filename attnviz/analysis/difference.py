@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from attnviz.formatting import dimensions
-from attnviz.language import value_error
+from attnviz.base.formatting import dimensions
+from attnviz.base.language import value_error
 
 ArrayMap = Float[Tensor, "queries keys"] | Float[np.ndarray, "queries keys"]
 WeightRow = Float[Tensor, " keys"] | Float[np.ndarray, " keys"]

@@ -12,8 +12,8 @@ from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_maps import HeadChoice, Map, Special, head_map, maps_of_heads
 from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, largest_weights, reduce_block, shown_axis
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
+from attnviz.base.language import value_error
 from attnviz.inputs import MapAxes
-from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.weights_only import FixedWeights

@@ -19,10 +19,10 @@ from attnviz.analysis.head_metrics import (
     head_metrics,
 )
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import N_
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.inputs import Inputs
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import N_
 from attnviz.layer import Layer, LayerId
 from attnviz.read_positions import read_tokens
 

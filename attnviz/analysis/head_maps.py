@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attnviz.base.language import N_, value_error
 from attnviz.inputs import MapAxes
-from attnviz.language import N_, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.weights_only import FixedWeights
 

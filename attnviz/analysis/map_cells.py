@@ -13,8 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.head_maps import Map, Special
-from attnviz.cached_property import cached_property
-from attnviz.language import value_error
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import value_error
 
 
 @dataclass(frozen=True, eq=False)

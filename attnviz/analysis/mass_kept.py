@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
 from attnviz.analysis.engines import Engine
+from attnviz.base.language import value_error
 from attnviz.inputs import Inputs
-from attnviz.language import value_error
 from attnviz.layer import Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import BLOCK, Mechanism

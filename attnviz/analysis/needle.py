@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.layer import Layer
 
 

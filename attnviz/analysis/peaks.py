@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.map_cells import Axis, grouped_maxima
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 
 def peak_positions(weights: Float[Tensor, " keys"], most: int = 1000) -> Int[Tensor, " bins"]:

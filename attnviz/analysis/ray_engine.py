@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 import torch
 
 from attnviz.analysis.engines import Engine, Local, Result, Shared, Task
-from attnviz.extras import check_installed
-from attnviz.formatting import quoted
-from attnviz.language import _
+from attnviz.base.extras import check_installed
+from attnviz.base.formatting import quoted
+from attnviz.base.language import _
 
 PROBE_SECONDS = 3.0  # until a machine that does not answer is called unreachable
 CONNECTION_SECONDS = 15.0  # until a machine that answers, but not as Ray does, is

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 Allowed = Bool[Tensor, "queries keys"] | Bool[np.ndarray, "queries keys"]
 

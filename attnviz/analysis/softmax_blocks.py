@@ -22,7 +22,7 @@ from torch import Tensor
 from attnviz.analysis.allowed_keys import AllowedKeys, allowed_keys
 from attnviz.analysis.head_maps import Special
 from attnviz.analysis.map_cells import Axis, CellBlock, grouped_maxima, padded_groups
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import SoftmaxTerms

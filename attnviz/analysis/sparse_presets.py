@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnviz.analysis.downsampling import downsample
 from attnviz.analysis.mass_kept import DenseHead, MassKept
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.masks import Band, Causal, Grid, Mask, Padding, SinksAndWindow, SlidingWindow, VerticalSlash, parse
 from attnviz.masks.cost import cost

@@ -18,7 +18,7 @@ from attnviz.analysis.head_metrics import (
     Previous,
     head_metrics,
 )
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers

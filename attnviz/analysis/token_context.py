@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.language import _
+from attnviz.base.language import _
 
 PIECE = "##"  # begins a token that continues a word, in WordPiece
 NO_SPACE_BEFORE, NO_SPACE_AFTER = (*".,;:!?)]}",), (*"([{",)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from attnviz.formatting import grouped
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _, value_error
 from attnviz.inputs import MapAxes
-from attnviz.language import _, value_error
 from attnviz.layer import Layer
 from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism

@@ -20,8 +20,8 @@ from attnviz.attribution.linearized_pass import (
 )
 from attnviz.attribution.metric_values import logits_of, metric_value
 from attnviz.attribution.metrics import CarriedValue, Metric
-from attnviz.cached_property import cached_property
-from attnviz.language import N_, value_error
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.results import MeasuredResult, checked

@@ -10,9 +10,9 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from attnviz.cached_property import cached_property
-from attnviz.formatting import grouped
-from attnviz.language import N_, value_error
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import grouped
+from attnviz.base.language import N_, value_error
 from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added

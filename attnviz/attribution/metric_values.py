@@ -18,8 +18,8 @@ from attnviz.attribution.linearized_pass import (
     values_of_head,
 )
 from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
-from attnviz.formatting import enumeration
-from attnviz.language import N_, value_error
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import N_, value_error
 from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.call import MASKED
 from attnviz.tracing.linearized_run import LinearizedRun

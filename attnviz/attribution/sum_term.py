@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from attnviz.attribution.attribution import WriterShare
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 HEAD = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,6})")
 MLP = re.compile(r"mlp\.([0-9]{1,4})\.([0-9]{1,6})")

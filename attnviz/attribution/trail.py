@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from attnviz.attribution.attribution import Attribution
 from attnviz.attribution.metrics import Score
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 StepQuestion = Literal["value", "key", "query"]
 MOST_STEPS = 12

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import Chart, ChartSpec
 from attnviz.figures.sentences import CellSentences, ChangeSentences
 from attnviz.figures.themes import THEMES
-from attnviz.language import _
 
 SENT_AS = {"f": "f4", "i": "f8", "u": "f8", "b": "u1"}  # what a browser has an array type for
 

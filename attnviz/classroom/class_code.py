@@ -3,8 +3,8 @@
 import re
 import secrets
 
+from attnviz.base.formatting import quoted
 from attnviz.classroom.store import UnknownClass
-from attnviz.formatting import quoted
 
 ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without letters and digits that look alike: 0 O, 1 I L
 CODE_LENGTH = 5

@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from attnviz.base.language import _
 from attnviz.classroom.store import Changed, Expectation, Store, UnknownClass, Values, Versions
-from attnviz.language import _
 
 CLASS = "class"  # the section with what is there once: the key, the view, the poll
 MOST_PARTICIPANTS = 500

@@ -6,12 +6,12 @@ import secrets
 import time
 from dataclasses import dataclass
 
+from attnviz.base.language import _
 from attnviz.classroom.class_code import normalize_code, random_code
 from attnviz.classroom.class_record import CLASS, TRIES, encode
 from attnviz.classroom.messages import Messages
 from attnviz.classroom.polls import NO_POLL, Polls
 from attnviz.classroom.store import Store, TooMany, UnknownClass, Values
-from attnviz.language import _
 
 
 @dataclass(frozen=True)

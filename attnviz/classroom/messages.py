@@ -5,12 +5,12 @@ import json
 import time
 from dataclasses import dataclass
 
+from attnviz.base.language import N_, _, value_error
 from attnviz.classroom.class_record import encode
 from attnviz.classroom.page_link import check_link, without_sender
 from attnviz.classroom.participants import NICKNAMES, Participants
 from attnviz.classroom.plain_line import plain_line
 from attnviz.classroom.store import Changed, Expectation, TooMany
-from attnviz.language import N_, _, value_error
 
 MOST_MESSAGES = 200
 MOST_OWN_MESSAGES = 20  # of one participant

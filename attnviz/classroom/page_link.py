@@ -4,9 +4,9 @@ import re
 from urllib.parse import parse_qsl
 
 from attnviz.app_pages import PAGES
-from attnviz.formatting import grouped
-from attnviz.language import value_error
-from attnviz.link import page_address
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
+from attnviz.base.link import page_address
 
 LONGEST_LINK = 8_000
 OF_THE_SENDER = ("lang", "present", "write")  # parameters

@@ -4,10 +4,10 @@ import json
 import re
 import time
 
+from attnviz.base.language import N_, _, value_error
 from attnviz.classroom.class_record import CLASS, MOST_PARTICIPANTS, ClassRecord, encode
 from attnviz.classroom.plain_line import plain_line
 from attnviz.classroom.store import Changed, Expectation, TooMany
-from attnviz.language import N_, _, value_error
 
 LONGEST_NICKNAME = 40  # characters
 NICKNAME_TOO_LONG = N_("A nickname has at most {most} characters; this one has {count}.")

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 
 
 def plain_line(text: str, longest: int, too_long: str) -> str:

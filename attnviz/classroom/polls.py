@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from attnviz.base.language import _, value_error
 from attnviz.classroom.class_record import CLASS, MOST_PARTICIPANTS, encode
 from attnviz.classroom.participants import NICKNAMES, PARTICIPANTS, Participants
 from attnviz.classroom.question import Answer, Question, parse_answer
 from attnviz.classroom.results import Results, measure_results
 from attnviz.classroom.store import Changed, Expectation, TooMany, UnknownClass, Values
 from attnviz.classroom.teacher_view import TeacherView
-from attnviz.language import _, value_error
 
 MOST_POLLS = 100
 QUESTIONS = "questions"  # a section

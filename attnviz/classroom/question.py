@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from attnviz.formatting import grouped, visible
-from attnviz.language import N_, _, plural, value_error
+from attnviz.base.formatting import grouped, visible
+from attnviz.base.language import N_, _, plural, value_error
 from attnviz.lessons.checks import Check, Choice, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.prediction_distance import is_predictable, normalized
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import redis
 
+from attnviz.base.language import _
 from attnviz.classroom.store import (
     MOST_CLASSES,
     Changed,
@@ -20,7 +21,6 @@ from attnviz.classroom.store import (
     full_section,
     full_store,
 )
-from attnviz.language import _
 
 ALL = "attnviz:classes"  # a sorted set: codes by the time of their end
 CONNECTIONS = 32

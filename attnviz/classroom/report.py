@@ -5,13 +5,13 @@ import io
 from urllib.parse import parse_qsl
 
 from attnviz.app_pages import STATE_PAGES
+from attnviz.base.formatting import enumeration, percent, significant, spreadsheet_cell
+from attnviz.base.formatting import number as format_number
+from attnviz.base.language import value_error
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.polls import PollRecord
 from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import answer_distance, is_right
-from attnviz.formatting import enumeration, percent, significant, spreadsheet_cell
-from attnviz.formatting import number as format_number
-from attnviz.language import value_error
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import MOST_STEPS, Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from attnviz.base.formatting import number as format_number
+from attnviz.base.formatting import percent
+from attnviz.base.language import _, plural
 from attnviz.classroom.question import Answer, Question
-from attnviz.formatting import number as format_number
-from attnviz.formatting import percent
-from attnviz.language import _, plural
 from attnviz.lessons.checks import NumberCheck
 from attnviz.lessons.prediction_distance import total_variation
 

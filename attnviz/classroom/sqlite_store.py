@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from attnviz.base.language import _
 from attnviz.classroom.store import (
     MOST_CLASSES,
     Changed,
@@ -21,7 +22,6 @@ from attnviz.classroom.store import (
     full_section,
     full_store,
 )
-from attnviz.language import _
 
 LARGEST_FILE = 2 << 30  # bytes
 WAIT = 10_000  # ms for the write of another process

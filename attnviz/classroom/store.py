@@ -7,8 +7,8 @@ processes at once; each write is one transaction.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from attnviz.formatting import grouped
-from attnviz.language import _, value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _, value_error
 
 MOST_CLASSES = 1_000
 LARGEST_VALUE = 8 << 20  # bytes

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
+from attnviz.base.extras import check_installed
+from attnviz.base.formatting import quoted
 from attnviz.classroom.sqlite_store import SqliteStore
 from attnviz.classroom.store import Store
-from attnviz.extras import check_installed
-from attnviz.formatting import quoted
 
 
 def open_store(address: str) -> Store:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
-from attnviz.formatting import enumeration, quoted
-from attnviz.install_command import install_line
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.install_command import install_line
 
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
 COMMANDS = ("capture", "doctor", "heads", "map", "models", "picture", "trace")

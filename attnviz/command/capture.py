@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnviz.base.extras import check_installed
+from attnviz.base.formatting import quoted
 from attnviz.command.engine_option import add_engine_option, named_engine
 from attnviz.command.output_file import check_output_folder
 from attnviz.command.text_capture import CaptureOptions, TextResult, TextTask, capture_text
-from attnviz.extras import check_installed
-from attnviz.formatting import quoted
 
 if TYPE_CHECKING:
     from attnviz.analysis.engines import Engine

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attnviz import __version__
+from attnviz.base.formatting import byte_size, enumeration
+from attnviz.base.install_command import environment, install_line, shell_path
+from attnviz.base.installation import APP, EXTRAS, Package, cores, extra_packages, memory_bytes, supported_python
+from attnviz.base.settings import cache_folder, check_values
 from attnviz.command.models import model_table
-from attnviz.formatting import byte_size, enumeration
-from attnviz.install_command import environment, install_line, shell_path
-from attnviz.installation import APP, EXTRAS, Package, cores, extra_packages, memory_bytes, supported_python
-from attnviz.settings import cache_folder, check_values
 
 PORT = 8501  # the first that Streamlit tries
 

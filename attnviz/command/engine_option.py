@@ -20,7 +20,7 @@ def named_engine(name: str, threads: int | None = None) -> "Engine":
     """Returns the engine, or this machine's, with a warning on stderr, if the cluster is not reached."""
     from attnviz.analysis.engines import Local
     from attnviz.analysis.ray_engine import ray_or_local
-    from attnviz.settings import ray_address
+    from attnviz.base.settings import ray_address
 
     if name == "local":
         return Local(threads)

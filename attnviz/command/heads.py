@@ -4,8 +4,8 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 
-from attnviz.extras import check_installed
-from attnviz.formatting import quoted
+from attnviz.base.extras import check_installed
+from attnviz.base.formatting import quoted
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnviz.base.formatting import enumeration, quoted
 from attnviz.command.engine_option import add_engine_option, named_engine
 from attnviz.command.output_file import check_output_file
-from attnviz.formatting import enumeration, quoted
 
 if TYPE_CHECKING:
     from attnviz.analysis.downsampling import Downsampled

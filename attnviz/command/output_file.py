@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnviz.formatting import enumeration, quoted
+from attnviz.base.formatting import enumeration, quoted
 
 
 def check_output_file(path: Path, endings: Sequence[str] = ()) -> None:

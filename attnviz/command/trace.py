@@ -58,7 +58,7 @@ def _print_layer(layer: "Layer", problems: "list[Problem]") -> None:
 
 
 def _layer_line(layer: "Layer") -> str:
-    from attnviz.formatting import quoted
+    from attnviz.base.formatting import quoted
     from attnviz.mechanism import Mechanism
 
     inputs, mechanism = layer.inputs, layer.mechanism

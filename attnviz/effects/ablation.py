@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
+from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.effects.sweep import ModulePlace, OnProgress, Run, RunChange, Text
-from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 AblationKind: TypeAlias = Literal["mean", "zero", "resample"]

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from attnviz.attribution.attribution import Attribution, attribution_of
 from attnviz.attribution.linearized_pass import MOST_BYTES, LinearizedPass
 from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.base.interruption import end_if_unwanted
 from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, write_instead
 from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
-from attnviz.interruption import end_if_unwanted
 from attnviz.results import MeasuredResult, grid_columns
 
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_, value_error
 from attnviz.effects.linear_maps import TOLERANCE, LayerMaps, LinearMaps, linear_maps
-from attnviz.language import N_, value_error
 
 Composition: TypeAlias = Literal["query", "key", "value"]
 TokenVectors: TypeAlias = Literal["embedding", "first layer"]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.attribution.metric_values import logits_at
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import N_, value_error
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.linearized_run import FixedScales, LinearizedRun, run_linearized

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, logits_of
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.forward_arguments import check_one_example, example_arguments
 from attnviz.tracing.residual_stream import ResidualStream, residual_stream

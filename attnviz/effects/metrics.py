@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, known_logits
 from attnviz.attribution.metrics import Logit, LogitDifference
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.read_positions import read_position
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
 from attnviz.tracing.optional_transformers import is_encoder_decoder

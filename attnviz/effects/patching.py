@@ -8,12 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnviz.base.language import value_error
 from attnviz.effects.ablation import Head, checked_heads, every_head
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import ModulePlace, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
-from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 SAME = 1e-5  # the difference of vectors, as a share, that comes from rounding

@@ -7,13 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnviz.base.language import value_error
 from attnviz.effects.ablation import Head, checked_heads, every_head, mean_effects, replaced_heads, written_by
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.patching import head_part, head_parts, patched_head, select_head, set_positions
 from attnviz.effects.sweep import Run, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
-from attnviz.language import value_error
 from attnviz.tracing.changed_run import LayerHeads
 
 ReceivedPart: TypeAlias = Literal["query", "key", "value"]

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from attnviz.attribution.attribution import residual_pass
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, read_of_stack
 from attnviz.attribution.metric_values import logits_of
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
-from attnviz.language import value_error
 from attnviz.layer import LayerId
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, check_one_example, example_arguments

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnviz.base.language import value_error
 from attnviz.effects.metrics import Cosine, EffectMetric, Loss
 from attnviz.effects.sweep import RunChange, Text
 from attnviz.effects.token_alignment import Alignment
-from attnviz.language import value_error
 from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 

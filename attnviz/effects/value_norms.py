@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.attribution.linearized_pass import LinearizedPass, query_weights, values_of_head
+from attnviz.base.language import value_error
 from attnviz.effects.linear_maps import ModuleOutputs, pulled
-from attnviz.language import value_error
 from attnviz.tracing.linearized_run import FixedScales, run_linearized
 
 ROWS_AT_ONCE = 32  # of the map to the residual stream

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 
 COLUMNS = 100
 MANY_SCORES = 2**27  # 512 MB

@@ -6,7 +6,7 @@ from functools import reduce
 from itertools import pairwise
 from operator import and_
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.export.layout import COLUMNS, Library, Target, array_definition, indented
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, Or, rule, terms_in

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attnviz.base.formatting import percent
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import percent
-from attnviz.language import _
 
 COLORS, SYMBOLS = ("#1c7ed6", "#ae3ec9"), ("circle", "square")  # seen on both themes, told apart by a color-blind eye
 

@@ -6,11 +6,11 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
+from attnviz.base.formatting import distinct_tokens, visible
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label, label_lines
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import distinct_tokens, visible
-from attnviz.language import _
 
 MOST_KEYS = 32  # keys that fit side by side with their names
 NUMBERED = 18  # bars that have room for their numbers

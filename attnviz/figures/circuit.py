@@ -7,12 +7,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from attnviz.attribution.trail import StepQuestion
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import _
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.language import _
 
 WIDEST = 14  # pixels of the arc of the largest share
 LETTERS = 13

@@ -1,6 +1,6 @@
 """The color bar over a map."""
 
-from attnviz.formatting import significant
+from attnviz.base.formatting import significant
 
 
 def colorbar(

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import grouped
-from attnviz.language import _
 
 LINE, OTHERS = "#1c7ed6", "rgba(134, 142, 150, 0.45)"  # seen on both themes
 TICKS = (0, 50, 200, 500, 1000, 2000, 4000, 8000)

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from attnviz.analysis.difference import ADDED, REMOVED, difference, outcomes
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, DifferenceSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CHANGE_SENTENCES, ChangeSentences
-from attnviz.language import _
 
 OUTLINES = ((REMOVED, "#ae3ec9", "solid"), (ADDED, "#1c7ed6", "dot"))  # seen on both themes
 

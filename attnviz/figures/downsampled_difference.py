@@ -6,11 +6,11 @@ import numpy as np
 import torch
 
 from attnviz.analysis.downsampling import Downsampled
+from attnviz.base.language import N_, _, value_error
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.difference import about_difference
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.language import N_, _, value_error
 
 SENTENCES = CellSentences(
     N_("From query {query} and key {key} on: the change of the mass of this cell is {weight}."),

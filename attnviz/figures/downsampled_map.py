@@ -10,12 +10,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.downsampling import Downsampled
+from attnviz.base.formatting import significant, visible
+from attnviz.base.language import N_, _
 from attnviz.figures.chart_spec import Chart, DownsampledSpec, HeatmapSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.maps import as_array
 from attnviz.figures.sentences import GIVES, CellSentences
-from attnviz.formatting import significant, visible
-from attnviz.language import N_, _
 
 MASKED = N_("Nothing here may be looked at.")
 OF_SEVERAL = N_("The most of {pairs} pairs here; mass {mass}, mean weight {mean}.")

@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.base.language import N_, _
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.layer_mosaic import LEAST_WIDTH, LayerTiles
@@ -13,7 +14,6 @@ from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.sentences import escaped
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.language import N_, _
 from attnviz.layer import LayerId, head_name
 
 GAP = 2  # pixels between two heads

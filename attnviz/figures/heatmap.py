@@ -7,14 +7,14 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
+from attnviz.base.formatting import visible
+from attnviz.base.language import _
 from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, HeatmapSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array, as_map
 from attnviz.figures.sentences import CELL_SENTENCES, CellSentences, label
 from attnviz.figures.themes import COLOR_AXES, GAP_CODE, LAST_CODE, light_figure
-from attnviz.formatting import visible
-from attnviz.language import _
 from attnviz.mechanism import Attention
 
 LABELS = 40  # labels that fit along an axis of a usual picture; the app's chart chooses anew when it is zoomed

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import Chart, MosaicSpec
 from attnviz.figures.mosaic import mosaic
-from attnviz.language import _
 from attnviz.layer import LayerId, head_name
 
 MOST_LABELS = 16  # along a mosaic

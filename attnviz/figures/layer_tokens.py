@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.base.formatting import visible
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.mosaic import tiled
 from attnviz.figures.sentences import escaped, label
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.formatting import visible
-from attnviz.language import _
 
 GAP = 1  # pixels between two cells
 LEAST_WIDTH = 58  # pixels of a cell, in which a word of LETTERS fits

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.maps import Array, as_map
 from attnviz.figures.sentences import cell_sentence, label
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.language import _
 from attnviz.mechanism import Attention
 
 QUERY, BEFORE, TRUE = ACCENT, "#868e96", "#1c7ed6"  # seen on both themes

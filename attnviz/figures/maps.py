@@ -6,9 +6,9 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
+from attnviz.base.plain_tensor import plain_array, plain_tensor
 from attnviz.mechanism import Attention
-from attnviz.plain_tensor import plain_array, plain_tensor
 
 Array: TypeAlias = np.ndarray | Tensor
 

@@ -7,11 +7,11 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Bool, Float
 
+from attnviz.base.language import N_, _
 from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
 from attnviz.figures.maps import Array, as_array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
-from attnviz.language import N_, _
 from attnviz.mechanism import Attention
 
 FINE = 40

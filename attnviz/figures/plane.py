@@ -11,12 +11,12 @@ import plotly.graph_objects as go
 from jaxtyping import Float, Int, UInt8
 from PIL import Image
 
+from attnviz.base.formatting import significant, visible
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, Drag, PlaneSpec
 from attnviz.figures.colorbar import colorbar
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import ACCENT, COLOR_AXES, light_figure
-from attnviz.formatting import significant, visible
-from attnviz.language import _
 
 # Of the keys, in their order: apart for color-blind eyes too, from each other and from the query.
 COLORS = ("#374dc6", "#d8b349", "#3a997d", "#8b3b74", "#2bccb4", "#aa9cf7", "#9372c8", "#b71c0e")

@@ -6,12 +6,12 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.figures.bars import AFTER, NEGATIVE
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import light_figure
-from attnviz.formatting import number
-from attnviz.language import _
 
 LABELED = 3  # dimensions that have their number written at their bar
 PADDING = 0.18  # of the axis, beyond the longest bar that has a number

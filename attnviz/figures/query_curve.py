@@ -6,13 +6,13 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
+from attnviz.base.formatting import visible
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.downsampled_map import Scale, scale_ticks
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.sentences import GIVES, cell_sentence
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import visible
-from attnviz.language import _
 
 COLOR = "#1c7ed6"  # seen on both themes
 SHADE = "rgba(128,128,128,0.16)"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.themes import ACCENT, light_figure
-from attnviz.formatting import number
-from attnviz.language import _
 
 NAMES = ("plain", "÷ √d")
 PLAIN, SCALED = ACCENT, "#1c7ed6"  # seen on both themes, and told apart by a color-blind eye

@@ -7,11 +7,11 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float, Int
 
+from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.colorbar import colorbar as colorbar_of
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import ACCENT, COLOR_AXES, light_figure
-from attnviz.language import _
 
 # From the first group to the last: steps of one lightness to the next, seen on both themes.
 GROUPS = ("#4356c4", "#8a52c4", "#c8509f", "#e7696b", "#ee8f47", "#e5b73b")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from textwrap import wrap
 
-from attnviz.formatting import number, visible
-from attnviz.language import N_, _
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import N_, _
 
 LONGEST_LABEL = 14  # characters of a token on an axis; the sentence has it whole
 ARROW = " → "  # between what goes into a decoder and what comes out of it, in the name of a row

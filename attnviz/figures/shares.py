@@ -7,12 +7,12 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import _
 from attnviz.figures.bars import AFTER, BEFORE, MOST_KEYS, NEGATIVE, words_at
 from attnviz.figures.chart_spec import About, Chart, PlainSpec, PointsSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import light_figure
-from attnviz.formatting import number, visible
-from attnviz.language import _
 
 LEAST_BAR = 0.005  # of the highest one
 GAP = 0.06  # between two rows, as a share of the height

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 from markupsafe import Markup
 
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import _, value_error
 from attnviz.figures.themes import ACCENT, CHANGES, MASKED, PAPER, TEXT, WEIGHTS
-from attnviz.formatting import number, visible
-from attnviz.language import _, value_error
 
 MOST = 48  # tokens along a side that can be read on paper
 LONGEST_TOKEN, LONGEST_TITLE = 14, 60  # characters of a token, and of a title

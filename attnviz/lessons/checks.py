@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.formatting import enumeration, visible
-from attnviz.language import _, value_error
+from attnviz.base.formatting import enumeration, visible
+from attnviz.base.language import _, value_error
 
 Quantities = Mapping[str, float]  # what a page has computed, by name
 TOLERANCE = 0.0051  # numbers are read with two decimals

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnviz.app_files import ASSETS
 from attnviz.app_pages import STATE_PAGES
-from attnviz.bounded_toml import parse_toml
-from attnviz.formatting import enumeration, quoted, short_repr
-from attnviz.language import N_, _, value_error
+from attnviz.base.app_files import ASSETS
+from attnviz.base.bounded_toml import parse_toml
+from attnviz.base.formatting import enumeration, quoted, short_repr
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.link import Link, page_address
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
-from attnviz.link import Link, page_address
 
 FOLDER = ASSETS / "lessons"
 LESSON, STEP = "lesson", "lesson-step"  # link parameters

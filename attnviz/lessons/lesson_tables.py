@@ -5,8 +5,9 @@ from itertools import groupby
 from urllib.parse import parse_qsl, urlsplit
 
 from attnviz.app_pages import STATE_PAGES
-from attnviz.formatting import enumeration, grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import enumeration, grouped
+from attnviz.base.language import value_error
+from attnviz.base.link import Link
 from attnviz.lessons.lesson_files import (
     LESSON,
     MOST_STEPS,
@@ -19,7 +20,6 @@ from attnviz.lessons.lesson_files import (
     is_parameter,
     link_state,
 )
-from attnviz.link import Link
 
 LessonTable = dict[str, object]
 Place = tuple[str, Link]  # a page and its state

@@ -7,7 +7,7 @@ import re
 import zlib
 from collections.abc import Mapping
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.lessons.checks import Check, Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import ENGLISH, MOST_FILE_BYTES, Lesson, LessonStep
 from attnviz.lessons.lesson_tables import LessonTable, placed, with_steps

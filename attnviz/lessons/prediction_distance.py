@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 
 def shares(points: Mapping[int, int | float], keys: int) -> Float[np.ndarray, " keys"]:

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.formatting import significant
+from attnviz.base.formatting import significant
+from attnviz.base.language import N_, value_error
 from attnviz.inputs import Inputs
-from attnviz.language import N_, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Hard, Identity, Normalizer, Softmax, Uniform
 from attnviz.scores import Score

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Literal
 
-from attnviz.language import N_, _, plural
+from attnviz.base.language import N_, _, plural
 from attnviz.masks.terms import Number, Term, Variable
 
 ComparisonSign = Literal["<", "<=", "==", "!=", ">=", ">"]

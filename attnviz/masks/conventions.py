@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.masks.mask import Mask, Symbol
 from attnviz.masks.parser import parse
 from attnviz.masks.terms import Variable

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
 

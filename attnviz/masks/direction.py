@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from attnviz.language import N_, _, value_error
+from attnviz.base.language import N_, _, value_error
 from attnviz.masks.mask import Array, Mask, Shifted
 
 

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 EmptyRowName = Literal["zeros", "NaN", "uniform", "finite fill"]
 

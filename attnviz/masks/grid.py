@@ -13,12 +13,12 @@ import numpy as np
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _, plural, value_error
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _, plural, value_error
+from attnviz.base.npy import read_npy
+from attnviz.base.plain_tensor import plain_tensor
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take
-from attnviz.npy import read_npy
-from attnviz.plain_tensor import plain_tensor
 
 LONGEST_SIDE = 512  # rows, and columns
 LINE = 1 << 14  # characters: 512 numbers with as many digits as numpy.savetxt writes

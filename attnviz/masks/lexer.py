@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from attnviz.language import _
+from attnviz.base.language import _
 
 TOKEN = re.compile(
     r"\s+|(?P<number>[0-9][\w.]*)|(?P<name>[^\W0-9]\w*)"

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from attnviz.language import N_, _, plural, value_error
+from attnviz.base.language import N_, _, plural, value_error
+from attnviz.base.parameters import Parameterized
 from attnviz.masks.comparisons import (
     COMPARISONS,
     MIRRORED,
@@ -23,7 +24,6 @@ from attnviz.masks.comparisons import (
 )
 from attnviz.masks.terms import Arithmetic, ArithmeticSign, Function, Lookup, Number, Term, Variable
 from attnviz.masks.visible_keys import keys_in_words
-from attnviz.parameters import Parameterized
 
 
 class Symbol:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NoReturn
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.masks.lexer import MaskError, Token, outside_brackets, python_lines
 
 FORMS = "“lambda b, h, q, kv: q >= kv” or “def causal(b, h, q, kv): return q >= kv”"

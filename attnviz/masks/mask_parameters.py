@@ -5,8 +5,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from attnviz.formatting import enumeration
-from attnviz.language import N_, _
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import N_, _
 from attnviz.masks.catalogue import MASKS
 from attnviz.masks.grid import Bits, Grid
 from attnviz.masks.mask import Mask, Shifted, choice_word, snake_case

@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from attnviz.formatting import grouped
-from attnviz.language import _, value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _, value_error
 from attnviz.masks.mask import Combined, Compare, Mask, Not, Shifted
 from attnviz.masks.terms import POSITION_BOUNDS, Bounds
 

@@ -26,8 +26,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import Field
 from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
-from attnviz.formatting import enumeration, grouped
-from attnviz.language import N_, _
+from attnviz.base.formatting import enumeration, grouped
+from attnviz.base.language import N_, _
 from attnviz.masks.comparisons import COMPARISONS
 from attnviz.masks.grid import Bits
 from attnviz.masks.lexer import MaskError, Token, tokens

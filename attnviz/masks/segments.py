@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from attnviz.language import N_, _, value_error
+from attnviz.base.language import N_, _, value_error
 from attnviz.masks.direction import Causal
 from attnviz.masks.mask import Array, Mask
 from attnviz.masks.terms import take

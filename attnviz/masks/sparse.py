@@ -8,7 +8,7 @@ from operator import or_
 
 import numpy as np
 
-from attnviz.language import N_, _, value_error
+from attnviz.base.language import N_, _, value_error
 from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.terms import take
 

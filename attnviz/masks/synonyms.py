@@ -1,6 +1,6 @@
 """Names that papers and libraries have for what the language of masks calls otherwise."""
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 
 # The name in the language of masks, and names that others use.
 OTHER_NAMES = {

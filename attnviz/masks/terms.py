@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
-from attnviz.formatting import enumeration
-from attnviz.language import N_, _, value_error
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import N_, _, value_error
 
 ArithmeticSign = Literal["+", "-", "*", "//", "%"]
 Index = TypeVar("Index")  # a tensor, a symbol or a whole number

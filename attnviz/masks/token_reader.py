@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import Field
 from typing import NoReturn
 
-from attnviz.formatting import grouped
-from attnviz.language import N_, _
+from attnviz.base.formatting import grouped
+from attnviz.base.language import N_, _
 from attnviz.masks.lexer import MaskError, Token
 from attnviz.masks.synonyms import how_to_write
 

@@ -7,8 +7,8 @@ from math import inf
 from operator import and_
 from typing import Any
 
-from attnviz.formatting import enumeration
-from attnviz.language import _, plural
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import _, plural
 
 MOST_RANGES = 4  # that a sentence names
 MOST_COMBINED = 12  # of a part of a rule: of more nothing is said, and a long rule takes no time

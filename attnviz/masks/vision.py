@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 from attnviz.masks.mask import Array, LengthDependent, Mask
 from attnviz.masks.segments import segment_value
 

@@ -5,7 +5,7 @@ from functools import reduce
 from operator import or_
 from typing import Literal
 
-from attnviz.language import _, plural, value_error
+from attnviz.base.language import _, plural, value_error
 from attnviz.masks.mask import Array, Mask
 
 

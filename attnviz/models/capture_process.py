@@ -13,9 +13,9 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
 
-from attnviz.app_files import PACKAGE_PARENT
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import current_language
+from attnviz.base.app_files import PACKAGE_PARENT
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import current_language
 
 if TYPE_CHECKING:
     from attnviz.models.model import ModelInputs

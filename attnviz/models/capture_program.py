@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from attnviz.language import set_language
+from attnviz.base.language import set_language
 from attnviz.models import model_cache
 
 NICENESS = 5  # pages that are drawn at the same time come first

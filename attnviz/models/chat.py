@@ -11,8 +11,8 @@ from typing import NamedTuple
 import jinja2
 from torch import Tensor
 
-from attnviz.formatting import quoted
-from attnviz.language import value_error
+from attnviz.base.formatting import quoted
+from attnviz.base.language import value_error
 from attnviz.models.model import LoadedModel
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import Tokens

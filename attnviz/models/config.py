@@ -15,9 +15,9 @@ from torch.nn.modules.module import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from attnviz.bounded_json import nested_objects
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _, value_error
+from attnviz.base.bounded_json import nested_objects
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
 # Upper limits of numbers in config.json by name: the first pattern that fits counts. The largest models known stay

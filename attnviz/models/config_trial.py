@@ -12,8 +12,8 @@ import subprocess
 from functools import lru_cache
 from typing import Any
 
-from attnviz.bounded_json import nested_objects
-from attnviz.limited_process import InputRefusal, run_program, serve_input
+from attnviz.base.bounded_json import nested_objects
+from attnviz.base.limited_process import InputRefusal, run_program, serve_input
 from attnviz.models.config import build, too_large
 
 TABLE = 1 << 25  # numbers that are computed without a trial

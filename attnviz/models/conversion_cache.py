@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
-from attnviz.bounded_json import CONFIG_BYTES
-from attnviz.language import _
-from attnviz.settings import cache_folder
+from attnviz.base.bounded_json import CONFIG_BYTES
+from attnviz.base.language import _
+from attnviz.base.settings import cache_folder
 
 MANIFEST = "manifest.json"  # the digests of the other files
 UNFINISHED_SECONDS = 3_600  # after which a folder that was not finished is removed

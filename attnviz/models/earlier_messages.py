@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from attnviz.language import value_error
-from attnviz.text import CHARACTERS
+from attnviz.base.language import value_error
+from attnviz.base.text import CHARACTERS
 
 MOST_MESSAGES = 64
 

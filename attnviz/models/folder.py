@@ -12,9 +12,9 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from attnviz.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _, value_error
+from attnviz.base.bounded_json import CONFIG_BYTES, nested_objects, read_json, read_object
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _, value_error
 from attnviz.models.readable_errors import as_value_error
 
 INDEX = "model.safetensors.index.json"

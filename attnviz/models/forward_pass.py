@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.tracing.changed_run import LayerChange, ablation, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments

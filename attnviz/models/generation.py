@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.formatting import grouped, short_repr
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped, short_repr
+from attnviz.base.language import value_error
+from attnviz.base.text import too_long_error
+from attnviz.base.token_texts import VocabularyToken, token_texts, vocabulary_tokens
 from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import position_limit
-from attnviz.text import too_long_error
-from attnviz.token_texts import VocabularyToken, token_texts, vocabulary_tokens
 from attnviz.trace import Trace
 from attnviz.tracing.forward_arguments import forward_parameters
 from attnviz.tracing.generation_passes import GenerationPasses

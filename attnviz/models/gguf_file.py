@@ -16,8 +16,8 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 from numpy.typing import NDArray
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import N_, _, value_error
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import N_, _, value_error
 
 MAGIC, VERSIONS = b"GGUF", (2, 3)
 METADATA_BYTES = 128 << 20  # of the names, the values and the tokens of a file

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from attnviz.formatting import quoted, short_repr
-from attnviz.language import value_error
+from attnviz.base.formatting import quoted, short_repr
+from attnviz.base.language import value_error
 from attnviz.models.gguf_file import GgufFile, tensor_rows
 
 # Keys of an architecture, without its name, and their names in the config of transformers.

@@ -13,8 +13,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _, value_error
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _, value_error
 from attnviz.models.conversion_cache import converted_folder
 from attnviz.models.folder import check_file
 from attnviz.models.gguf_file import MAGIC

@@ -10,9 +10,9 @@ from typing import Any
 
 from gguf import GGMLQuantizationType
 
-from attnviz.formatting import byte_size, quoted
-from attnviz.language import _, value_error
-from attnviz.limited_process import InputRefusal, run_program, serve_input
+from attnviz.base.formatting import byte_size, quoted
+from attnviz.base.language import _, value_error
+from attnviz.base.limited_process import InputRefusal, run_program, serve_input
 from attnviz.models.folder import TOKENIZER_BYTES
 from attnviz.models.gguf_file import GgufTensor, read_gguf
 from attnviz.models.gguf_keys import config_json

@@ -11,8 +11,8 @@ import numpy as np
 from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 from numpy.typing import NDArray
 
-from attnviz.formatting import quoted
-from attnviz.language import N_, _, value_error
+from attnviz.base.formatting import quoted
+from attnviz.base.language import N_, _, value_error
 from attnviz.models.gguf_file import GgufTensor, tensor_rows
 from attnviz.models.gguf_keys import ROPE_FACTORS
 from attnviz.models.gguf_program import GgufHead

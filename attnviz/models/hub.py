@@ -29,8 +29,9 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm, validate_repo_id
 
-from attnviz.formatting import byte_size, quoted
-from attnviz.language import N_, _, value_error
+from attnviz.base.formatting import byte_size, quoted
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.settings import listed_models
 from attnviz.models import MINILM as MINILM
 from attnviz.models import SMOLLM2 as SMOLLM2
 from attnviz.models import Progress as Progress
@@ -38,7 +39,6 @@ from attnviz.models import no_progress as no_progress
 from attnviz.models.folder import INDEX, WeightSizes, weight_files
 from attnviz.models.loading import check_size
 from attnviz.models.number_types import computing_type
-from attnviz.settings import listed_models
 
 ID_FORMAT = N_(
     "Write it as on the hub, owner/model, such as {minilm}; or the path of a folder or of a GGUF file, from its root."

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _, value_error
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _, value_error
 from attnviz.models.image_processor import (
     LONGEST_SIDE,
     MOST_PIXELS,

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.bounded_json import CONFIG_BYTES, read_object
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.bounded_json import CONFIG_BYTES, read_object
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 
 if TYPE_CHECKING:
     from PIL.Image import Image

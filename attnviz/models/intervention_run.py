@@ -10,15 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from attnviz.base.language import _, value_error
+from attnviz.base.token_texts import vocabulary_tokens
 from attnviz.effects.metrics import kl_divergences
 from attnviz.inputs import Inputs
-from attnviz.language import _, value_error
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention, check_places, intervene
 from attnviz.models.model import LoadedModel, ModelInputs
-from attnviz.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 from attnviz.tracing.changed_run import attended
 from attnviz.tracing.recording import HeadOutputs

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 
-from attnviz.language import _, value_error
+from attnviz.base.language import _, value_error
 from attnviz.masks import And, Compare, Mask
 from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism

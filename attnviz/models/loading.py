@@ -12,9 +12,10 @@ from typing import Any
 import torch
 import transformers
 
-from attnviz.bounded_json import CONFIG_BYTES, read_object
-from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import _, value_error
+from attnviz.base.bounded_json import CONFIG_BYTES, read_object
+from attnviz.base.formatting import byte_size, grouped, quoted
+from attnviz.base.language import _, value_error
+from attnviz.base.settings import model_bytes
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
 from attnviz.models.folder import VOCABULARY, WeightSizes, check_tokenizer, open_folder, pooling, weight_sizes
@@ -23,7 +24,6 @@ from attnviz.models.number_types import HALF_TYPES, computing_type, quantized_bi
 from attnviz.models.readable_errors import as_value_error
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.models.tokenizer_process import TokenizerProcess
-from attnviz.settings import model_bytes
 
 SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 # Comes after all attention, or is nothing but zeros; many models are published without it.

@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import _, value_error
+from attnviz.base.language import _, value_error
+from attnviz.base.text import continuation, shorten_token
 from attnviz.models.image_inputs import image_inputs
 from attnviz.models.number_types import quantized_bits
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens
-from attnviz.text import continuation, shorten_token
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock

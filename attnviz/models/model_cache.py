@@ -8,8 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from attnviz.formatting import quoted
-from attnviz.language import _
+from attnviz.base.formatting import quoted
+from attnviz.base.language import _
+from attnviz.base.settings import kept_models, model_bytes
+from attnviz.base.turns import turn
 from attnviz.models import TRANSLATOR, minilm, smollm2, translator
 from attnviz.models.gguf_model import SUFFIX, inspect_path
 from attnviz.models.hub import (
@@ -26,8 +28,6 @@ from attnviz.models.hub import (
 )
 from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
-from attnviz.settings import kept_models, model_bytes
-from attnviz.turns import turn
 
 FILES = (".safetensors", ".json", SUFFIX)  # whose change makes another model
 LOADING_WORK = 100_000_000  # steps, as long as loading takes

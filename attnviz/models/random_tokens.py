@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
+from attnviz.base.token_texts import vocabulary_tokens
 from attnviz.models.text_inputs import TextInputs, Tokens
-from attnviz.token_texts import vocabulary_tokens
 
 REPEATED = 50  # tokens
 CANDIDATES = 1_000  # ids; the first REPEATED of them that stand for text are taken

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import safetensors
 from huggingface_hub.errors import StrictDataclassError
 
-from attnviz.formatting import quoted
-from attnviz.language import value_error
+from attnviz.base.formatting import quoted
+from attnviz.base.language import value_error
 
 # Exceptions of the libraries about an input that a model cannot take, besides ValueError.
 INPUT_ERRORS = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, RuntimeError, TypeError)

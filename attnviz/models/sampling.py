@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import torch
 
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.attribution.named_pass import MOST_BYTES, NUMBER, NamedPass
-from attnviz.language import value_error
-from attnviz.token_texts import token_names
+from attnviz.base.language import value_error
+from attnviz.base.token_texts import token_names
 from attnviz.tracing.forward_arguments import example_arguments
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 MOST_CHOICES, MOST_IDS = 64, 64  # of a text, and tokens of a choice
 BETWEEN = "-"  # choices in a link

@@ -15,10 +15,10 @@ from typing import Any
 
 from torch import Tensor
 
-from attnviz.app_files import PACKAGE_PARENT
-from attnviz.formatting import byte_size, quoted
-from attnviz.language import value_error
-from attnviz.limited_process import ENVIRONMENT
+from attnviz.base.app_files import PACKAGE_PARENT
+from attnviz.base.formatting import byte_size, quoted
+from attnviz.base.language import value_error
+from attnviz.base.limited_process import ENVIRONMENT
 
 LOADING_SECONDS, SECONDS = 60, 10  # of loading a tokenizer, and of any other request
 STARTING_SECONDS = 60  # beside them, of the program that starts the processes, which imports transformers

@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any
 
-from attnviz.limited_process import limit_memory
+from attnviz.base.limited_process import limit_memory
 
 OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", "offset_mapping")

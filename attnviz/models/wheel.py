@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from attnviz.install_command import start_line
-from attnviz.language import _
+from attnviz.base.install_command import start_line
+from attnviz.base.language import _
+from attnviz.base.settings import cache_folder
 from attnviz.models import MINILM, SMOLLM2
-from attnviz.settings import cache_folder
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 from attnviz.models import Progress, no_progress
 from attnviz.models.wheel import ModelWheel, check_digest
 

@@ -10,17 +10,17 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
+from attnviz.base.settings import writing_seconds, written_tokens
+from attnviz.base.text import continuation
+from attnviz.base.token_texts import joined_bytes, vocabulary_tokens
 from attnviz.models.chat import ROLES, ChatMessage, encode_chat
 from attnviz.models.generation import Step, writing
 from attnviz.models.model import LoadedModel
 from attnviz.models.sampling import Sampler
 from attnviz.models.text_inputs import Tokens
 from attnviz.models.token_choices import TokenChoice
-from attnviz.settings import writing_seconds, written_tokens
-from attnviz.text import continuation
-from attnviz.token_texts import joined_bytes, vocabulary_tokens
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 

@@ -4,12 +4,12 @@ from collections.abc import Generator, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from attnviz.base.token_texts import texts_of_batch
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import Tokens, apply, is_list_of_texts, layer_maps
 from attnviz.notebook.pictures import Pictures
 from attnviz.notebook.viewer import Viewer, head_viewer, to_html, unique_key
-from attnviz.token_texts import texts_of_batch
 
 __all__ = ["Viewer", "show", "to_html"]
 

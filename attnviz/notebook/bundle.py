@@ -8,7 +8,7 @@ from posixpath import dirname, join, normpath
 
 from plotly.offline import get_plotlyjs
 
-from attnviz.app_files import PACKAGE
+from attnviz.base.app_files import PACKAGE
 from attnviz.figures.themes import CSS_PROPERTIES
 
 _IMPORT = re.compile(r'from "(\.[^"]+)"')

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.formatting import dimensions
+from attnviz.base.formatting import dimensions
 
 CAPTURING = "Run the model in attnviz.capturing(model), which records what each pass attends to, and show that."
 

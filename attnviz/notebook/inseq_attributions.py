@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnviz.formatting import dimensions
+from attnviz.base.formatting import dimensions
 from attnviz.layer import LayerId
 
 

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from attnviz.base.formatting import dimensions
+from attnviz.base.plain_tensor import plain_array, plain_tensor
 from attnviz.figures.maps import axis_tokens
-from attnviz.formatting import dimensions
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Attention, Mechanism
@@ -22,7 +23,6 @@ from attnviz.notebook.module_weights import (
     returned_weights,
     weights_by_module,
 )
-from attnviz.plain_tensor import plain_array, plain_tensor
 from attnviz.trace import Trace
 from attnviz.tracing.joined_passes import joined_layers
 from attnviz.tracing.layer_naming import layer_id, with_unique_ids

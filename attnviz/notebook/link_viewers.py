@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from attnviz.formatting import enumeration, quoted
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.link import Link
 from attnviz.layer import Layer
 from attnviz.lessons.lesson_tables import parse_address
-from attnviz.link import Link
 from attnviz.masks import GROUPS, Mask
 from attnviz.notebook.mask_pictures import MaskPictures
 from attnviz.notebook.page_viewer import PageViewer, page_viewer

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.figures.mask_image import mask_image
 from attnviz.layer import Layer, LayerId
 from attnviz.mechanism import Mechanism

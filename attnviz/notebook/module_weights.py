@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
+from attnviz.base.token_texts import token_names
 from attnviz.notebook.generation_steps import join_steps
-from attnviz.token_texts import token_names
 
 PATTERN = re.compile(r"\.hook_(cross_)?pattern$")  # how TransformerLens ends the names of weights
 HOOK = ".hook_"

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 
+from attnviz.base.link import Link
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.notebook import html_page
 from attnviz.notebook.viewer import FILE_BYTES, HtmlOutput, unique_key
 from attnviz.page.block_html import block_html

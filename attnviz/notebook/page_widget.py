@@ -4,8 +4,8 @@ from typing import Any
 
 import traitlets
 
+from attnviz.base.link import Link
 from attnviz.chart import pack
-from attnviz.link import Link
 from attnviz.notebook import bundle
 from attnviz.notebook.page_viewer import PageViewer, Read
 from attnviz.notebook.viewer import unique_key

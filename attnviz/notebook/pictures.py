@@ -10,13 +10,13 @@ from jaxtyping import Float
 from attnviz.analysis.difference import difference
 from attnviz.analysis.downsampling import downsample_map
 from attnviz.analysis.head_maps import Map, head_map
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import dimensions
+from attnviz.base.language import _
 from attnviz.chart import header
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.layer_mosaic import LayerTiles, layer_mosaic
-from attnviz.formatting import dimensions
 from attnviz.inputs import MapAxes
-from attnviz.language import _
 from attnviz.layer import Layer, head_name
 from attnviz.state.color_range import largest_weight
 from attnviz.state.selection import mosaic_groups

@@ -9,11 +9,11 @@ from torch import nn
 from attnviz.attribution.linearized_pass import MOST_BYTES
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric
 from attnviz.attribution.named_pass import NamedPass, named_pass
-from attnviz.link import Link
+from attnviz.base.link import Link
+from attnviz.base.token_texts import TokenTexts
 from attnviz.notebook.page_viewer import PageViewer, page_viewer
 from attnviz.page.blocks import Block
 from attnviz.state.why import SumState
-from attnviz.token_texts import TokenTexts
 from attnviz.views.why import sum_blocks
 from attnviz.views.why_answer import StateAnswer
 

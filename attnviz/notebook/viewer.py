@@ -10,7 +10,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attnviz.formatting import dimensions
+from attnviz.base.formatting import dimensions
 from attnviz.notebook import html_page
 from attnviz.notebook.pictures import Pictures
 

@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.fields import ChoiceField, Field

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.page import html
 from attnviz.state.fields import ParsedField
 from attnviz.state.state import State

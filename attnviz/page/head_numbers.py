@@ -7,16 +7,16 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import number
+from attnviz.base.language import N_, _, option_name
+from attnviz.base.link import Link
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed
-from attnviz.formatting import number
-from attnviz.language import N_, _, option_name
 from attnviz.layer import LayerId, head_name, layer_names, layer_numbers
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.page.blocks import Anchor, Figure, Table
 from attnviz.page.page_view import Panel
 from attnviz.state.state import State

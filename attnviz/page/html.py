@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
 
-from attnviz.formatting import visible
-from attnviz.language import _
+from attnviz.base.formatting import visible
+from attnviz.base.language import _
 
 __all__ = [
     "Markup",

@@ -10,10 +10,10 @@ import numpy as np
 import plotly.graph_objects as go
 from jaxtyping import Float
 
+from attnviz.base.formatting import quoted, spreadsheet_cell
+from attnviz.base.language import value_error
 from attnviz.figures import themed
 from attnviz.figures.sentences import escaped
-from attnviz.formatting import quoted, spreadsheet_cell
-from attnviz.language import value_error
 
 SYMBOLS = "−√"  # in the font of symbols, which every PDF has beside that of Western letters
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-from attnviz.app_files import PACKAGE
+from attnviz.base.app_files import PACKAGE
+from attnviz.base.language import _
+from attnviz.base.link import Link
 from attnviz.chart import header, pack
 from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
-from attnviz.language import _
-from attnviz.link import Link
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (
     Anchor,

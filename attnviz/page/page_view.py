@@ -10,13 +10,13 @@ from jaxtyping import Float
 from markupsafe import Markup
 
 from attnviz.analysis.difference import difference
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import value_error
 from attnviz.figures import heatmap
 from attnviz.figures.bars import row_bars
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
 from attnviz.figures.themes import COLOR_AXES
-from attnviz.formatting import enumeration, quoted
-from attnviz.language import value_error
 from attnviz.lessons.checks import Quantities
 from attnviz.page.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
 from attnviz.state.color_range import ColorRange, largest_weight

@@ -7,7 +7,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 
 OperationName = Literal[
     "input", "linear", "rotation", "norm", "scores", "softmax", "weighted sum", "concat", "product", "add"

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.token_texts import vocabulary_tokens
 from attnviz.inputs import Inputs
-from attnviz.language import N_, _, value_error
 from attnviz.layer import Fidelity, Layer
 from attnviz.path.activation import Activation, ActivationRecord, SublayerKind
 from attnviz.path.module_calls import ModuleCall, recorded_calls
 from attnviz.path.recorder import PROJECTIONS, ActivationRecorder, layer_norm_formula
-from attnviz.token_texts import vocabulary_tokens
 from attnviz.tracing import capture
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.mechanism import Attention
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
 

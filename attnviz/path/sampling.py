@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
-from attnviz.language import value_error
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import value_error
 from attnviz.models.sampling import drawn_index, random_number
 
 

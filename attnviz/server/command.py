@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from socket import AF_INET, SOCK_DGRAM, socket
 
 from attnviz import __version__
-from attnviz.app_files import APP
-from attnviz.extras import check_installed
-from attnviz.formatting import enumeration
+from attnviz.base.app_files import APP
+from attnviz.base.extras import check_installed
+from attnviz.base.formatting import enumeration
 from attnviz.models.wheel import missing_models, models_install_line
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

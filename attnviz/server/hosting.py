@@ -12,9 +12,9 @@ from starlette.websockets import WebSocketClose
 from uvicorn._types import ASGI3Application
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from attnviz import settings
+from attnviz.base import settings
+from attnviz.base.formatting import quoted
 from attnviz.classroom.store_address import open_store
-from attnviz.formatting import quoted
 from attnviz.models.hub import allowed_models
 from attnviz.server.streamlit_internals import is_host_allowed
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 
+from attnviz.base.text import EXAMPLE
 from attnviz.models.capture_process import end_process
 from attnviz.models.minilm import is_installed, minilm
 from attnviz.models.model_cache import forget_examples
 from attnviz.server import jobs, scheduling, streamlit_internals
-from attnviz.text import EXAMPLE
 
 EVERY = 5.0  # seconds
 GROWTH = 128 << 20  # bytes of the process after which its memory is returned while pages run, too

@@ -13,7 +13,7 @@ from contextvars import copy_context
 from typing import Any, Generic, TypeVar
 
 from attnviz.analysis.ray_engine import ClusterError
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.result_cache import run_results
 from attnviz.server import scheduling
 from attnviz.server.streamlit_internals import has_gone

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.server.streamlit_internals import set_up_loggers
 
 _LOGGER = logging.getLogger("attnviz")

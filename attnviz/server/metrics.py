@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, start_http_server
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.server import scheduling
 from attnviz.server.logs import write_event
 from attnviz.server.streamlit_internals import connected_sessions

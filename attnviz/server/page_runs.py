@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.server import metrics
 from attnviz.server.logs import write_event
 from attnviz.server.streamlit_internals import ScriptControlException, StopException

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from attnviz.language import LANGUAGES, preferred_language
+from attnviz.base.language import LANGUAGES, preferred_language
 
 KEY = "lang"  # in the link
 

@@ -15,10 +15,10 @@ from itertools import count
 
 import streamlit as st
 
-from attnviz.interruption import interruptible
-from attnviz.language import _
+from attnviz.base.interruption import interruptible
+from attnviz.base.language import _
+from attnviz.base.turns import is_heavy
 from attnviz.server.streamlit_internals import run_context
-from attnviz.turns import is_heavy
 
 POLL = 0.1  # seconds between two looks at whether a waiting run is still wanted
 OnPlace = Callable[[int], None]  # gets a place in the line, from 1

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from attnviz.app_files import PACKAGE
-from attnviz.language import ENGLISH, current_language, script_words
+from attnviz.base.app_files import PACKAGE
+from attnviz.base.language import ENGLISH, current_language, script_words
 from attnviz.server.addresses import address
 from attnviz.server.streamlit_internals import CLIENT_FILES
 

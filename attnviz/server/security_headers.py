@@ -3,7 +3,7 @@
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.server import hosting
 
 

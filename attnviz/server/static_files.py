@@ -11,7 +11,7 @@ from markupsafe import Markup
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from attnviz.language import current_language, language
+from attnviz.base.language import current_language, language
 from attnviz.server.request_language import request_language
 
 # Types that compression makes smaller; fonts and pictures are compressed already.

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from attnviz.app_files import PACKAGE
+from attnviz.base.app_files import PACKAGE
 from attnviz.figures.themes import CSS_PROPERTIES
 from attnviz.server.scripts import component_styles
 

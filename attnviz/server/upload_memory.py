@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from attnviz.formatting import byte_size
-from attnviz.language import value_error
+from attnviz.base.formatting import byte_size
+from attnviz.base.language import value_error
+from attnviz.base.settings import all_uploads_bytes
 from attnviz.layer import Layer
-from attnviz.settings import all_uploads_bytes
 from attnviz.trace.memory import layer_bytes
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import grouped, quoted
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import value_error
+from attnviz.base.text import LONGEST_TOKEN
 from attnviz.inputs import LARGEST
-from attnviz.language import value_error
-from attnviz.text import LONGEST_TOKEN
 
 ROLES = {alias: role for role in ("query", "key", "value") for alias in (role, role[0])}
 ROLES |= {"queries": "query", "keys": "key", "values": "value"}

@@ -5,9 +5,9 @@ from pathlib import PurePath
 
 import numpy as np
 
-from attnviz.formatting import byte_size, quoted
-from attnviz.language import value_error
-from attnviz.settings import unpacked_bytes, upload_bytes
+from attnviz.base.formatting import byte_size, quoted
+from attnviz.base.language import value_error
+from attnviz.base.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, check_array, check_tokens
 from attnviz.sources.formats import MOST_ARRAYS, READERS, UNNAMED, Budget
 from attnviz.sources.tables import TOKEN_NAMES, NumberTable

@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 
-from attnviz.formatting import byte_size, grouped, quoted
-from attnviz.language import N_, value_error
-from attnviz.limited_process import run_program
-from attnviz.npy import DAMAGED, read_npy
+from attnviz.base.formatting import byte_size, grouped, quoted
+from attnviz.base.language import N_, value_error
+from attnviz.base.limited_process import run_program
+from attnviz.base.npy import DAMAGED, read_npy
+from attnviz.base.text import LONGEST_TOKEN
 from attnviz.sources.arrays import (
     MOST_TOKENS,
     NARROW_TENSORS,
@@ -30,7 +31,6 @@ from attnviz.sources.arrays import (
     storage_type,
 )
 from attnviz.sources.tables import TOKEN_NAMES, NumberTable, check_index, read_rows
-from attnviz.text import LONGEST_TOKEN
 
 MOST_ARRAYS = 100  # in one file
 LARGEST_HEADER = 1 << 20  # bytes of a safetensors file that describe the others
@@ -233,7 +233,7 @@ def _read_parquet(data: bytes, budget: Budget) -> NamedArrays:
     """Reads the file in a separate process, because Arrow may crash the process that it runs in."""
     limits, memory = (MOST_TOKENS, LONGEST_TOKEN, budget.left), parquet_bytes(len(data), budget.left)
     try:
-        npz = run_program("attnviz.parquet", *limits, data=data, seconds=PARQUET_SECONDS, memory=memory)
+        npz = run_program("attnviz.base.parquet", *limits, data=data, seconds=PARQUET_SECONDS, memory=memory)
     except subprocess.TimeoutExpired as error:
         raise value_error("This .parquet file takes too long to read. Save it as .npz instead.") from error
     except OSError as error:

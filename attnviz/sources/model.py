@@ -5,18 +5,18 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from attnviz.extras import check_installed
+from attnviz.base.extras import check_installed
+from attnviz.base.settings import MB, upload_bytes
+from attnviz.base.text import EXAMPLE
+from attnviz.base.turns import HEAVY_WORK, turn
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.image_inputs import FORMATS
-from attnviz.settings import MB, upload_bytes
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
-from attnviz.text import EXAMPLE
 from attnviz.trace import Trace
-from attnviz.turns import HEAVY_WORK, turn
 
 if TYPE_CHECKING:
-    from attnviz.models.model import LoadedModel
+    from attnviz.models.model import LoadedModel, ModelInputs
 
 TRANSLATED = "The small red car is beautiful."  # by the translator
 PICTURES, PICTURE_MB = [kind.lower() for kind in FORMATS], 16  # of an upload: the endings, and the size
@@ -139,10 +139,14 @@ class Model(ModelSource):
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""
+        with turn(self.work):
+            return self.model().layers(*self.example, reader=self._reader())
+
+    def _reader(self) -> "Callable[..., tuple[ModelInputs, Trace] | None] | None":
+        """Returns what reads texts in place of this process, if that is wanted."""
         from attnviz.models import model_cache
         from attnviz.models.capture_process import capture_process
 
         # Other models may be too large to be in memory twice.
         process = capture_process() if self.name in model_cache.BUILT_IN_MODELS else None
-        with turn(self.work):
-            return self.model().layers(*self.example, reader=partial(process.read, self.name) if process else None)
+        return partial(process.read, self.name) if process else None

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from attnviz.formatting import quoted
-from attnviz.language import N_, _, plural, value_error
+from attnviz.base.formatting import quoted
+from attnviz.base.language import N_, _, plural, value_error
 
 TOKEN_NAMES = {"token": "tokens", "tokens": "tokens", "query_tokens": "tokens", "key_tokens": "key_tokens"}
 INDEX_NAME = re.compile(r"|index|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)  # as pandas names an index

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from attnviz.formatting import enumeration, quoted
-from attnviz.language import _, value_error
-from attnviz.settings import traces_folder
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import _, value_error
+from attnviz.base.settings import traces_folder
 from attnviz.sources.source import MissingInput, Source
 from attnviz.trace import Trace
 from attnviz.trace.manifest import NAME as MANIFEST

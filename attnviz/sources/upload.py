@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import grouped, quoted, significant
+from attnviz.base.formatting import grouped, quoted, significant
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.settings import unpacked_bytes, upload_bytes
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.language import N_, _, value_error
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import Rotary, rotated
-from attnviz.settings import unpacked_bytes, upload_bytes
 from attnviz.sources.arrays import MOST_TOKENS, ROLES, check_array, numpy_array, role_of
 from attnviz.sources.files import FileContents, read_file
 from attnviz.sources.formats import READERS, parquet_bytes

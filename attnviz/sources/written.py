@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
+from attnviz.base.text import check_text
+from attnviz.base.turns import HEAVY_WORK, turn
 from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice
 from attnviz.sources.model import ModelSource
 from attnviz.sources.source import Opening
-from attnviz.text import check_text
 from attnviz.trace import Trace
-from attnviz.turns import HEAVY_WORK, turn
 
 if TYPE_CHECKING:
     from attnviz.models.chat import ChatMessage

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from attnviz.language import N_
+from attnviz.base.language import N_
 
 
 class ColorRange(StrEnum):

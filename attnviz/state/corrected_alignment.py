@@ -3,9 +3,9 @@
 import re
 from typing import TypeAlias
 
+from attnviz.base.formatting import quoted
+from attnviz.base.language import value_error
 from attnviz.effects.token_alignment import Alignment
-from attnviz.formatting import quoted
-from attnviz.language import value_error
 
 # Positions in the corrupted text, with those in the clean text that they belong to; None where that is none.
 Corrections: TypeAlias = tuple[tuple[int, int | None], ...]

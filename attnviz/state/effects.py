@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.attribution.named_pass import MOST_BYTES
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.text import EXAMPLE, too_long_error
 from attnviz.effects.ablation import AblationKind, Head
 from attnviz.effects.head_circuits import Composition, TokenVectors
 from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
@@ -16,8 +19,6 @@ from attnviz.effects.neutral_texts import NEUTRAL_TEXTS
 from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
-from attnviz.formatting import grouped, quoted
-from attnviz.language import N_, _, value_error
 from attnviz.layer import head_option
 from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
@@ -25,7 +26,6 @@ from attnviz.state.corrected_alignment import Corrections, corrected, format_cor
 from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.state.session_fields import LongTextField
 from attnviz.state.text_question import MARY, TextQuestion, chosen_head_field, other_field, position_field, token_field
-from attnviz.text import EXAMPLE, too_long_error
 
 if TYPE_CHECKING:
     from attnviz.models.model import ModelInputs  # with huggingface_hub

@@ -1,9 +1,9 @@
 """Links between Why and Effects: what they ask of the same model after the same text."""
 
 from attnviz.attribution.sum_term import SumTerm, format_term
+from attnviz.base.link import Link
 from attnviz.effects.ablation import Head
 from attnviz.layer import head_option
-from attnviz.link import Link
 from attnviz.state.effects import LOSS, EffectsState
 from attnviz.state.why import WhyState
 

@@ -1,6 +1,6 @@
 """What the link of every page may say besides the state of the page."""
 
-from attnviz.language import N_
+from attnviz.base.language import N_
 from attnviz.lessons.lesson_files import LESSON, STEP
 from attnviz.state.fields import ChoiceField, TextField
 from attnviz.state.state import State

@@ -6,8 +6,8 @@ from typing import Any
 
 from attnviz.analysis.head_maps import Special
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
-from attnviz.cached_property import cached_property
-from attnviz.language import N_
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_
 from attnviz.layer import Kind, Layer
 from attnviz.state.color_range import ColorRange
 from attnviz.state.fields import ChoiceField, FlagField

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar, get_args, overload
 
-from attnviz.formatting import enumeration, quoted
-from attnviz.language import N_, OptionName, _, option_name, option_with_name, value_error
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import N_, OptionName, _, option_name, option_with_name, value_error
 from attnviz.models import MINILM
 from attnviz.state.parts import by_title, field_key, fits_widgets, settings, title, whole_numbers
 

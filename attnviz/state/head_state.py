@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from attnviz.analysis.head_maps import Special
+from attnviz.base.language import N_, option_name
+from attnviz.base.link import Link
 from attnviz.biases import BIASES
 from attnviz.inputs import MapAxes
-from attnviz.language import N_, option_name
 from attnviz.layer import Layer
-from attnviz.link import Link
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS

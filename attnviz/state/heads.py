@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 
 from attnviz.analysis.head_detectors import MEASURES, Detector
 from attnviz.analysis.head_metrics import Excluded, Next
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_
 from attnviz.effects.ablation import Head
-from attnviz.language import N_
 from attnviz.layer import Kind, Layer, LayerId, head_option
 from attnviz.sources.haystack import LEAST_WORDS, Haystack
 from attnviz.state.fields import ChoiceField, NumberField

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from attnviz.base.language import N_
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, Scale
-from attnviz.language import N_
 from attnviz.state.fields import ChoiceField, RangeField, TextField
 from attnviz.state.head_state import HeadState
 from attnviz.state.viewport import Viewport, is_long

@@ -2,8 +2,8 @@
 
 import torch
 
+from attnviz.base.language import N_
 from attnviz.figures.plane import Colored
-from attnviz.language import N_
 from attnviz.lookup.dictionary import SIDE, SOFTNESS, Dictionary, Entry, LookupResult, Point, look_up, lookup_mechanism
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive, Cosine, Dot, General, ScaledDot, Score

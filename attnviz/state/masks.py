@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from attnviz.base.formatting import percent
+from attnviz.base.language import N_
 from attnviz.biases import BIASES
 from attnviz.export import EXPORTS
-from attnviz.formatting import percent
-from attnviz.language import N_
 from attnviz.layer import Layer
 from attnviz.masks import And, Causal, Full, Mask, parse
 from attnviz.masks.conventions import CAUSAL, NAMED_MASKS

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any, TypeVar
 
-from attnviz.language import N_, _, option_name, value_error
+from attnviz.base.language import N_, _, option_name, value_error
 from attnviz.masks import GROUPS, Mask
 
 T = TypeVar("T")

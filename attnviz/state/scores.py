@@ -1,6 +1,6 @@
 """What a link to Scores says."""
 
-from attnviz.language import N_
+from attnviz.base.language import N_
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES, Cosine, ScaledDot
 from attnviz.state.fields import ChoiceField, PartsField

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from attnviz.analysis.head_maps import HeadChoice, Rollout, Special, shown_positions
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import numbered_tokens
+from attnviz.base.language import _, option_name
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors
 from attnviz.figures.layer_mosaic import LayerTiles
-from attnviz.formatting import numbered_tokens
 from attnviz.inputs import MapAxes
-from attnviz.language import _, option_name
 from attnviz.layer import Kind, Layer, head_name
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Source

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from attnviz.formatting import grouped
-from attnviz.language import N_, _, value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import N_, _, value_error
 from attnviz.sources.upload import File
 from attnviz.state.fields import Field, LinkReader, ParsedField, opening_text
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from attnviz.cached_property import cached_property
-from attnviz.language import N_
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_
+from attnviz.base.text import EXAMPLE
 from attnviz.layer import Layer
 from attnviz.sources import Model, Source, Toy
 from attnviz.sources.model import PICTURE_MB, PICTURES, TRANSLATED, example_text
@@ -15,7 +16,6 @@ from attnviz.state.head_state import HeadState, QueryField
 from attnviz.state.selection import Selection
 from attnviz.state.session_fields import FileField
 from attnviz.state.source_field import head_options, short_layers
-from attnviz.text import EXAMPLE
 
 SAME = N_("As on the left")
 TWINS = {  # examples with one word more or less, and “it” is something else

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 from attnviz.layer import Kind, Layer
 from attnviz.result_cache import result_cache
 from attnviz.sources import SOURCES, Model, Source, Toy

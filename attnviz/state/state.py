@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self
 
-from attnviz.cached_property import cached_property
-from attnviz.link import Link
+from attnviz.base.cached_property import cached_property
+from attnviz.base.link import Link
 from attnviz.state.fields import Field, LinkReader
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from attnviz.base.formatting import numbered_tokens
+from attnviz.base.language import N_
 from attnviz.biases import BIASES
-from attnviz.formatting import numbered_tokens
-from attnviz.language import N_
 from attnviz.masks import Causal, Full, Mask
 from attnviz.result_cache import result_cache
 from attnviz.state.fields import ChoiceField, NumberField, ParsedField, PartsField, ScaleField, TextField

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from weakref import WeakKeyDictionary
 
+from attnviz.base.formatting import numbered_tokens
+from attnviz.base.language import N_, option_name, option_with_name, value_error
+from attnviz.base.link import Link
+from attnviz.base.text import EXAMPLE
 from attnviz.effects.ablation import Head
-from attnviz.formatting import numbered_tokens
-from attnviz.language import N_, option_name, option_with_name, value_error
 from attnviz.layer import head_option_name
-from attnviz.link import Link
 from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.models.text_attribution import TextAttribution, read_text
 from attnviz.result_cache import ResultCache
@@ -16,7 +17,6 @@ from attnviz.sources import Model
 from attnviz.sources.model import example_text
 from attnviz.state.fields import ChoiceField, Field, ModelField, TextField
 from attnviz.state.state import State
-from attnviz.text import EXAMPLE
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub

@@ -6,9 +6,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from attnviz.cached_property import cached_property
-from attnviz.formatting import grouped, numbered_tokens
-from attnviz.language import N_, current_language, language
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import grouped, numbered_tokens
+from attnviz.base.language import N_, current_language, language
+from attnviz.base.text import EXAMPLE
 from attnviz.layer import Kind, Layer
 from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.path.activation import ActivationRecord
@@ -21,7 +22,6 @@ from attnviz.state.fields import ChoiceField, ModelField, NumberField, SteppedFi
 from attnviz.state.head_state import NO_QUERY, query_name
 from attnviz.state.source_field import short_layers
 from attnviz.state.text_question import TextQuestion
-from attnviz.text import EXAMPLE
 from attnviz.translator import Translation, parse_sentence, tokenize
 from attnviz.translator.encoder_decoder import USES, Use
 from attnviz.translator.training_history import Checkpoint, training_history

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from attnviz.attribution.metrics import Logit, LogitDifference, Metric, Score
 from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
-from attnviz.language import N_, _, value_error
+from attnviz.base.language import N_, _, value_error
 from attnviz.models import SMOLLM2
 from attnviz.state.fields import ChoiceField, Field, FlagField, ParsedField
 from attnviz.state.state import State

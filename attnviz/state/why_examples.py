@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from attnviz.language import N_
-from attnviz.link import Link
+from attnviz.base.language import N_
+from attnviz.base.link import Link
 
 CAPITAL = (("text", "The capital of France is"), ("rather-than", "London"))
 AGAIN = (("text", "Mr and Mrs Baker lived in a house. Mr and Mrs"), ("rather-than", "Smith"))

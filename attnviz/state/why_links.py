@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.named_pass import DECODER, MOST_BYTES
-from attnviz.cached_property import cached_property
-from attnviz.formatting import numbered_tokens
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import numbered_tokens
+from attnviz.base.link import Link
 from attnviz.layer import Layer
-from attnviz.link import Link
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Model, Source
 from attnviz.sources.written import Written

@@ -4,16 +4,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_, value_error
+from attnviz.base.settings import written_tokens
 from attnviz.figures.sentences import ARROW
-from attnviz.language import N_, value_error
 from attnviz.layer import Layer
 from attnviz.models import SMOLLM2
 from attnviz.models.earlier_messages import format_messages, parse_messages
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
 from attnviz.result_cache import result_cache
-from attnviz.settings import written_tokens
 from attnviz.sources.model import example_text
 from attnviz.sources.written import PROMPT, Written
 from attnviz.state.explore import ExploreState

@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
+from attnviz.base.language import _, value_error
 from attnviz.inputs import Inputs
-from attnviz.language import _, value_error
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Dot, General, ScaledDot

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.mechanism import Mechanism
 from attnviz.steps.edits import LARGEST, Edits
 from attnviz.steps.matrix import Matrix, Operation

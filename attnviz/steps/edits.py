@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 
 LARGEST = 1000  # what a person may write in a cell; far from where a product of three would overflow
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnviz.formatting import fixed, significant
+from attnviz.base.formatting import fixed, significant
 
 
 @dataclass(frozen=True)

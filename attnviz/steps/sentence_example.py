@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.formatting import grouped
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.text import check_text, shorten_token
 from attnviz.biases import Bias
-from attnviz.formatting import grouped
-from attnviz.language import N_, _, value_error
 from attnviz.masks import Full, Mask
 from attnviz.mechanism import Mechanism
 from attnviz.positional_encodings import sinusoids
@@ -17,7 +18,6 @@ from attnviz.sources.toy import embedding
 from attnviz.steps.computation import Computation, HeadMatrices, StepsExample
 from attnviz.steps.matrix import Matrix
 from attnviz.steps.operations import Product
-from attnviz.text import check_text, shorten_token
 
 WIDTH = 4  # numbers of a token's vector: few enough to be read, even, half sines and half cosines
 DRAWN = N_("drawn at random, not learned")

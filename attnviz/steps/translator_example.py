@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from attnviz.language import _, value_error
+from attnviz.base.language import _, value_error
 from attnviz.mechanism import Mechanism
 from attnviz.scores import Additive
 from attnviz.steps.computation import Computation, HeadMatrices, StepsExample

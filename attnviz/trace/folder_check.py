@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnviz.formatting import number
+from attnviz.base.formatting import number
 from attnviz.layer import Layer
 from attnviz.trace.mapped_inputs import Mapped, row_blocks
 from attnviz.trace.problems import Problem, TracePlace

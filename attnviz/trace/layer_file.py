@@ -7,7 +7,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from attnviz.formatting import dimensions, enumeration, quoted
+from attnviz.base.formatting import dimensions, enumeration, quoted
 
 # The types in a trace, by their names in safetensors.
 TYPES = {

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.base.formatting import byte_size, enumeration, quoted
 from attnviz.biases import BIASES, Bias, Distances
-from attnviz.formatting import byte_size, enumeration, quoted
 from attnviz.masks import Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from attnviz.formatting import enumeration, quoted, short_repr
+from attnviz.base.formatting import enumeration, quoted, short_repr
 from attnviz.trace.schema import ManifestField
 
 Parsed = TypeVar("Parsed")

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnviz.formatting import dimensions, enumeration, quoted, short_repr
+from attnviz.base.formatting import dimensions, enumeration, quoted, short_repr
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism

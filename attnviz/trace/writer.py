@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from attnviz.formatting import quoted
+from attnviz.base.formatting import quoted
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
 from attnviz.trace.layer_file import describe_tensors, write_tensors

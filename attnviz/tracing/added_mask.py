@@ -7,8 +7,8 @@ all of whose keys get that number attends as if there were no mask.
 import torch
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
-from attnviz.formatting import quoted, significant
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import quoted, significant
 from attnviz.inputs import Inputs
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.opaque_parts import CellTable

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.utils._pytree import tree_leaves, tree_map
 
-from attnviz.language import value_error
-from attnviz.plain_tensor import plain_tensor
+from attnviz.base.language import value_error
+from attnviz.base.plain_tensor import plain_tensor
 from attnviz.read_positions import visible_keys
 from attnviz.tracing.call import MASKED
 

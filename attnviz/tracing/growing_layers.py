@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attnviz.base.formatting import significant
 from attnviz.biases import Bias, Distances, SoftCap
-from attnviz.formatting import significant
 from attnviz.inputs import Inputs, is_bounded
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Mask, Padding

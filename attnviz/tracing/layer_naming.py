@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.token_texts import TokenTexts, token_names
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.patch_grid import PatchGrid
-from attnviz.token_texts import TokenTexts, token_names
 from attnviz.tracing.cached_keys import CachedKeys
 from attnviz.tracing.forward_arguments import ForwardArguments
 

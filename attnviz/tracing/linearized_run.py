@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.gradient_graph import graph_nodes, mark_nonlinear

@@ -1,6 +1,6 @@
 """A budget for the memory of a capture that grows with the square of the number of tokens."""
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 
 MOST_BYTES = 256 << 20  # bytes, for all layers of a capture together
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from attnviz.formatting import grouped
+from attnviz.base.formatting import grouped
 from attnviz.inputs import is_bounded
 from attnviz.layer import Layer
 from attnviz.trace import PART

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnviz.settings import MB
-from attnviz.token_texts import TokenTexts, token_names
+from attnviz.base.settings import MB
+from attnviz.base.token_texts import TokenTexts, token_names
 from attnviz.tracing.encoded_texts import EncodedTexts, begin_with_encoder
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
-from attnviz.formatting import quoted
+from attnviz.base.formatting import quoted
+from attnviz.base.interruption import end_if_unwanted
 from attnviz.inputs import Inputs, MapAxes
-from attnviz.interruption import end_if_unwanted
 from attnviz.layer import Fidelity, Kind, Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from attnviz.formatting import dimensions, enumeration, quoted
+from attnviz.base.formatting import dimensions, enumeration, quoted
 from attnviz.tracing.recording import Recording
 
 # Parts of attention, by their usual names.

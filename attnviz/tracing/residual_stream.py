@@ -11,8 +11,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 
-from attnviz.interruption import end_if_unwanted
-from attnviz.language import value_error
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import value_error
 from attnviz.tracing.changed_run import run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.layer_naming import named_modules

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnviz.language import value_error
+from attnviz.base.language import value_error
 from attnviz.tracing.call import Call
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnviz.token_texts import TokenTexts, texts_of_batch
+from attnviz.base.token_texts import TokenTexts, texts_of_batch
 from attnviz.trace import Trace, TraceWriter
 from attnviz.tracing.chunked_prefill import ChunkedCalls, check_continuation, run_chunks, token_count
 from attnviz.tracing.encoded_texts import begin_with_encoder

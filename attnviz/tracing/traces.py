@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import overload
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from attnviz.formatting import significant
+from attnviz.base.formatting import significant
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.tracing.call import Call

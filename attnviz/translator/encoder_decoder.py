@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 from attnviz.inputs import Inputs
 from attnviz.layer import Kind, Layer
 from attnviz.translator.encoder_decoder import (

@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from attnviz.formatting import enumeration
-from attnviz.language import _
-from attnviz.text import check_text, shorten_token, too_long_error
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import _
+from attnviz.base.text import check_text, shorten_token, too_long_error
 from attnviz.translator.grammar import MAX_WORDS
 from attnviz.translator.lexicon import ENGLISH, FRENCH, MARKS, QUESTION_WORDS
 

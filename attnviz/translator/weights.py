@@ -11,8 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from attnviz.app_files import ASSETS
-from attnviz.language import _, value_error
+from attnviz.base.app_files import ASSETS
+from attnviz.base.language import _, value_error
 from attnviz.translator.encoder_decoder import SOURCE_VOCABULARY, TARGET_VOCABULARY, create_model, score_class
 from attnviz.translator.grammar import Sentence, Split, generate_sentences
 from attnviz.translator.translation import Translator

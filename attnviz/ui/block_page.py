@@ -4,7 +4,7 @@ from contextlib import nullcontext
 
 import streamlit as st
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.state import State

@@ -11,10 +11,10 @@ import streamlit as st
 from markupsafe import Markup
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.base.language import _
+from attnviz.base.link import Link
 from attnviz.classroom.question import cells_question, head_question, keys_question
-from attnviz.language import _
 from attnviz.lessons.lesson_files import LESSON
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _, current_language
+from attnviz.base.language import _, current_language
+from attnviz.base.turns import is_heavy, set_turns, turn
 from attnviz.layer import Layer
 from attnviz.result_cache import ResultCache, set_result_cache
 from attnviz.server import jobs
@@ -19,7 +20,6 @@ from attnviz.server.scheduling import computation, session
 from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
-from attnviz.turns import is_heavy, set_turns, turn
 from attnviz.ui.job_progress import map_so_far, result_so_far
 from attnviz.ui.markdown import plain
 from attnviz.ui.session_values import SessionValue

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from attnviz.formatting import byte_size
-from attnviz.language import _
+from attnviz.base.formatting import byte_size
+from attnviz.base.language import _
 
 
 def progress_bar() -> Callable[[int, int], None]:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from attnviz.language import _, value_error
+from attnviz.base.language import _, value_error
 from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
 from attnviz.state.lookup import EXAMPLE, DictionaryField
 from attnviz.ui.field_widgets import show_error

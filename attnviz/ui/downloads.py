@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from attnviz.app_files import ASSETS
-from attnviz.language import _
-from attnviz.link import page_address
+from attnviz.base.app_files import ASSETS
+from attnviz.base.language import _
+from attnviz.base.link import page_address
 from attnviz.sources.formats import READERS
 from attnviz.ui.link_state import link_parameters, unlinked
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _, option_with_name
+from attnviz.base.language import _, option_with_name
+from attnviz.base.settings import MB, upload_bytes
 from attnviz.server.page_runs import page_failure
-from attnviz.settings import MB, upload_bytes
 from attnviz.sources.upload import File
 from attnviz.state.fields import (
     ChoiceField,

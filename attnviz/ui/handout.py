@@ -7,10 +7,10 @@ from urllib.parse import quote
 
 import streamlit as st
 
+from attnviz.base.formatting import visible
+from attnviz.base.language import ENGLISH, LANGUAGES, _, language
 from attnviz.figures.sentences import cell_sentence
 from attnviz.figures.svg import BAR_HEIGHT, MOST, svg_row
-from attnviz.formatting import visible
-from attnviz.language import ENGLISH, LANGUAGES, _, language
 from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.page.html import Markup, element

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.fields import ModelField, WidgetPlace

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from attnviz.app_pages import PAGES
-from attnviz.language import _
+from attnviz.base.language import _
 
 
 def page_heading(name: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from attnviz.analysis.downsampling import Downsampled
-from attnviz.formatting import grouped
-from attnviz.language import _
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _
 from attnviz.server import jobs, scheduling
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain

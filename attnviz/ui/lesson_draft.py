@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import streamlit as st
 
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
 from attnviz.server.addresses import address

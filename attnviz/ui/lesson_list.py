@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from attnviz.language import _, current_language
+from attnviz.base.language import _, current_language
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.page.html import Markup, element, join
 from attnviz.server.addresses import address

@@ -9,14 +9,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.app_pages import PAGES
+from attnviz.base.formatting import enumeration
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.link import page_address
 from attnviz.classroom.question import lesson_question
-from attnviz.formatting import enumeration
-from attnviz.language import N_, _, value_error
 from attnviz.lessons import lesson_files
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, Tap, token_weights
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
-from attnviz.link import page_address
 from attnviz.page.blocks import Computed, every_block
 from attnviz.page.html import Markup, element, join
 from attnviz.server.addresses import address

@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
-from attnviz.formatting import enumeration, quoted
-from attnviz.language import _
-from attnviz.link import Link, page_address
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import _
+from attnviz.base.link import Link, page_address
 from attnviz.server.streamlit_internals import bound_keys, run_context
 from attnviz.state.fields import LinkReader
 from attnviz.ui.markdown import plain

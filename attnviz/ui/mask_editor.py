@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.masks import MASKS, Grid, Mask, MaskError, parse
 from attnviz.page.html import element
 from attnviz.state.fields import LinkReader, setting_field

@@ -4,8 +4,8 @@ import threading
 
 import streamlit as st
 
-from attnviz.formatting import byte_size, grouped
-from attnviz.language import _
+from attnviz.base.formatting import byte_size, grouped
+from attnviz.base.language import _
 from attnviz.models.hub import Hub, RemoteModel
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain

@@ -8,9 +8,9 @@ import streamlit as st
 import torch
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.formatting import grouped
+from attnviz.base.formatting import grouped
+from attnviz.base.language import N_, _, option_name, plural
 from attnviz.inputs import Inputs
-from attnviz.language import N_, _, option_name, plural
 from attnviz.layer import Fidelity, Layer
 from attnviz.models import MINILM, minilm, model_cache
 from attnviz.models.model import LoadedModel

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.models import MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
 from attnviz.server.page_runs import PageEnd

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from attnviz import app_files
 from attnviz.app_pages import GROUPS, START, Page
-from attnviz.language import _
+from attnviz.base import app_files
+from attnviz.base.language import _
 from attnviz.page.html import element
 
 Menu = dict[str, list[st.Page]]  # pages by the title of their group, which the first page does not have

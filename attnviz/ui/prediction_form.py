@@ -8,9 +8,9 @@ import numpy as np
 import streamlit as st
 from jaxtyping import Float
 
+from attnviz.base.formatting import enumeration, number, numbered_tokens, visible
+from attnviz.base.language import _
 from attnviz.figures.bars import bars
-from attnviz.formatting import enumeration, number, numbered_tokens, visible
-from attnviz.language import _
 from attnviz.lessons.prediction_distance import is_predictable, normalized, overlaps, shares
 from attnviz.page import html
 from attnviz.ui.chart import chart

@@ -7,8 +7,8 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
-from attnviz.link import page_address
+from attnviz.base.language import _
+from attnviz.base.link import page_address
 from attnviz.page.html import Markup
 from attnviz.state.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw

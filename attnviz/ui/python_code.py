@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from attnviz.language import _
-from attnviz.link import Link, page_address
+from attnviz.base.language import _
+from attnviz.base.link import Link, page_address
 from attnviz.ui.link_state import link_parameters, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.views.pages import PAGES, read_state

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.language import option_name
+from attnviz.base.language import option_name
 from attnviz.state.fields import ChoiceField, Field, TextField
 from attnviz.state.text_question import AVERAGE_TOKEN
 from attnviz.ui.field_widgets import draw, draw_text

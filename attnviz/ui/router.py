@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from attnviz.app_files import ASSETS
+from attnviz.base.app_files import ASSETS
 from attnviz.result_cache import run_results
 from attnviz.server import jobs
 from attnviz.server.addresses import FIRST_PAGE

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.layer import Layer
 from attnviz.models import minilm
 from attnviz.server.page_runs import PageEnd

@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.page import html
 from attnviz.page.blocks import Block
 from attnviz.server.page_runs import PageEnd

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs
 
 import streamlit as st
 
-from attnviz.language import ENGLISH, LANGUAGES, _, preferred_language, set_default_language, set_language
+from attnviz.base.language import ENGLISH, LANGUAGES, _, preferred_language, set_default_language, set_language
 from attnviz.page.html import element, join
 from attnviz.server.request_language import KEY
 from attnviz.server.streamlit_internals import query_string, run_context

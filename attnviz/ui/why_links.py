@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from attnviz.base.language import N_, _
+from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import CellLinks, HeatmapSpec
-from attnviz.language import N_, _
-from attnviz.link import Link
 from attnviz.state.why import LOGIT_QUESTION, WhyState
 from attnviz.state.why_links import ScoreLinks, WhyText
 from attnviz.ui import presentation

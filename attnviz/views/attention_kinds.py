@@ -1,6 +1,6 @@
 """The names of the kinds of attention in a model."""
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.layer import Kind, Layer
 
 NAMES = {  # of an encoder–decoder model

@@ -4,9 +4,9 @@ it composes."""
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
+from attnviz.base.language import N_, _
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import Composition
-from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Caption, Columns, Control, Heading, Note, Row, Summary, Table

@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from attnviz.base.language import _, in_sentence
+from attnviz.base.link import Link
 from attnviz.effects.ablation import Head
-from attnviz.language import _, in_sentence
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import (
     Anchor,

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 
 from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.base.formatting import number, percent
+from attnviz.base.language import _, option_name
 from attnviz.effects.ablation import Head
 from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.value_norms import value_norms
@@ -17,8 +19,6 @@ from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.scatter import scatter
 from attnviz.figures.shares import signed
-from attnviz.formatting import number, percent
-from attnviz.language import _, option_name
 from attnviz.layer import head_name
 from attnviz.page.head_numbers import mlp_name
 from attnviz.result_cache import result_cache

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.effects.ablation import AblationKind
 from attnviz.effects.compensation import Compensation
 from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
 from attnviz.figures.shares import signed
-from attnviz.formatting import number
-from attnviz.language import _
 from attnviz.state.effects import EffectsState
 from attnviz.views.head_effects import HeadEffects
 from attnviz.views.why_answer import for_and_against, plain_word

@@ -12,12 +12,13 @@ from jaxtyping import Float
 from attnviz.analysis.head_maps import Aggregate, Special, empty_rows, hidden_mass, strongest_keys
 from attnviz.analysis.head_metrics import First, HeadMetric, Previous, head_metrics
 from attnviz.analysis.work import check_work, heads_work
+from attnviz.base.formatting import SPACE, grouped, number, numbered_tokens, visible
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.link import Link
+from attnviz.base.turns import is_heavy
 from attnviz.figures import cell_sentence
 from attnviz.figures.sentences import EMPTY_ROW
-from attnviz.formatting import SPACE, grouped, number, numbered_tokens, visible
-from attnviz.language import N_, _, value_error
 from attnviz.lessons.checks import Quantities, row_quantities
-from attnviz.link import Link
 from attnviz.mechanism import Mechanism
 from attnviz.page import html
 from attnviz.page.blocks import (
@@ -41,7 +42,6 @@ from attnviz.result_cache import result_cache
 from attnviz.state.explore import ExploreState
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
-from attnviz.turns import is_heavy
 from attnviz.views.head_mosaic import head_mosaic, head_of_tile, moved_part
 from attnviz.views.head_view import HeadView, head_view
 from attnviz.views.long_map_blocks import map_zooms, pinned_curve, search_blocks, viewport_link

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from attnviz.analysis.needle import find_passage
 from attnviz.analysis.work import check_heads
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 from attnviz.layer import Layer
 from attnviz.sources import Model
 from attnviz.sources.haystack import LEAST_WORDS, Haystack

@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import grouped, number, percent
+from attnviz.base.language import _, value_error
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import Composition, HeadCircuits, TokenVectors
 from attnviz.effects.linear_maps import linear_maps
 from attnviz.figures.shares import signed
-from attnviz.formatting import grouped, number, percent
-from attnviz.language import _, value_error
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.page.head_numbers import HeadNumbers

@@ -8,13 +8,13 @@ from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution
 from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.effects.ablation import Head
 from attnviz.effects.knockout import knockout
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.shares import signed, word_rows
-from attnviz.formatting import number
-from attnviz.language import _
 from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EffectsState

@@ -3,12 +3,12 @@
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.language import _
 from attnviz.figures import Chart
 from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import layer_mosaic
 from attnviz.inputs import MapAxes
-from attnviz.language import _
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE, Span, Viewport
 from attnviz.views.selected_maps import thumbnail_sample

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.language import N_
 from attnviz.figures.sentences import CellSentences
-from attnviz.language import N_
 from attnviz.state.selection import Selection
 from attnviz.state.why_links import ScoreLinks, selection_links
 from attnviz.views.selected_maps import HeadMap, selected_map, selected_thumbnails

@@ -11,13 +11,13 @@ from attnviz.analysis.head_detectors import DETECTORS, MEASURES, Detector, HeadD
 from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
+from attnviz.base.formatting import grouped, percent
+from attnviz.base.language import _, plural, value_error
+from attnviz.base.link import Link
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import HeadCircuits
 from attnviz.figures.scatter import SHAPES, scatter
-from attnviz.formatting import grouped, percent
-from attnviz.language import _, plural, value_error
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.page.blocks import (
     Anchor,
     Block,

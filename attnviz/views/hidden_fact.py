@@ -7,10 +7,10 @@ import numpy as np
 
 from attnviz.analysis.needle import PassageMass, passage_mass
 from attnviz.analysis.work import heads_work
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.effects.ablation import Head
 from attnviz.figures.bands import add_bands
-from attnviz.formatting import number
-from attnviz.language import _
 from attnviz.page.blocks import Block, Columns, Control, Figure, More, Note, Paragraph, Row, Summary
 from attnviz.page.head_numbers import HeadNumbers
 from attnviz.result_cache import result_cache

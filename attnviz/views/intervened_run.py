@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from attnviz.analysis.work import check_work, heads_work
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import grouped, number, significant
+from attnviz.base.language import _, option_name
+from attnviz.base.link import Link
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_tokens import layer_at, layer_tokens
-from attnviz.formatting import grouped, number, significant
-from attnviz.language import _, option_name
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Caption, Control, Figure, Heading, Note, Summary, Table
 from attnviz.page.head_numbers import INPUT

@@ -9,11 +9,11 @@ from attnviz.analysis.head_maps import strongest_keys
 from attnviz.analysis.peaks import peak_positions
 from attnviz.analysis.token_context import token_context
 from attnviz.analysis.token_search import find_phrase
+from attnviz.base.formatting import grouped, quoted, visible
+from attnviz.base.language import _, plural
+from attnviz.base.link import Link
 from attnviz.figures.query_curve import query_curve
-from attnviz.formatting import grouped, quoted, visible
 from attnviz.inputs import MapAxes
-from attnviz.language import _, plural
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Cells, Columns, Figure, Note, Paragraph
 from attnviz.state.long_map_state import LongMapState

@@ -9,9 +9,9 @@ import torch
 from attnviz.analysis.downsampling import Downsampled, OnProgress, downsample
 from attnviz.analysis.head_maps import HeadChoice
 from attnviz.analysis.ray_engine import ray_or_local
+from attnviz.base.settings import ray_address
 from attnviz.inputs import MapAxes
 from attnviz.mechanism import Mechanism
-from attnviz.settings import ray_address
 from attnviz.weights_only import FixedWeights
 
 LONG_WORK = 200_000_000  # steps: more take longer than a person waits without a picture

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 import plotly.graph_objects as go
 
+from attnviz.base.formatting import number, significant, visible
+from attnviz.base.language import _, option_name
+from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PlaneSpec
 from attnviz.figures.plane import plane, plane_background
-from attnviz.formatting import number, significant, visible
-from attnviz.language import _, option_name
 from attnviz.lessons.checks import Quantities, row_quantities
-from attnviz.link import Link
 from attnviz.lookup.dictionary import EXACT, SIDE, SOFTNESS, look_up, look_up_grid, lookup_gradient, lookup_mechanism
 from attnviz.normalizers import Softmax
 from attnviz.page.blocks import (

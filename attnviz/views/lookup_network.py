@@ -4,9 +4,9 @@ gradients back."""
 from dataclasses import asdict
 from typing import Any
 
+from attnviz.base.formatting import enumeration, number, visible
+from attnviz.base.language import N_, _
 from attnviz.figures.plane import COLORS
-from attnviz.formatting import enumeration, number, visible
-from attnviz.language import N_, _
 from attnviz.lookup.dictionary import EXACT, Exact, lookup_gradient
 from attnviz.lookup.gradients import lookup_gradients
 from attnviz.mechanism import Mechanism

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from attnviz.base.formatting import fixed, number, significant
+from attnviz.base.language import N_, _
 from attnviz.figures.plane import COLORS
-from attnviz.formatting import fixed, number, significant
-from attnviz.language import N_, _
 from attnviz.lookup.dictionary import EXACT, Dictionary, LookupResult
 from attnviz.page.html import Markup, element, join, token
 from attnviz.state.lookup import LookupState

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from attnviz.formatting import fixed, grouped
-from attnviz.language import _
+from attnviz.base.formatting import fixed, grouped
+from attnviz.base.language import _
 
 MOST = 1000.0  # beyond which a ratio is not written out
 

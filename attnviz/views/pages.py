@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from attnviz.formatting import enumeration, quoted
-from attnviz.language import _, value_error
-from attnviz.link import Link
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import _, value_error
+from attnviz.base.link import Link
 from attnviz.page.blocks import Block, Control, InWords, More, Row, page_view
 from attnviz.page.page_view import PageView
 from attnviz.result_cache import result_cache

@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from torch import nn
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import enumeration, fixed, grouped, number
+from attnviz.base.language import _, option_name, value_error
 from attnviz.effects.ablation import Head
 from attnviz.effects.metrics import KL, Cosine, EffectMetric
 from attnviz.effects.patching import patch
@@ -19,8 +21,6 @@ from attnviz.effects.text_pair import Patching
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.shares import word_rows
-from attnviz.formatting import enumeration, fixed, grouped, number
-from attnviz.language import _, option_name, value_error
 from attnviz.layer import head_name
 from attnviz.page.head_numbers import HeadNumbers, Place, mlp_name
 from attnviz.result_cache import result_cache

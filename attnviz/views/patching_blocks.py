@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+from attnviz.base.formatting import numbered_tokens
+from attnviz.base.language import _, plural
 from attnviz.effects.ablation import Head
-from attnviz.formatting import numbered_tokens
-from attnviz.language import _, plural
 from attnviz.lessons.checks import Quantities
 from attnviz.page import html
 from attnviz.page.blocks import (

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.figures.scaling import scaling as figure
-from attnviz.formatting import number
-from attnviz.language import _
 from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Summary
 from attnviz.page.html import Markup

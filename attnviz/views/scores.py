@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import row_summary, strongest_keys
+from attnviz.base.formatting import enumeration, number, visible
+from attnviz.base.language import N_, _
 from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences, ChangeSentences, escaped
-from attnviz.formatting import enumeration, number, visible
-from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.normalizers import Identity, Normalizer
 from attnviz.page.blocks import (

@@ -14,12 +14,12 @@ from attnviz.analysis.aggregation import rollout
 from attnviz.analysis.downsampling import Downsampled, downsample_map, thumbnails
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Map, Rollout, Special, head_map
 from attnviz.analysis.work import check_heads, check_map, check_work, heads_work, is_affordable
+from attnviz.base.language import N_, _, option_name
 from attnviz.figures import Chart, downsampled_map, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.downsampled_map import CELL_COLORS, CellColors, Quantity, cell_names
 from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AVERAGE, CellSentences
 from attnviz.inputs import MapAxes
-from attnviz.language import N_, _, option_name
 from attnviz.layer import Layer
 from attnviz.page.map_files import as_csv, as_npz, figures_page
 from attnviz.page.page_view import Panel

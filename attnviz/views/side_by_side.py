@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.difference import difference
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import N_, _, option_name
+from attnviz.base.link import Link
 from attnviz.effects.token_alignment import Alignment, alignment
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.sentences import ChangeSentences
-from attnviz.formatting import number, visible
-from attnviz.language import N_, _, option_name
 from attnviz.lessons.checks import Quantities, row_quantities
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import AlignedTexts, Block, Caption, Columns, Figure, More, Note, Summary
 from attnviz.sources import Model

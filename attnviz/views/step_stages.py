@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attnviz.formatting import fixed, visible
-from attnviz.language import N_, _, plural
+from attnviz.base.formatting import fixed, visible
+from attnviz.base.language import N_, _, plural
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.page.blocks import Anchor, Block, Columns, Note, Paragraph, Summary, Table
 from attnviz.page.html import element

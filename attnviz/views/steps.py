@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from attnviz.formatting import fixed, number, quoted, visible
-from attnviz.language import _
+from attnviz.base.formatting import fixed, number, quoted, visible
+from attnviz.base.language import _
 from attnviz.page.blocks import (
     Anchor,
     Block,

@@ -9,11 +9,11 @@ import numpy as np
 
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
+from attnviz.base.formatting import spreadsheet_cell
+from attnviz.base.language import _
+from attnviz.base.link import Link
 from attnviz.figures.shares import signed, split_bar, word_shares
-from attnviz.formatting import spreadsheet_cell
-from attnviz.language import _
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
-from attnviz.link import Link
 from attnviz.page import html
 from attnviz.page.blocks import (
     Anchor,

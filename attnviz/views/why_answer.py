@@ -13,14 +13,14 @@ from attnviz.attribution.metrics import CarriedValue, Logit, LogitDifference, Me
 from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import StepQuestion, TrailStep
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import visible
+from attnviz.base.language import _, option_name
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
 from attnviz.figures.sentences import label
 from attnviz.figures.shares import signed, word_shares
-from attnviz.formatting import visible
-from attnviz.language import _, option_name
 from attnviz.page.head_numbers import HeadNumbers, Place
 from attnviz.state.why import SumState, WhyState
 

@@ -4,8 +4,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from attnviz.attribution.attribution import WriterShare
+from attnviz.base.formatting import distinct_tokens, number
 from attnviz.figures.shares import signed
-from attnviz.formatting import distinct_tokens, number
 from attnviz.views.why_answer import HeadReading, WhyAnswer
 
 TERMS = 10

@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
+from attnviz.base.language import _, option_name
 from attnviz.effects.ablation import Head
-from attnviz.language import _, option_name
 from attnviz.lessons.checks import WEIGHT, Quantities, named_quantities
 from attnviz.page.blocks import (
     Anchor,

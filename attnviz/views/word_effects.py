@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.language import _
 from attnviz.effects.knockout import knockout
 from attnviz.figures.shares import signed
-from attnviz.language import _
 from attnviz.lessons.checks import named_quantities
 from attnviz.page.blocks import Block, ClassQuestion, ColoredText, Computed, Control, Note, Row, Summary
 from attnviz.page.page_view import Panel

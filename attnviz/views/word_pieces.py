@@ -2,7 +2,7 @@
 
 import re
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.models import ENGLISH
 from attnviz.sources.model import load_model
 

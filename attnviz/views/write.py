@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import head_map
+from attnviz.base.formatting import SPACE, number, visible
+from attnviz.base.language import N_, _
+from attnviz.base.text import shorten_token
 from attnviz.figures import Chart, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import WEIGHTS
-from attnviz.formatting import SPACE, number, visible
-from attnviz.language import N_, _
 from attnviz.page.blocks import (
     Anchor,
     Block,
@@ -32,7 +33,6 @@ from attnviz.page.blocks import (
 from attnviz.state.selection import Selection
 from attnviz.state.why_links import ScoreLinks
 from attnviz.state.write import WriteState, hidden_tokens
-from attnviz.text import shorten_token
 from attnviz.views.explore import heads_figure, map_figure, strongest_blocks
 from attnviz.views.head_view import HeadView, head_view
 from attnviz.views.long_map_blocks import pinned_curve, search_blocks

@@ -8,7 +8,7 @@ from typing import Any
 
 import griffe
 
-griffe.stdlib_decorators["attnviz.cached_property.cached_property"] = {"cached", "property"}
+griffe.stdlib_decorators["attnviz.base.cached_property.cached_property"] = {"cached", "property"}
 EXAMPLE = re.compile(r"^(\s*)Example:$", re.MULTILINE)
 
 

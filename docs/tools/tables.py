@@ -12,9 +12,9 @@ from pathlib import Path
 
 from attnviz.app_pages import GROUPS as PAGE_GROUPS
 from attnviz.app_pages import START
+from attnviz.base.formatting import grouped
+from attnviz.base.language import LANGUAGES
 from attnviz.biases import Bias
-from attnviz.formatting import grouped
-from attnviz.language import LANGUAGES
 from attnviz.layer import Fidelity
 from attnviz.lessons.lesson_files import ENGLISH, FOLDER, read_lessons
 from attnviz.masks import GROUPS, parse

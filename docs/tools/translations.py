@@ -20,8 +20,8 @@ from babel.messages.mofile import write_mo
 
 from attnviz import __version__
 from attnviz.analysis.head_metrics import HEAD_METRICS
+from attnviz.base.language import DOMAIN, ENGLISH, FOLDER, LANGUAGES
 from attnviz.biases import BIASES
-from attnviz.language import DOMAIN, ENGLISH, FOLDER, LANGUAGES
 from attnviz.masks import GROUPS, MASKS
 from attnviz.masks.conventions import NAMED_MASKS
 from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS

@@ -15,8 +15,8 @@ from attnviz import Trace, command
 from attnviz.analysis.downsampling import Downsampled, downsample
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.ray_engine import AHEAD, ClusterError, Ray, _has_gpu_tensors, connect, ray_or_local
+from attnviz.base.install_command import install_line
 from attnviz.inputs import Inputs
-from attnviz.install_command import install_line
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Toy

@@ -4,8 +4,8 @@ import plotly.graph_objects as go
 import streamlit as st
 import torch
 
+from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm
-from attnviz.text import EXAMPLE
 
 model = minilm()
 text = st.text_input("Text", EXAMPLE)

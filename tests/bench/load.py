@@ -24,7 +24,7 @@ from math import nan
 from pathlib import Path
 from urllib.parse import urlencode
 
-from attnviz.app_files import ASSETS
+from attnviz.base.app_files import ASSETS
 from attnviz.models import MINILM, SMOLLM2
 from tests.bench.measures import WORDS, is_short, note, row, section, sizes, table
 from tests.support.browser import serving_process

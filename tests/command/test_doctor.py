@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from attnviz import __version__, installation
+from attnviz import __version__
+from attnviz.base import installation
+from attnviz.base.install_command import install_line
+from attnviz.base.installation import EXTRAS, Package, extra_packages
 from attnviz.command import doctor
-from attnviz.install_command import install_line
-from attnviz.installation import EXTRAS, Package, extra_packages
 from attnviz.models import wheel
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]

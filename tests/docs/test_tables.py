@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.masks import MASKS
 from attnviz.mechanism import BLOCK
 from attnviz.models import gguf_keys

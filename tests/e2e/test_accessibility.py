@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from attnviz.app_files import PAGES
+from attnviz.base.app_files import PAGES
 from attnviz.models import TRANSLATOR
 from attnviz.server.addresses import FIRST_PAGE
 from tests.support.browser import ROOT, AppPage, Browser, opened

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.app_files import PAGES as PAGE_FILES
 from attnviz.app_pages import GROUPS, PAGES, START
+from attnviz.base.app_files import PAGES as PAGE_FILES
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism

@@ -6,10 +6,10 @@ import pytest
 from playwright.sync_api import Locator, expect
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attnviz.base.text import EXAMPLE
 from attnviz.figures.layer_mosaic import LEAST_WIDTH
 from attnviz.models.hub import SMOLLM2
 from attnviz.models.smollm2 import smollm2
-from attnviz.text import EXAMPLE
 from tests.support.browser import Browser, Explore, shared
 from tests.support.tiny_models import GROUPED, byte_fallback
 

@@ -19,8 +19,8 @@ from playwright.sync_api import Locator, Page, expect
 import attnviz
 from attnviz.attribution import Attribution, LogitDifference, WriterShare
 from attnviz.attribution.sum_term import SumTerm
+from attnviz.base.formatting import number
 from attnviz.figures.shares import signed
-from attnviz.formatting import number
 from attnviz.models import TRANSLATOR
 from attnviz.notebook.page_viewer import PageViewer
 from tests.support.browser import ROOT, Browser, place_of, running

@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.formatting import number
+from attnviz.base.formatting import number
+from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm
 from attnviz.state.side_by_side import TWINS
-from attnviz.text import EXAMPLE
 from tests.support.browser import AppPage, Browser, shared
 
 WIDER = "The animal didn't cross the very wide street because it was too wide."

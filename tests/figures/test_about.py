@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attnviz import figures
+from attnviz.base.language import language
 from attnviz.chart import header
 from attnviz.figures import Chart
 from attnviz.figures.accuracy import accuracy
@@ -12,7 +13,6 @@ from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.layer_mosaic import layer_mosaic
 from attnviz.figures.query_curve import query_curve
 from attnviz.figures.scaling import scaling
-from attnviz.language import language
 from attnviz.layer import LayerId
 
 WEIGHTS = np.array([[0.75, 0.25], [0.5, 0.5]], dtype="f4")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from attnviz.base.formatting import number, visible
 from attnviz.figures import cell_sentence, label
 from attnviz.figures.sentences import GIVES_AT_MOST, GIVES_ON_AVERAGE
-from attnviz.formatting import number, visible
 
 CASES = Path(__file__).parents[1] / "cases"  # which the tests of the browser's side use, too
 

@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from attnviz.app_files import ASSETS, PACKAGE
+from attnviz.base.app_files import ASSETS, PACKAGE
 from attnviz.figures.themes import (
     ACCENT,
     CSS_PROPERTIES,

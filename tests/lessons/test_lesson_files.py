@@ -13,7 +13,8 @@ from transformers.models.swinv2.modeling_swinv2 import Swinv2SelfAttention
 
 from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
-from attnviz.formatting import number
+from attnviz.base.formatting import number
+from attnviz.base.text import EXAMPLE
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, read_lesson, read_lessons
 from attnviz.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
@@ -32,7 +33,6 @@ from attnviz.steps.all_steps import compute_steps
 from attnviz.steps.matrix import cell_number
 from attnviz.steps.scaling import KEYS, measure_scaling
 from attnviz.steps.sentence_example import SentenceExample
-from attnviz.text import EXAMPLE
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies

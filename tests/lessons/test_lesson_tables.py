@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnviz.base.link import page_address
 from attnviz.lessons.lesson_files import FOLDER, parse_lesson, parse_table, read_lessons
 from attnviz.lessons.lesson_tables import (
     LONGEST_ADDRESS,
@@ -17,7 +18,6 @@ from attnviz.lessons.lesson_tables import (
     with_steps,
 )
 from attnviz.lessons.lesson_text import lesson_table, table_text
-from attnviz.link import page_address
 
 SHIPPED = read_lessons(FOLDER)[0]
 

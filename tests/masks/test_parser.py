@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_mask
 
-from attnviz.language import language
+from attnviz.base.language import language
 from attnviz.masks import MASKS, Causal, Compare, Documents, Mask, Padding, Shifted, SlidingWindow
 from attnviz.masks.grid import Grid
 from attnviz.masks.mask import And, Not, Or, choice_word, rule

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from attnviz.interruption import interruptible
+from attnviz.base.interruption import interruptible
 from attnviz.models import MINILM, capture_process
 from attnviz.models.capture_process import CaptureProcess
 from attnviz.models.minilm import minilm

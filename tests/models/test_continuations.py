@@ -2,8 +2,8 @@
 
 import pytest
 
+from attnviz.base.text import continuation
 from attnviz.models.smollm2 import smollm2
-from attnviz.text import continuation
 
 
 @pytest.mark.parametrize(

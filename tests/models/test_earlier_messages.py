@@ -2,8 +2,8 @@
 
 import pytest
 
+from attnviz.base.text import CHARACTERS
 from attnviz.models.earlier_messages import MOST_MESSAGES, format_messages, parse_messages
-from attnviz.text import CHARACTERS
 
 
 @pytest.mark.parametrize(

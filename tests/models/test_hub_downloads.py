@@ -8,7 +8,7 @@ import safetensors.torch
 import transformers as hf
 from huggingface_hub import constants
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 from attnviz.models import TRANSLATOR, loading
 from attnviz.models import hub as hubs
 from attnviz.models.hub import Hub, RemoteModel
@@ -108,7 +108,7 @@ def test_a_model_that_would_never_be_whole_is_refused(hub):
 
 
 def test_a_model_of_the_hub_that_is_too_large_is_not_downloaded(hub, monkeypatch):
-    monkeypatch.setattr("attnviz.settings.MB", 10)
+    monkeypatch.setattr("attnviz.base.settings.MB", 10)
     with pytest.raises(ValueError, match=r"“org/bert” has .* parameters, which need .* at most 40 KB may be used"):
         hub.find("org/bert")
     assert not list(hub.cache.rglob("model.safetensors"))

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 import transformers as hf
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 from attnviz.layer import Fidelity
 from attnviz.models import loading, number_types
 from attnviz.models.loading import inspect_folder

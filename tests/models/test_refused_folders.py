@@ -242,7 +242,7 @@ def test_a_folder_may_itself_be_a_link(saved, tmp_path):
 def test_a_model_larger_than_allowed_is_refused_with_the_numbers(saved, monkeypatch):
     monkeypatch.setenv("ATTNVIZ_MODEL_MB", "1")
     assert inspect_folder(saved / "bert").size < 1_000_000
-    monkeypatch.setattr("attnviz.settings.MB", 1_000)
+    monkeypatch.setattr("attnviz.base.settings.MB", 1_000)
     assert "parameters, which need 78.8 KB of memory" in (said := refusal(saved / "bert"))
     assert "at most 0.977 KB may be used here" in said
 

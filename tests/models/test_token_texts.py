@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attnviz.analysis.head_metrics import DuplicateToken, Induction, head_metrics
-from attnviz.formatting import visible
+from attnviz.base.formatting import visible
 from attnviz.models.intervention_run import likeliest_tokens
 from attnviz.tracing import capture
 

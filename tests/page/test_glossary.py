@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from markupsafe import Markup
 
-from attnviz.language import language
+from attnviz.base.language import language
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import Caption, ColoredText, Note, Summary, Table
 from attnviz.page.glossary import GLOSSARY, Terms

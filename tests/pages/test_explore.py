@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.base.text import EXAMPLE
 from attnviz.biases import BIASES
 from attnviz.masks import MASKS
 from attnviz.models.minilm import minilm
@@ -16,7 +17,6 @@ from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import SOURCES
 from attnviz.sources.trace_folder import TraceFolder
 from attnviz.sources.upload import Upload
-from attnviz.text import EXAMPLE
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
 from tests.support.app import contents, errors, healthy, open_page

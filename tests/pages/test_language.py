@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.message import Message
 from streamlit.testing.v1 import AppTest
 
-from attnviz.language import language, option_name
+from attnviz.base.language import language, option_name
 from docs.tools.translations import all_strings, read
 from tests.support.app import contents, healthy, linked, open_page
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers as hf
 
+from attnviz.base.formatting import number
 from attnviz.figures.themes import LAST_CODE
-from attnviz.formatting import number
 from attnviz.server import jobs
 from attnviz.views import long_maps
 from tests.support.app import contents, errors, ok, open_page

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from attnviz.app_files import PAGES
+from attnviz.base.app_files import PAGES
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
 from attnviz.models import minilm, smollm2
 from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel

@@ -14,7 +14,7 @@ import torch
 import transformers as hf
 from streamlit.testing.v1 import AppTest
 
-from attnviz.formatting import byte_size
+from attnviz.base.formatting import byte_size
 from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.ui import model_input

@@ -3,6 +3,7 @@
 import pytest
 import transformers as hf
 
+from attnviz.base.text import EXAMPLE
 from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.smollm2 import smollm2
@@ -10,7 +11,6 @@ from attnviz.sources import Model
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.explore import ExploreState
 from attnviz.state.masks import MasksState
-from attnviz.text import EXAMPLE
 from tests.support.app import contents, errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")

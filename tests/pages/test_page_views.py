@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from attnviz.base.link import Link
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.lesson_tables import parse_address
-from attnviz.link import Link
 from attnviz.ui import quantities
 from attnviz.views.pages import read_state, step_view, view_of
 from tests.support.app import open_link

@@ -2,8 +2,9 @@
 
 import pytest
 
-from attnviz import __version__, extras
-from attnviz.install_command import install_line
+from attnviz import __version__
+from attnviz.base import extras
+from attnviz.base.install_command import install_line
 from attnviz.server.command import main, streamlit_options
 
 LOOPBACK = [f"--server.allowedHosts={name}" for name in ("localhost", "127.0.0.1", "::1")]

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit import config
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.models.hub import allowed_models
 from attnviz.server import hosting
 from attnviz.server.security_headers import SecurityHeaders

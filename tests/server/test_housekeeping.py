@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from attnviz import ui
+from attnviz.base.text import EXAMPLE
+from attnviz.base.turns import HEAVY_WORK
 from attnviz.models.minilm import minilm
 from attnviz.server import housekeeping, scheduling, streamlit_internals
-from attnviz.text import EXAMPLE
-from attnviz.turns import HEAVY_WORK
 from attnviz.ui import cache
 from tests.support.waiting import run_until
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attnviz.analysis.ray_engine import ClusterError
+from attnviz.base.turns import HEAVY_WORK
 from attnviz.server import jobs, scheduling
 from attnviz.server.jobs import Job, Jobs, OnResult
 from attnviz.server.scheduling import FairSlots, computation, page_run
-from attnviz.turns import HEAVY_WORK
 from tests.support.waiting import until
 
 session = threading.local()

@@ -12,7 +12,7 @@ SECRET = "xyzzy-9301"
 START = """
 import asyncio, logging, sys, threading, warnings
 import streamlit.logger
-from attnviz.settings import LogStyle
+from attnviz.base.settings import LogStyle
 from attnviz.server import logs
 from attnviz.server.page_runs import observation
 logs.start_logs(LogStyle(sys.argv[1]))

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from attnviz.app_pages import PAGES as APP_PAGES
-from attnviz.language import option_name
+from attnviz.base.language import option_name
 from attnviz.sources import Model
 from attnviz.state.fields import ChoiceField, ModelField
 from attnviz.state.source_field import SourceField

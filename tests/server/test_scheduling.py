@@ -5,11 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from attnviz.base.turns import HEAVY_WORK
 from attnviz.mechanism import Mechanism
 from attnviz.server import scheduling
 from attnviz.server.scheduling import FairSlots, _Request, computation, page_run
 from attnviz.sources import Toy
-from attnviz.turns import HEAVY_WORK
 from attnviz.ui.cache import VisitorResults
 from tests.support.waiting import until
 

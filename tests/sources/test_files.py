@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from attnviz.formatting import quoted
+from attnviz.base.formatting import quoted
 from attnviz.sources.files import Limits, read_file
 from tests.support.array_files import npy, npz
 

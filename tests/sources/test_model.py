@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModel
 
 from attnviz import Mechanism
+from attnviz.base.text import EXAMPLE
 from attnviz.models import MINILM, model_cache
 from attnviz.models import model as kept
 from attnviz.models.minilm import _load, _wheel_folder, minilm
@@ -20,7 +21,6 @@ from attnviz.models.smollm2 import smollm2
 from attnviz.models.wheel import MINILM_WHEEL
 from attnviz.sources.model import Model, load_model
 from attnviz.sources.upload import File
-from attnviz.text import EXAMPLE
 from attnviz.trace.memory import layer_bytes
 from tests.support.tiny_models import png
 

@@ -8,8 +8,8 @@ from math import log
 import torch
 from torch import Tensor, nn
 
+from attnviz.base.formatting import number
 from attnviz.effects import NEUTRAL_TEXTS
-from attnviz.formatting import number
 from attnviz.models.smollm2 import smollm2
 from tests.support.language_model import HEADS, WIDTH, Head, eager, ids
 from tests.support.shares_by_hand import MARY, SHARING, ForwardPass

@@ -7,11 +7,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from attnviz.formatting import number
+from attnviz.base.formatting import number
+from attnviz.base.text import EXAMPLE
 from attnviz.models.model import LoadedModel
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.smollm2 import smollm2
-from attnviz.text import EXAMPLE
 
 CAPITAL = "The capital of France is"
 GERMANY = "The capital of Germany is"

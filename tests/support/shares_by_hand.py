@@ -6,7 +6,7 @@ from math import exp, log
 import torch
 from torch import Tensor, nn
 
-from attnviz.formatting import number
+from attnviz.base.formatting import number
 from tests.support.language_model import ALL, HEADS, WIDTH, Head, eager, ids, probabilities, row, without
 
 MARY = "When Mary and John went to the store, John gave the ball to"

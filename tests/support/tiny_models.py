@@ -9,10 +9,10 @@ import transformers as hf
 from PIL import Image
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from attnviz.base.settings import NAMES
 from attnviz.models import model_cache
 from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
-from attnviz.settings import NAMES
 
 TEXT = "The quick brown fox doesn't stop."
 

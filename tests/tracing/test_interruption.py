@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from attnviz.interruption import end_if_unwanted, interruptible
+from attnviz.base.interruption import end_if_unwanted, interruptible
+from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm
-from attnviz.text import EXAMPLE
 
 
 class Unwanted(BaseException):

@@ -1,8 +1,8 @@
 """What a job computes needs no session."""
 
+from attnviz.base.turns import HEAVY_WORK, turn
 from attnviz.server import jobs
 from attnviz.sources import Toy
-from attnviz.turns import HEAVY_WORK, turn
 from attnviz.ui.cache import VisitorResults
 from attnviz.views.long_maps import LONG_WORK
 

@@ -9,7 +9,7 @@ def script() -> None:
 
     import streamlit as st
 
-    from attnviz.language import set_language
+    from attnviz.base.language import set_language
     from attnviz.masks import MASKS, Full
     from attnviz.state.every_page import EveryPageState
     from attnviz.state.fields import (

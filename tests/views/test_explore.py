@@ -7,6 +7,7 @@ import torch
 import attnviz
 from attnviz.analysis.aggregation import rollout
 from attnviz.analysis.head_metrics import Entropy, Previous, head_metrics
+from attnviz.base.text import EXAMPLE
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.models.minilm import minilm
 from attnviz.page.block_html import block_html
@@ -14,7 +15,6 @@ from attnviz.page.blocks import Block, Figure, Note, Prediction, every_block, pa
 from attnviz.page.page_view import PageView
 from attnviz.sources import Toy
 from attnviz.state.explore import ExploreState
-from attnviz.text import EXAMPLE
 from attnviz.views.explore import explore
 
 TEXT = "a b c d e"

@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from attnviz.base.formatting import number
 from attnviz.effects import NEUTRAL_TEXTS, ablations, knockout, mlp_ablations
 from attnviz.figures.shares import signed
-from attnviz.formatting import number
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
 from attnviz.state.effects import COSINE, DIVERGENCE, LOGIT, LOSS, PROBABILITY, EffectsState

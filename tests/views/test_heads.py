@@ -11,6 +11,7 @@ import torch
 import transformers as hf
 
 from attnviz.analysis.head_detectors import COPY_SUPPRESSION, DETECTORS
+from attnviz.base.text import EXAMPLE
 from attnviz.layer import Kind
 from attnviz.models import MINILM
 from attnviz.models.loading import inspect_folder
@@ -22,7 +23,6 @@ from attnviz.sources.haystack import FACT, QUESTION, Haystack
 from attnviz.state.effects import EffectsState
 from attnviz.state.head_state import HeadState
 from attnviz.state.heads import HIDDEN_FACT, REPEATED, HeadsState, head_measures
-from attnviz.text import EXAMPLE
 from attnviz.views.head_circuits import circuits_of_model
 from attnviz.views.heads import detection_of_model, heads
 from tests.support.tiny_models import TEXT

@@ -3,10 +3,10 @@
 import pytest
 
 from attnviz.analysis import work
+from attnviz.base.text import EXAMPLE
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.sources import Model
-from attnviz.text import EXAMPLE
 from attnviz.views.intervened_run import intervened_run
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from attnviz import Inputs, Layer, Mechanism
+from attnviz.base.formatting import number
+from attnviz.base.link import Link
 from attnviz.figures.downsampled_map import Scale
-from attnviz.formatting import number
 from attnviz.layer import Kind, LayerId
-from attnviz.link import Link
 from attnviz.masks import Causal
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import Anchor, Figure, Paragraph, every_block

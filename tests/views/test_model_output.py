@@ -8,7 +8,8 @@ import pytest
 import torch
 import transformers as hf
 
-from attnviz.formatting import number
+from attnviz.base.formatting import number
+from attnviz.base.text import EXAMPLE
 from attnviz.masks import Band, Causal, Full, SinksAndWindow, SlidingWindow
 from attnviz.models import SMOLLM2, model_cache
 from attnviz.models.intervention_run import Candidate, TokenLabel, run_with_interventions
@@ -18,7 +19,6 @@ from attnviz.normalizers import Softmax
 from attnviz.page.blocks import Figure, Summary, Unavailable, every_block
 from attnviz.sources import Model, Toy
 from attnviz.state.masks import EVERYWHERE, HERE, SAME_KIND, MasksState, layer_places
-from attnviz.text import EXAMPLE
 from attnviz.views.masks.model_output import (
     candidate_sentence,
     model_output,

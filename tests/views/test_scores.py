@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.normalizers import NORMALIZERS
 from attnviz.page.blocks import Figure, Table, every_block, page_view
 from attnviz.state.parts import title

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import attnviz
+from attnviz.base.text import EXAMPLE
 from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM
 from attnviz.models.minilm import minilm
 from attnviz.page.blocks import AlignedTexts, Columns, Figure, Note, Summary, every_block, page_view
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.side_by_side import TWINS, SideBySideState
-from attnviz.text import EXAMPLE
 from attnviz.views.side_by_side import shared_tokens, side_by_side
 from tests.support.tiny_models import TEXT
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnviz.formatting import number
+from attnviz.base.formatting import number
 from attnviz.masks import Causal
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (

@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from attnviz.formatting import SPACE
+from attnviz.base.formatting import SPACE
 from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending
 from attnviz.page.blocks import Block, ColoredText, Figure, Listing, OtherStates, Summary, every_block, page_view

@@ -12,8 +12,8 @@ from math import isqrt
 import numpy as np
 import torch
 
-from attnviz.formatting import grouped
-from attnviz.language import plural, value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import plural, value_error
 from attnviz.masks.cost.counting import Counts, cache_sizes
 from attnviz.masks.cost.heads import heads_by_rule
 from attnviz.masks.cost.normal_form import UnstructuredRule

@@ -8,7 +8,7 @@ from math import inf, lcm
 
 import numpy as np
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.masks.comparisons import COMPARISONS, OPPOSITE, ComparisonSign
 from attnviz.masks.cost.monotonicity import ArrayLookup, cases, of_distance, period, value
 from attnviz.masks.mask import And, Combined, Compare, Mask, Not, rule

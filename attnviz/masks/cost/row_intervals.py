@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.masks.comparisons import COMPARISONS, ComparisonSign
 from attnviz.masks.cost.counting import Counts, IntervalCounter, concatenated_ranges
 from attnviz.masks.cost.monotonicity import ArrayLookup, bend, cases, linear, period, query_parts, replaced, value

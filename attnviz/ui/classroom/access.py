@@ -8,10 +8,10 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
-from attnviz import settings
+from attnviz.base import settings
+from attnviz.base.language import _
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.store import StoreError, UnknownClass
-from attnviz.language import _
 from attnviz.server import hosting
 from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.rate_limit import RateLimit

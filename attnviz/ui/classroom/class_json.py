@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from attnviz.base.formatting import number
+from attnviz.base.language import _
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.polls import CLOSED, REVEALED, Poll
 from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import answer_distance, is_right
-from attnviz.formatting import number
-from attnviz.language import _
 from attnviz.server.addresses import address
 from attnviz.ui.classroom.result_charts import packed_chart, result_charts
 

@@ -12,11 +12,11 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from attnviz import settings
-from attnviz.app_files import ASSETS
+from attnviz.base import settings
+from attnviz.base.app_files import ASSETS
+from attnviz.base.language import current_language
 from attnviz.classroom.page_link import check_link
 from attnviz.classroom.store import UnknownClass
-from attnviz.language import current_language
 from attnviz.page.html import translated
 from attnviz.server import scripts, styles
 from attnviz.server.addresses import address

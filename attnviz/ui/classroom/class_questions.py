@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
+from attnviz.base.language import N_, _
 from attnviz.classroom.question import Question, keys_question, points_question
-from attnviz.language import N_, _
 from attnviz.lessons.checks import WEIGHT, Quantities
 from attnviz.ui import quantities
 from attnviz.ui.session_values import SessionValue

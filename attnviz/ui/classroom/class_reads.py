@@ -6,9 +6,9 @@ from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from attnviz.base.language import _
 from attnviz.classroom.report import answers_csv, class_lesson
 from attnviz.classroom.store import Versions
-from attnviz.language import _
 from attnviz.ui.classroom import access, server_classes
 from attnviz.ui.classroom.access import Refusal, open_class
 from attnviz.ui.classroom.class_json import Json, own_state, teacher_state

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from attnviz.base.formatting import significant
+from attnviz.base.language import N_, _
 from attnviz.chart import header, pack
 from attnviz.classroom.results import Results
 from attnviz.figures import Chart
@@ -12,8 +14,6 @@ from attnviz.figures.bars import share_bars
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import significant
-from attnviz.language import N_, _
 from attnviz.server import scripts
 
 VOTE, FIRST, SECOND, TRUTH = N_("the room"), N_("first vote"), N_("second vote"), N_("the truth")

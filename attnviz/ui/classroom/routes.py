@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from attnviz.language import language
+from attnviz.base.language import language
 from attnviz.server.addresses import address
 from attnviz.server.request_language import request_language
 from attnviz.ui.classroom import class_pages, class_reads

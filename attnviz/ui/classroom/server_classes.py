@@ -3,7 +3,7 @@
 from functools import cache
 from threading import Lock
 
-from attnviz import settings
+from attnviz.base import settings
 from attnviz.classroom.live_class import Classes
 from attnviz.classroom.store_address import open_store
 from attnviz.result_cache import ResultCache

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import segno
 import streamlit as st
 
+from attnviz.base.language import _, current_language
+from attnviz.base.link import page_address
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.page_link import LONGEST_LINK
 from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
-from attnviz.language import _, current_language
-from attnviz.link import page_address
 from attnviz.page.html import Markup, element
 from attnviz.server import hosting, scripts
 from attnviz.server.addresses import FIRST_PAGE, address

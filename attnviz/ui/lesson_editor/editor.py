@@ -8,7 +8,7 @@ import re
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import ENGLISH, N_, _, current_language, plural, value_error
+from attnviz.base.language import ENGLISH, N_, _, current_language, plural, value_error
 from attnviz.lessons.lesson_files import MOST_FILE_BYTES, Lesson, decode, parse_lesson, parse_table
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link

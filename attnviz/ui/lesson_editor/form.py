@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.lessons.lesson_files import ENGLISH, MOST_STEPS, parse_table
 from attnviz.lessons.lesson_tables import NEW_STEP, LessonTable, Place, lesson_steps, step_places, with_steps
 from attnviz.lessons.lesson_text import table_text

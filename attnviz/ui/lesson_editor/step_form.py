@@ -5,11 +5,11 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.language import N_, _, plural
+from attnviz.base.language import N_, _, plural
+from attnviz.base.link import page_address
 from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find_quantity, token_weights
 from attnviz.lessons.lesson_files import CHECKS, MOST_FILE_BYTES, MOST_TAPS
 from attnviz.lessons.lesson_tables import LessonTable, Place, parse_address
-from attnviz.link import page_address
 from attnviz.page.html import element
 from attnviz.server.addresses import address
 from attnviz.ui.markdown import plain

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from attnviz.link import Link
+from attnviz.base.link import Link
 from attnviz.page.blocks import Anchor, ModelPath
 from attnviz.server import scripts
 from attnviz.ui import presentation

@@ -6,11 +6,11 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.app_files import ASSETS
 from attnviz.app_pages import GROUPS, Page, PageGroup
+from attnviz.base.app_files import ASSETS
+from attnviz.base.formatting import number
+from attnviz.base.language import N_, _, current_language
 from attnviz.figures.sentences import cell_sentence
-from attnviz.formatting import number
-from attnviz.language import N_, _, current_language
 from attnviz.layer import head_name
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.page.html import Markup, element, join

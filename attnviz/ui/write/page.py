@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.page.blocks import available
 from attnviz.server.page_runs import PageEnd
 from attnviz.state.write import WriteState

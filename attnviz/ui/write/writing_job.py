@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TypeVar
 
+from attnviz.base.settings import writers
 from attnviz.server import jobs
 from attnviz.server.scheduling import FairSlots
-from attnviz.settings import writers
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
+from attnviz.base.formatting import visible
 from attnviz.chart import pack
 from attnviz.figures.sentences import label
-from attnviz.formatting import visible
 from attnviz.models.earlier_messages import MOST_MESSAGES
 from attnviz.models.token_choices import TokenChoice, format_choices
 from attnviz.models.written_text import Ending, WrittenText

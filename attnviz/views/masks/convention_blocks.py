@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from attnviz.base.language import _
 from attnviz.figures import mosaic
-from attnviz.language import _
 from attnviz.masks.conventions import Reading, disputed_cells, group_readings, readings
 from attnviz.page.blocks import Block, Columns, Control, Figure, Heading, Note, Row, Table
 from attnviz.page.html import Markup, element

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from functools import partial
 
-from attnviz.formatting import byte_size, flop_count, grouped, percent
-from attnviz.language import N_, _, plural
+from attnviz.base.formatting import byte_size, flop_count, grouped, percent
+from attnviz.base.language import N_, _, plural
 from attnviz.masks import Full
 from attnviz.masks.cost import LayerCost, RuleCost, attention_flops, layer_cost
 from attnviz.page.blocks import Block, Caption, Control, Note, Row, Table

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attnviz.formatting import number, visible
-from attnviz.language import _
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import _
 from attnviz.masks import Full
 from attnviz.masks.empty_rows import masked_softmax
 from attnviz.normalizers import Identity

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from attnviz.base.language import _
 from attnviz.figures.mask_image import CELLS, mask_image
-from attnviz.language import _
 from attnviz.masks import GROUPS, Mask
 from attnviz.page.blocks import Anchor, Block, Control, Heading, Paragraph
 from attnviz.page.html import Markup, element

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, UInt8
 
 from attnviz.analysis.difference import outcome_counts, outcomes
 from attnviz.analysis.head_maps import HeadChoice
-from attnviz.cached_property import cached_property
-from attnviz.formatting import visible
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import visible
 from attnviz.inputs import Inputs
 from attnviz.lessons.checks import Quantities, rows_quantities
 from attnviz.mechanism import Mechanism

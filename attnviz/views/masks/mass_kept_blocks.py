@@ -11,11 +11,11 @@ from torch import Tensor
 from attnviz.analysis.mass_kept import DenseHead, MassKept, dense_head, mass_kept_by_head
 from attnviz.analysis.sparse_presets import BLOCKS, LONG, SparseCost, SparsePreset, sparse_presets
 from attnviz.analysis.work import MOST_MAP_WORK, MOST_WORK
-from attnviz.formatting import grouped, number, percent, visible
-from attnviz.language import N_, _
+from attnviz.base.formatting import grouped, number, percent, visible
+from attnviz.base.language import N_, _
+from attnviz.base.link import Link
 from attnviz.layer import Layer
 from attnviz.lessons.checks import Quantities
-from attnviz.link import Link
 from attnviz.masks import Mask, MaskError, parse
 from attnviz.mechanism import Mechanism
 from attnviz.page.blocks import (

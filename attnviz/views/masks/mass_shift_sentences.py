@@ -1,8 +1,8 @@
 """Sentences about the mass shift of a query: which attention B removes, and which keys gain it."""
 
 from attnviz.analysis.difference import MassShift
-from attnviz.formatting import number, significant, visible
-from attnviz.language import _
+from attnviz.base.formatting import number, significant, visible
+from attnviz.base.language import _
 from attnviz.page.html import Markup, element, join
 
 MOST_KEYS = 5  # that a sentence names

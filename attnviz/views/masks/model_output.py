@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.formatting import fixed, number, visible
+from attnviz.base.language import _, plural
+from attnviz.base.turns import is_heavy
 from attnviz.figures.bars import MOST_KEYS, bars
-from attnviz.formatting import fixed, number, visible
-from attnviz.language import _, plural
 from attnviz.lessons.checks import Quantities, named_quantities
 from attnviz.models.interventions import Intervention
 from attnviz.page.blocks import Anchor, Block, Columns, Computed, Figure, Heading, Note, Paragraph, Summary, available
@@ -21,7 +22,6 @@ from attnviz.sources import Model
 from attnviz.state.head_state import own_mechanism
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.state.why_links import text_of_model
-from attnviz.turns import is_heavy
 from attnviz.views.intervened_run import intervened_run
 
 if TYPE_CHECKING:  # with huggingface_hub

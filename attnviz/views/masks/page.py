@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from attnviz.language import _
+from attnviz.base.language import _
 from attnviz.page.blocks import Block, Columns, Control, OptionMenu, Tabs, Unavailable, available
 from attnviz.state.masks import (
     CONVENTIONS,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from functools import partial
 
+from attnviz.base.formatting import byte_size
+from attnviz.base.language import _
 from attnviz.export import EXPORTS
-from attnviz.formatting import byte_size
-from attnviz.language import _
 from attnviz.page.blocks import Block, Caption, Control, Download, Note, Row, Script
 from attnviz.result_cache import result_cache
 from attnviz.state.masks import SIDES, MasksState

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from attnviz.analysis.receptive_field import field_sizes, layers_needed
+from attnviz.base.formatting import quoted
+from attnviz.base.language import N_, _, value_error
 from attnviz.figures import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.formatting import quoted
 from attnviz.inputs import Inputs
-from attnviz.language import N_, _, value_error
 from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Row, available
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.views.masks.mask_pair import MaskPair

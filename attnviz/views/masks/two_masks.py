@@ -9,10 +9,10 @@ import torch
 
 from attnviz.analysis.difference import mass_shift, outcome_counts
 from attnviz.analysis.head_maps import Aggregate
+from attnviz.base.formatting import enumeration, grouped, visible
+from attnviz.base.language import N_, _
+from attnviz.base.link import Link
 from attnviz.figures.bars import bars
-from attnviz.formatting import enumeration, grouped, visible
-from attnviz.language import N_, _
-from attnviz.link import Link
 from attnviz.masks import Grid
 from attnviz.mechanism import Mechanism
 from attnviz.page.blocks import Block, Caption, CellsQuestion, Columns, Figure, Heading, Note, Paragraph, Summary

@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.analysis.head_maps import head_map
+from attnviz.base.formatting import number, visible
+from attnviz.base.language import N_, _
+from attnviz.base.link import Link
 from attnviz.figures import heatmap
 from attnviz.figures.layer_mosaic import LayerTiles, layer_mosaic
 from attnviz.figures.sentences import ARROW, CellSentences
-from attnviz.formatting import number, visible
-from attnviz.language import N_, _
 from attnviz.layer import Layer
 from attnviz.lessons.checks import Quantities, map_quantities
-from attnviz.link import Link
 from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Heading, Note, Row, Summary
 from attnviz.page.page_view import Panel
 from attnviz.state.transformer import TransformerState, first_head, has_decoder, is_translator

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from functools import partial
 
+from attnviz.base.formatting import grouped, percent
+from attnviz.base.language import N_, _
 from attnviz.figures.accuracy import accuracy
-from attnviz.formatting import grouped, percent
-from attnviz.language import N_, _
 from attnviz.lessons.checks import Quantities
 from attnviz.page import html
 from attnviz.page.blocks import Block, Caption, Columns, Figure, Heading, Paragraph, Summary

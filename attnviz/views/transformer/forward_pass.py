@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from attnviz.language import N_, _, in_sentence
-from attnviz.link import Link
+from attnviz.base.language import N_, _, in_sentence
+from attnviz.base.link import Link
 from attnviz.models import MINILM, SMOLLM2, TRANSLATOR
 from attnviz.page.blocks import Anchor, Block, Caption, Control, ModelPath, More, OtherStates, Paragraph, Row
 from attnviz.page.page_view import Panel

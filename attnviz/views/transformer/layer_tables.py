@@ -8,8 +8,8 @@ from jaxtyping import Float
 from markupsafe import Markup
 from torch import Tensor
 
-from attnviz.formatting import dimensions, number, visible
-from attnviz.language import _
+from attnviz.base.formatting import dimensions, number, visible
+from attnviz.base.language import _
 from attnviz.page import html
 from attnviz.page.blocks import Anchor, Block, Note, Paragraph, Table
 from attnviz.path.activation import Activation, Sublayer

@@ -1,6 +1,6 @@
 """The names of layers and parts on the screen, and what each stage does, in a sentence."""
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 from attnviz.path.activation import Activation, Sublayer
 
 TITLES = {

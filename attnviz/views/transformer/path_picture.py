@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.formatting import dimensions, grouped, number, visible
+from attnviz.base.language import N_, _, in_sentence
 from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
-from attnviz.formatting import dimensions, grouped, number, visible
-from attnviz.language import N_, _, in_sentence
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, layer_name
 from attnviz.path.model_activations import FUNCTIONS
 from attnviz.path.sampling import NextWord

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from attnviz.base.formatting import grouped, percent
+from attnviz.base.language import _
 from attnviz.figures import curves
-from attnviz.formatting import grouped, percent
-from attnviz.language import _
 from attnviz.page import html
 from attnviz.page.blocks import Block, Caption, Columns, Control, Figure, Row, Summary
 from attnviz.state.transformer import TransformerState

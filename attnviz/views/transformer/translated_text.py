@@ -2,7 +2,7 @@
 
 from itertools import groupby, pairwise
 
-from attnviz.formatting import visible
+from attnviz.base.formatting import visible
 from attnviz.page import html
 from attnviz.translator import Translation
 from attnviz.translator.sentence_lengths import matching_words

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import attnviz
+from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm
 from attnviz.page.blocks import ModelPath, More, Table, every_block
 from attnviz.page.nodes import page_nodes
 from attnviz.sources.model import TRANSLATED
 from attnviz.state.transformer import TransformerState
-from attnviz.text import EXAMPLE
 from attnviz.translator import load
 from attnviz.translator.sentence_lengths import shipped_accuracies
 from attnviz.views.pages import page_blocks

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.formatting import dimensions
-from attnviz.language import value_error
+from attnviz.base.formatting import dimensions
+from attnviz.base.language import value_error
 
 
 def plain_tensor(tensor: Tensor, name: str) -> Tensor:

@@ -8,8 +8,8 @@ import pytest
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from attnviz.formatting import visible
-from attnviz.token_texts import VocabularyToken, texts_of_batch, token_names
+from attnviz.base.formatting import visible
+from attnviz.base.token_texts import VocabularyToken, texts_of_batch, token_names
 from tests.support.built_tokenizers import built_tokenizers
 
 BYTE_LEVEL = sorted(pre_tokenizers.ByteLevel.alphabet())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from attnviz.bounded_toml import LARGEST_INTEGER, MAX_DEPTH, MOST_PARTS, MOST_VALUES, parse_toml
+from attnviz.base.bounded_toml import LARGEST_INTEGER, MAX_DEPTH, MOST_PARTS, MOST_VALUES, parse_toml
 
 LONGEST = 16_000  # characters of a text here
 STEPS = 60  # lines of tomllib for each character, at most

@@ -2,8 +2,8 @@
 
 import unicodedata
 
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 
 EXAMPLE = "The animal didn't cross the street because it was too tired."
 LONGEST_TEXT = 512  # tokens of a toy sequence: as many as the pretrained model reads, so that both can be compared

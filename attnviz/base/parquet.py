@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import _
-from attnviz.limited_process import InputRefusal, serve_input
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import _
+from attnviz.base.limited_process import InputRefusal, serve_input
 
 COLUMNS = "columns of the matrix"  # the name of their names
 INDEX = re.compile(r"|__index_level_[0-9]+__|index|id|idx|unnamed: [0-9]+|level_[0-9]+", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The words of the interface in the language of the person who reads them: gettext translations in attnviz/languages/.
+"""The words of the interface in the language of the person who reads them: gettext translations in languages/.
 
 English texts are the names of the messages. What is put into a text has a name, `_("{count} tokens", count=4)`,
 so that a translation can put it elsewhere; text from outside is such a value, and never a message. The language belongs

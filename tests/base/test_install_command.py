@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnviz import install_command
-from attnviz.install_command import Environment, environment, install_line, shell_path, start_line
+from attnviz.base import install_command
+from attnviz.base.install_command import Environment, environment, install_line, shell_path, start_line
 
 
 class Installed:

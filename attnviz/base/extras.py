@@ -2,9 +2,9 @@
 
 from importlib.util import find_spec
 
-from attnviz.formatting import enumeration
-from attnviz.install_command import install_line
-from attnviz.language import _
+from attnviz.base.formatting import enumeration
+from attnviz.base.install_command import install_line
+from attnviz.base.language import _
 
 PACKAGES = {
     "app": ("streamlit", "transformers"),

@@ -8,8 +8,8 @@ import re
 import tomllib
 from typing import Any
 
-from attnviz.formatting import grouped
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped
+from attnviz.base.language import value_error
 
 MOST_PARTS = 8  # of a dotted key or of a table's name
 MAX_DEPTH = 8  # of lists and tables within each other

@@ -10,8 +10,8 @@ from itertools import accumulate, compress, groupby, pairwise
 from typing import Any, TypeAlias
 from unicodedata import normalize
 
-from attnviz.formatting import quoted
-from attnviz.text import shorten_token
+from attnviz.base.formatting import quoted
+from attnviz.base.text import shorten_token
 
 SPACE_MARKS = "Ġ▁"  # stand for a space in the names of byte-level BPE and of SentencePiece
 CONTINUATION = "##"  # starts the name of a piece inside a word, in WordPiece

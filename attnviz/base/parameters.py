@@ -4,7 +4,7 @@ from dataclasses import fields
 from math import isfinite
 from typing import Literal, NoReturn, get_args, get_origin
 
-from attnviz.language import N_, value_error
+from attnviz.base.language import N_, value_error
 
 NO_CHOICE = N_("{name} needs {parameter} to be one of {choices}; it got {value}.")
 NOT_FINITE = N_("{name} needs a finite {parameter}; it got {value}.")

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from attnviz.cached_property import cached_property
+from attnviz.base.cached_property import cached_property
 
 
 class Counted:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from attnviz.formatting import grouped, quoted
-from attnviz.language import value_error
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import value_error
 
 CONFIG_BYTES = 1 << 20
 MAX_DEPTH = 16  # of parts within parts

@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from attnviz.app_files import PACKAGE_PARENT
-from attnviz.settings import is_hosted
+from attnviz.base.app_files import PACKAGE_PARENT
+from attnviz.base.settings import is_hosted
 
 
 class Environment(StrEnum):

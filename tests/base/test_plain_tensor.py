@@ -9,12 +9,12 @@ from torch import nn
 import attnviz
 from attnviz.analysis.difference import difference
 from attnviz.attribution import Logit
+from attnviz.base.plain_tensor import plain_array, plain_tensor
 from attnviz.effects import ablations
 from attnviz.figures.maps import as_maps
 from attnviz.inputs import Inputs
 from attnviz.masks import Grid
 from attnviz.notebook.layer_maps import layer_maps
-from attnviz.plain_tensor import plain_array, plain_tensor
 
 WEIGHTS = torch.tensor([[0.75, 0.25], [0.5, 0.5]])
 MASK = [[0, 1], [0, 0]]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from attnviz.language import N_, _
+from attnviz.base.language import N_, _
 
 SPACE = "␣"  # a space that belongs to a token
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with which a spreadsheet begins to compute

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnviz.formatting import quoted
-from attnviz.language import value_error
+from attnviz.base.formatting import quoted
+from attnviz.base.language import value_error
 
 HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 # Exceptions of numpy about a damaged header, found by feeding it millions of them.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-from attnviz.formatting import quoted
+from attnviz.base.formatting import quoted
 
 MB = 1 << 20
 NAMES = (

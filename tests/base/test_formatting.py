@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.formatting import byte_size, fixed, percent, quoted, short_repr, significant
+from attnviz.base.formatting import byte_size, fixed, percent, quoted, short_repr, significant
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.support.installation import LIBRARY, ROOT, USES, answer, build, envir
 PAGES = """
 import os
 from streamlit.testing.v1 import AppTest
-from attnviz.app_files import PACKAGE, PAGES
+from attnviz.base.app_files import PACKAGE, PAGES
 
 def opened(page, **link):
     router = PACKAGE / "ui" / "router.py"

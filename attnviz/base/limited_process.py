@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from attnviz.app_files import PACKAGE_PARENT
-from attnviz.language import current_language, set_language
+from attnviz.base.app_files import PACKAGE_PARENT
+from attnviz.base.language import current_language, set_language
 
 REFUSED = 3  # exit status of a program that has written why it refuses its input
 # Arrow's other pool takes 1 GB at once, used or not; threads of NumPy and of the tokenizers library would not survive a

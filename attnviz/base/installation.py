@@ -15,7 +15,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from attnviz.app_files import PACKAGE_PARENT
+from attnviz.base.app_files import PACKAGE_PARENT
 
 LIBRARY = ""  # in place of the name of an extra
 # What needs the packages of each extra.
