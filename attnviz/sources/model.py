@@ -139,8 +139,10 @@ class Model(ModelSource):
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""
-        with turn(self.work):
-            return self.model().layers(*self.example, reader=self._reader())
+        work, reader = self.work, self._reader()
+        # Who waits for another process lets others draw their pages meanwhile.
+        with turn(max(work, HEAVY_WORK + 1) if work and reader else work):
+            return self.model().layers(*self.example, reader=reader)
 
     def _reader(self) -> "Callable[..., tuple[ModelInputs, Trace] | None] | None":
         """Returns what reads texts in place of this process, if that is wanted."""
