@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 Turn: TypeAlias = Callable[[int], AbstractContextManager[None]]
 HEAVY_WORK = 10_000_000  # steps: more take longer than a click should
+SHORT_WORK = 10 * HEAVY_WORK  # steps: as many take about a second
 _turns: list[Turn] = [lambda work: nullcontext()]
 
 

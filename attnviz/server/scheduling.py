@@ -2,9 +2,10 @@
 
 A page run takes a slot; there is one, because Python lets one thread compute at a time: two runs at once took a sixth
 more processor time (`make load`, 100 visitors). Before a heavy computation it gives its slot back and takes one of the
-heavy slots, of which there are as many as cores but one, so that a run that computes little always finds a core. A
-free slot goes to the session that has waited longest since its last turn, so that nobody gets two turns while another
-gets none. A session has one slot of a kind at most, and one place in the line for it, which its page shows.
+heavy slots, of which there are as many as cores but one, so that a run that computes little always finds a core; or
+that of short ones, about a second, so that a sentence does not wait for somebody's page of text. A free slot goes to
+the session that has waited longest since its last turn, so that nobody gets two turns while another gets none. A
+session has one slot of a kind at most, and one place in the line for it, which its page shows.
 """
 
 import os
@@ -17,7 +18,7 @@ import streamlit as st
 
 from attnviz.base.interruption import interruptible
 from attnviz.base.language import _
-from attnviz.base.turns import is_heavy
+from attnviz.base.turns import SHORT_WORK, is_heavy
 from attnviz.server.streamlit_internals import run_context
 
 POLL = 0.1  # seconds between two looks at whether a waiting run is still wanted
@@ -112,13 +113,13 @@ class FairSlots:
 
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-_runs, _heavy = FairSlots(1), FairSlots(max(1, CORES - 1))
+_runs, _short, _heavy = FairSlots(1), FairSlots(1), FairSlots(max(1, CORES - 1))
 _run = threading.local()  # has_slot: whether this thread has one of the slots of runs
 
 
 def is_idle() -> bool:
     """Returns whether no page run and no heavy computation is under way."""
-    return _runs.is_unused and _heavy.is_unused
+    return _runs.is_unused and _short.is_unused and _heavy.is_unused
 
 
 def waiting_page_runs() -> int:
@@ -128,7 +129,7 @@ def waiting_page_runs() -> int:
 
 def waiting_computations() -> int:
     """Returns the number of heavy computations that wait for a slot."""
-    return _heavy.waiting
+    return _short.waiting + _heavy.waiting
 
 
 @contextmanager
@@ -152,7 +153,7 @@ def computation(work: int) -> Iterator[None]:
         yield
         return
     name, interrupt = _session()
-    with without_slot(), place_in_line() as on_place, heavy_slot(name, interrupt, on_place):
+    with without_slot(), place_in_line() as on_place, heavy_slot(name, interrupt, on_place, work):
         yield
 
 
@@ -199,26 +200,30 @@ def without_slot() -> Iterator[None]:
 
 @contextmanager
 def heavy_slot(
-    session: str, interrupt: Callable[[], None], on_place: OnPlace = lambda place: None
+    session: str,
+    interrupt: Callable[[], None],
+    on_place: OnPlace = lambda place: None,
+    work: int = SHORT_WORK,
 ) -> Iterator[Callable[[], None]]:
-    """Takes a heavy slot when it is the session's turn; yields a function that lets others that wait go first.
+    """Takes a heavy slot when it is the session's turn, for less than SHORT_WORK that of short computations; yields a
+    function that lets others that wait go first.
 
     `interrupt` is called while it waits, and between the parts of the computation; its exception ends that. `on_place`
     is called with the place in the line while it waits, and with 0 when it has the slot.
     """
-    has_slot = False
+    slots, has_slot = _short if work < SHORT_WORK else _heavy, False
 
     def take() -> None:
         nonlocal has_slot
-        _heavy.acquire(session, interrupt, on_place)
+        slots.acquire(session, interrupt, on_place)
         has_slot = _run.is_heavy = True
         on_place(0)
 
     def give_way() -> None:
         nonlocal has_slot
-        if _heavy.waiting:
+        if slots.waiting:
             has_slot = _run.is_heavy = False
-            _heavy.release(session)
+            slots.release(session)
             take()
 
     try:
@@ -228,7 +233,7 @@ def heavy_slot(
     finally:
         _run.is_heavy = False
         if has_slot:
-            _heavy.release(session)
+            slots.release(session)
 
 
 def session() -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from attnviz.base.extras import check_installed
 from attnviz.base.settings import MB, upload_bytes
 from attnviz.base.text import EXAMPLE
-from attnviz.base.turns import HEAVY_WORK, turn
+from attnviz.base.turns import HEAVY_WORK, SHORT_WORK, turn
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.source import Opening, Source
@@ -135,7 +135,7 @@ class Model(ModelSource):
         text, pair, image = self.example
         characters = max(LEAST_CHARACTERS, len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0))
         work = self.model().parameter_count * characters // 1_000
-        return work if self.name in model_cache.BUILT_IN_MODELS else max(work, HEAVY_WORK + 1)
+        return work if self.name in model_cache.BUILT_IN_MODELS else max(work, SHORT_WORK)
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError if the model cannot be loaded or read the example."""

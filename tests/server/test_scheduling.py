@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from attnviz.base.turns import HEAVY_WORK
+from attnviz.base.turns import HEAVY_WORK, SHORT_WORK
 from attnviz.mechanism import Mechanism
 from attnviz.server import scheduling
 from attnviz.server.scheduling import FairSlots, _Request, computation, page_run
@@ -13,7 +13,7 @@ from attnviz.sources import Toy
 from attnviz.ui.cache import VisitorResults
 from tests.support.waiting import until
 
-HEAVY = HEAVY_WORK + 1
+SHORT, HEAVY = HEAVY_WORK + 1, SHORT_WORK
 
 
 class Waiting(Exception):
@@ -29,6 +29,7 @@ def two_cores(monkeypatch):
     monkeypatch.setattr(scheduling, "POLL", 0.001)
     monkeypatch.setattr(scheduling, "_runs", FairSlots(2))
     monkeypatch.setattr(scheduling, "_heavy", FairSlots(1))
+    monkeypatch.setattr(scheduling, "_short", FairSlots(1))
 
 
 def in_order(slots, sessions):
@@ -202,6 +203,17 @@ def test_heavy_work_leaves_the_slots_of_runs_to_others():
             run.result(10)
     assert scheduling._runs._free == 2
     assert scheduling._heavy._free == 1
+
+
+def test_a_short_computation_does_not_wait_for_a_long_one():
+    with page_run(), computation(HEAVY), ThreadPoolExecutor(1) as pool:
+
+        def short() -> int:
+            with page_run(), computation(SHORT):
+                return scheduling._short._free
+
+        assert pool.submit(short).result(10) == 0
+    assert scheduling.is_idle()
 
 
 def test_slots_come_back_after_an_error():
