@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from attnviz.analysis.ray_engine import ClusterError
-from attnviz.base.turns import HEAVY_WORK
+from attnviz.base.turns import SHORT_WORK
 from attnviz.server import jobs, scheduling
 from attnviz.server.jobs import Job, Jobs, OnResult
 from attnviz.server.scheduling import FairSlots, computation, page_run
@@ -190,7 +190,7 @@ def test_a_job_lets_others_go_first_between_its_steps(steps: Steps) -> None:
 
         def heavy() -> str:
             session.name = "b"
-            with page_run(), computation(HEAVY_WORK + 1):
+            with page_run(), computation(SHORT_WORK):
                 assert scheduling._heavy._free == 0
                 return str(job.latest)
 
