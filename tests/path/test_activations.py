@@ -210,14 +210,17 @@ ARCHITECTURES = {  # norms before and after, with and without a gate; projection
     "gpt2": lambda: tiny_models.gpt2(),
     "llama": lambda: tiny_models.llama(),
     "gemma": lambda: hf.GemmaForCausalLM(hf.GemmaConfig(**LARGE)),
+    "gemma3": lambda: hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(query_pre_attn_scalar=8, **LARGE)),
     "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**LARGE)),
     "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**LARGE)),
+    "phi": lambda: hf.PhiForCausalLM(hf.PhiConfig(**GPT_NEOX)),
     "phi3": lambda: hf.Phi3ForCausalLM(hf.Phi3Config(**LARGE)),
     "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**GPT_NEOX)),
     "opt": lambda: hf.OPTForCausalLM(hf.OPTConfig(word_embed_proj_dim=32, ffn_dim=48, **GPT_NEOX)),
     "roberta": lambda: hf.RobertaModel(hf.RobertaConfig(**GPT_NEOX)),
     "eurobert": lambda: hf.EuroBertModel(hf.EuroBertConfig(mask_token_id=3, **LARGE)),
 }
+TANH = ("gpt2", "gemma", "gemma3", "phi")  # with GELU by a hyperbolic tangent
 
 
 def loaded(network: Any, tokenizer: Any, outputs: str) -> LoadedModel:
@@ -235,7 +238,7 @@ def test_the_parts_of_many_architectures_are_found(architecture: str) -> None:
     record = model_activations(model, "The quick fox")
     eps = next(one.eps if hasattr(one, "eps") else one.variance_epsilon
                for name, one in network.named_modules() if "norm" in type(one).__name__.lower())  # fmt: skip
-    check_sources(record, eps, gelu="tanh" if architecture in ("gpt2", "gemma") else "none")
+    check_sources(record, eps, gelu="tanh" if architecture in TANH else "none")
     network.set_attn_implementation("eager")
     with torch.no_grad():
         result = network(**model.encode("The quick fox").batch, output_hidden_states=True, output_attentions=True)
