@@ -23,7 +23,7 @@ from attnviz.mechanism import Attention
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
 from attnviz.path.module_calls import ModuleCall, recorded_calls
 from attnviz.path.recognition import Recognition, factor
-from attnviz.path.recorder import PROJECTIONS, ActivationRecorder, side_by_side
+from attnviz.path.recorder import PROJECTIONS, ActivationRecorder, joined_heads
 from attnviz.tracing import capture
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class _Stack:
         )  # fmt: skip
 
     def _linear(self, call: ModuleCall) -> None:
-        if self.layers and self.recognition.same(side_by_side(self.layers[0][1]), call.source):
+        if self.layers and self.recognition.same(joined_heads(self.layers[0][1]), call.source):
             self._attention(call, *self.layers.pop(0))
         elif any(torch.equal(norm.output, call.source) for norm in self.norms) or self._known(call.source):
             self.inputs.append(call)

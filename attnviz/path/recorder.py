@@ -90,10 +90,10 @@ class ActivationRecorder:
         heads = len(attention.output)
         return self.add(
             "concat", "C", f"C = Concat({', '.join(['H'] * min(heads, 4))}{', …' * (heads > 4)})",
-            _("all heads side by side"), "concat", (output,), side_by_side(attention), query.rows,
+            _("all heads side by side"), "concat", (output,), joined_heads(attention), query.rows,
         )  # fmt: skip
 
 
-def side_by_side(attention: Attention) -> Float[Tensor, "rows columns"]:
+def joined_heads(attention: Attention) -> Float[Tensor, "rows columns"]:
     """Returns the outputs of all heads of a layer side by side."""
     return attention.output.transpose(0, 1).flatten(1)
