@@ -100,13 +100,13 @@ def _record(
     layers = [(layer, layer.known_mechanism(layer.inputs)) for layer in trace]
     logits = next((call.output[-1] for call in calls if call.kind == "model"), None)
     # Some tokens have no probability.
-    written = slice(None) if logits is None or bool(logits.isfinite().all()) else logits.isfinite().nonzero()[:, 0]
+    token_ids = slice(None) if logits is None or bool(logits.isfinite().all()) else logits.isfinite().nonzero()[:, 0]
     memory: Activation | None = None
     for (name, tokens), part in zip(sequences.items(), parts, strict=True):
-        stack = _Stack(model, recorder, recognition, layers, name, tokens, name != [*sequences][-1], memory, written)
+        stack = _Stack(model, recorder, recognition, layers, name, tokens, name != [*sequences][-1], memory, token_ids)
         memory = stack.output_of(part)
     own = recorder.sublayers[-1].output.values
-    if layers or (logits is not None and not recognition.same(own, logits[None, written])):
+    if layers or (logits is not None and not recognition.same(own, logits[None, token_ids])):
         raise _unknown(model, calls[-1])  # some models scale or cap their logits
     return ActivationRecord(tuple(recorder.sublayers), trace[0].inputs.heads)
 
@@ -123,7 +123,7 @@ class _Stack:
     tokens: tuple[str, ...]
     gives_memory: bool  # to a decoder
     memory: Activation | None  # what an encoder has given to this stack
-    written: slice | Tensor  # the ids of the tokens that have logits
+    token_ids: slice | Tensor  # that have logits
     stream: Activation = field(init=False)  # the residual stream
     norms_first: bool = field(init=False)  # all layers begin with a norm
     number: int = -1  # of the layer
@@ -307,8 +307,8 @@ class _Stack:
             self._start("output", "output")
         is_tied = call.module.weight is self.model.model.get_input_embeddings().weight
         about = _("how well the last row fits each token of the vocabulary")
-        words = Vocabulary(self.model.tokenizer, torch.arange(call.output.shape[-1])[self.written].tolist())
-        one = call.part(lambda one: one[..., self.written])
+        words = Vocabulary(self.model.tokenizer, torch.arange(call.output.shape[-1])[self.token_ids].tolist())
+        one = call.part(lambda one: one[..., self.token_ids])
         self.recorder.linear(
             "logits", "logits", "E^T" if is_tied else "W^E", about, self.stream, one, one.output[-1:], columns=words
         )
