@@ -1,6 +1,6 @@
 """Every activation is the one that the model computed in a forward pass of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.smollm2 import smollm2
@@ -18,6 +19,7 @@ from attnviz.path.activation import ActivationRecord
 from attnviz.path.model_activations import MOST_TOKENS, model_activations
 from attnviz.path.sampling import NextWord
 from attnviz.tracing import capture
+from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import TARGET_VOCABULARY
 from tests.support import tiny_models
@@ -202,6 +204,17 @@ def test_smollm2s_activations_are_those_of_its_forward_pass() -> None:
     close(logits.values[0], result.logits[0, -1])
     best = int(logits.values.argmax())
     assert logits.columns[best].strip() == model.tokenizer.decode([best]).strip()
+
+
+@pytest.mark.parametrize("model", [minilm, smollm2])
+def test_heads_and_mlps_write_what_an_attribution_divides(model: Callable[[], LoadedModel]) -> None:
+    record = model_activations(model(), TEXT)
+    network, batch = model().model, model().encode(TEXT).batch
+    _output, run = LinearizedPass(network, example_arguments(network, batch)).ran
+    for part, writers in (("attention heads", run.heads), ("network output", run.mlps)):
+        ours = [one.values for one in record.values() if one.name.endswith(part)]
+        for values, writer in zip(ours, writers, strict=True):
+            close(values if values.ndim < 3 else values.transpose(0, 1), writer.value.detach()[0])
 
 
 GPT_NEOX = {"vocab_size": 400, "max_position_embeddings": 64, **SMALL}
