@@ -1,7 +1,7 @@
 """Activations: what a part of a model computed, and from what."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from jaxtyping import Float
@@ -71,7 +71,7 @@ class Sublayer:
     stack: str  # "encoder" or "decoder"
     layer: int | None  # None: of the embedding or the output
     kind: SublayerKind
-    activations: tuple[Activation, ...]
+    activations: list[Activation] = field(default_factory=list)
 
     @property
     def output(self) -> Activation:

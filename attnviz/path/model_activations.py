@@ -3,27 +3,27 @@ such as the translator.
 
 They are what its modules returned, in their order. Where a module's input comes from is found by its numbers: it is
 what a module before it returned, or the residual stream with what was added to it meanwhile. So the order of norms,
-attention and MLPs is the model's own, and what does not follow from the parts that are shown is refused.
+attention and MLPs is the model's own, and what does not follow from the parts that are shown is refused. The writers of
+an attribution would not do: projections before their rotation, norms, gates and sums are not among them, and its layer
+norms are computed in another way than the model's own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from attnviz.base.language import N_, _, value_error
 from attnviz.base.token_texts import vocabulary_tokens
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Layer
-from attnviz.path.activation import Activation, ActivationRecord, SublayerKind
+from attnviz.mechanism import Attention
+from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
 from attnviz.path.module_calls import ModuleCall, recorded_calls
-from attnviz.path.recorder import PROJECTIONS, ActivationRecorder, layer_norm_formula
+from attnviz.path.recognition import Recognition, factor
+from attnviz.path.recorder import PROJECTIONS, ActivationRecorder, joined_heads
 from attnviz.tracing import capture
 
 if TYPE_CHECKING:
@@ -32,17 +32,12 @@ if TYPE_CHECKING:
 MOST_TOKENS = 24  # that can be told apart in a picture
 TOLERANCE = 1e-5  # in float32
 EMBEDDINGS = {  # of a token, by what the names of their modules have in them, in the order of their sum
-    "positions": ("P", "position", N_("the vector of each position")),
-    "segments": ("T", "token_type", N_("a learned vector: all tokens are of the first text")),
-}
-FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], ...]] = {
-    "ReLU": (torch.relu,),
-    "GELU": (functional.gelu, partial(functional.gelu, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x)),
-    "SiLU": (functional.silu,),
+    "words": ("E", (), N_("the learned vector of each token")),
+    "positions": ("P", ("position", "wpe"), N_("the vector of each position")),
+    "segments": ("T", ("token_type",), N_("a learned vector: all tokens are of the first text")),
 }
 ABOUT_MEMORY = N_("what the encoder gives to the decoder")
 IN_LAYERS = ("attention", "cross", "network")  # kinds of sublayers
-HeadSplit = Callable[[Tensor], Tensor]  # (…, outputs) → (…, heads, width)
 
 
 @torch.no_grad()
@@ -86,269 +81,189 @@ def model_activations(
         for layer in trace:
             if layer.fidelity is not Fidelity.VERIFIED or layer.inputs.heads != trace[0].inputs.heads:
                 raise _unknown(model, layer.name)
-        tolerance = max(TOLERANCE, 2 * torch.finfo(network.dtype).eps)
-        finder = _Finder(model, [*trace], ActivationRecorder(trace[0].inputs.heads), tolerance)
-        finder.find_all(sequences, calls)
-    return finder.recorder.record()
+        return _record(model, trace, sequences, calls)
+
+
+def _record(
+    model: "LoadedModel", trace: Sequence[Layer], sequences: Mapping[str, tuple[str, ...]], calls: Sequence[ModuleCall]
+) -> ActivationRecord:
+    """Returns the activations of all calls; `sequences` are the tokens that each stack of layers reads."""
+    parts: list[list[ModuleCall]] = [[]]
+    for call in calls:
+        if parts[-1] and parts[-1][-1].kind != "embedding" and _is_of_words(model, call):
+            parts.append([])
+        parts[-1].append(call)
+    if len(parts) != len(sequences):
+        raise _unknown(model, type(model.model).__name__)
+    recorder = ActivationRecorder()
+    recognition = Recognition(max(TOLERANCE, 2 * torch.finfo(model.model.dtype).eps))
+    layers = [(layer, layer.known_mechanism(layer.inputs)) for layer in trace]
+    logits = next((call.output[-1] for call in calls if call.kind == "model"), None)
+    # Some tokens have no probability.
+    token_ids = slice(None) if logits is None or bool(logits.isfinite().all()) else logits.isfinite().nonzero()[:, 0]
+    memory: Activation | None = None
+    for (name, tokens), part in zip(sequences.items(), parts, strict=True):
+        stack = _Stack(model, recorder, recognition, layers, name, tokens, name != [*sequences][-1], memory, token_ids)
+        memory = stack.output_of(part)
+    own = recorder.sublayers[-1].output.values
+    if layers or (logits is not None and not recognition.same(own, logits[None, token_ids])):
+        raise _unknown(model, calls[-1])  # some models scale or cap their logits
+    return ActivationRecord(tuple(recorder.sublayers), trace[0].inputs.heads)
 
 
 @dataclass
-class _Finder:
-    """Finds what each call of a module has computed, and from what."""
+class _Stack:
+    """Adds what each call of a module in a stack of layers has computed, and from what."""
 
     model: "LoadedModel"
-    layers: list[Layer]  # whose attention is still to come
     recorder: ActivationRecorder
-    tolerance: float  # of the largest number, in which the orders of a sum differ
-    logits: Tensor | None = None  # that the model returns at the last position
-    stack: str = ""  # that is open
-    tokens: tuple[str, ...] = ()  # that it reads
-    memory: Activation | None = None  # what the encoder has given to the decoder
+    recognition: Recognition
+    layers: list[tuple[Layer, Attention]]  # whose attention is still to come, in this stack or a later one
+    name: str
+    tokens: tuple[str, ...]
+    gives_memory: bool  # to a decoder
+    memory: Activation | None  # what an encoder has given to this stack
+    token_ids: slice | Tensor  # that have logits
+    stream: Activation = field(init=False)  # the residual stream
+    norms_first: bool = field(init=False)  # all layers begin with a norm
     number: int = -1  # of the layer
-    kind: SublayerKind = "embedding"  # of the sublayer that is open
-    stream: Activation | None = None  # the residual stream
-    added: list[Activation] = field(default_factory=list)  # what has been added to it meanwhile
+    added: list[Activation] = field(default_factory=list)  # what has been added to the stream meanwhile
     read: list[Activation] = field(default_factory=list)  # norms, which several sublayers may read
     norms: list[ModuleCall] = field(default_factory=list)  # whose sublayer begins with the next linear map
     inputs: list[ModuleCall] = field(default_factory=list)  # linear maps whose output another part reads
-    head_norms: dict[ModuleCall, tuple[ModuleCall, Tensor]] = field(default_factory=dict)  # of queries or keys
-    opening: dict[str, ModuleCall] = field(default_factory=dict)  # the first call in each layer of the model
+    head_norms: list[ModuleCall] = field(default_factory=list)  # of the queries or the keys of each head
 
-    def find_all(self, sequences: Mapping[str, tuple[str, ...]], calls: Sequence[ModuleCall]) -> None:
-        """Adds the activations of all calls; `sequences` are the tokens that each stack of layers reads."""
-        self.logits = next((call.output[-1:] for call in calls if call.kind == "model"), None)
-        parts: list[list[ModuleCall]] = [[]]
-        for call in calls:
-            if parts[-1] and parts[-1][-1].kind != "embedding" and self._is_of_words(call):
-                parts.append([])
-            parts[-1].append(call)
-        if len(parts) != len(sequences):
-            raise _unknown(self.model, type(self.model.model).__name__)
-        for (self.stack, self.tokens), part in zip(sequences.items(), parts, strict=True):
-            is_memory = self.stack != [*sequences][-1]
-            self.number, self.kind, self.stream, self.opening = -1, "embedding", None, {}
-            self._find(part, is_memory)
-            self.memory = self.stream if is_memory else None
-        last = calls[-1]
-        if self.layers:
-            raise self._unknown(last)
-        logits = self.recorder.sublayers[-1].output
-        if self.logits is not None and not self._same(logits.values, self.logits[:, self._writable]):
-            raise self._unknown(last)  # some models scale or cap their logits
-
-    def _find(self, calls: Sequence[ModuleCall], is_memory: bool) -> None:
-        """Adds the activations of one stack of layers."""
-        embeddings = [call for call in calls if call.kind == "embedding"]
+    def output_of(self, calls: Sequence[ModuleCall]) -> Activation:
+        """Adds the activations of all calls; returns the last state of the residual stream."""
         others = [call for call in calls if call.kind in ("norm", "linear")]
         if not others:
-            raise _unknown(self.model, type(self.model.model).__name__)
-        self._embed(embeddings, others[0])
+            raise _unknown(self.model, self.name)
+        opening = {call.block: call for call in reversed(others) if call.block}
+        self.norms_first = all(call.kind == "norm" for call in opening.values())
+        self._embed([call for call in calls if call.kind == "embedding"], others[0])
         for call in others:
-            self.opening.setdefault(call.block, call)
             if call.kind == "norm":
-                self._norm(call, is_memory)
+                self._norm(call)
             elif call.module is self.model.model.get_output_embeddings():
                 self._logits(call)
             elif call.block:  # poolers are not shown
                 self._linear(call)
         if self.inputs or self.norms:
-            raise self._unknown((self.inputs or self.norms)[-1])
-        if self.kind != "output":
-            self._end()
-            if is_memory:
-                assert self.stream is not None
-                self.kind = "output"
-                self.recorder.start("memory")
-                self.stream = self.recorder.sum("vectors", "M", _(ABOUT_MEMORY), self.stream)
-                self._end()
-
-    @property
-    def _writable(self) -> Tensor:
-        """The ids of the tokens that the model can write: some have no probability."""
-        assert self.logits is not None
-        return self.logits[0].isfinite().nonzero()[:, 0]
-
-    def _is_of_words(self, call: ModuleCall) -> bool:
-        return call.kind == "embedding" and call.module.weight is self.model.model.get_input_embeddings().weight
+            raise _unknown(self.model, (self.inputs or self.norms)[-1])
+        if self.gives_memory and self._kind != "output":
+            self._start("output", "memory")
+            self.stream = self.recorder.sum("vectors", "M", _(ABOUT_MEMORY), self.stream)
+        return self.stream
 
     def _embed(self, calls: Sequence[ModuleCall], first: ModuleCall) -> None:
-        self.recorder.start(f"{self.stack} embedding")
+        self._start("embedding", f"{self.name} embedding")
         terms = {self._embedding(call): call.output for call in calls}
         words, total = terms.get("words"), first.source
         if words is None or total.shape != words.shape:
-            raise self._unknown(first)
-        if len(terms) == 1 and not self._same(words, total):
-            terms["words"] = words * _factor(words, total)  # such as √d
-        about = {"words": ("E", "", N_("the learned vector of each token"))} | EMBEDDINGS
-        added = []
-        for part, (symbol, _mark, description) in about.items():
-            if part in terms:
-                values = terms[part].expand_as(words)
-                added.append(self.recorder.input(part, symbol, _(description), values, self.tokens))
+            raise _unknown(self.model, first)
+        if len(terms) == 1 and not self.recognition.same(words, total):
+            terms["words"] = words * factor(words, total)  # such as √d
+        added = [
+            self.recorder.input(part, symbol, _(about), terms[part].expand_as(words), self.tokens)
+            for part, (symbol, _marks, about) in EMBEDDINGS.items()
+            if part in terms
+        ]
         self.stream = added[0]
         if len(added) > 1:
             symbol = "x" if first.block else "s"
             self.stream = self.recorder.sum("sum", symbol, _("each token at its position"), *added)
-        if not self._same(self.stream.values, total):
-            raise self._unknown(first)
+        if not self.recognition.same(self.stream.values, total):
+            raise _unknown(self.model, first)
 
     def _embedding(self, call: ModuleCall) -> str:
-        if self._is_of_words(call):
+        if _is_of_words(self.model, call):
             return "words"
-        for part, (_symbol, mark, _about) in EMBEDDINGS.items():
-            if mark in call.name or (mark == "position" and call.name.endswith("wpe")):
+        for part, (_symbol, marks, _about) in EMBEDDINGS.items():
+            if any(mark in call.name for mark in marks):
                 return part
-        raise self._unknown(call)
+        raise _unknown(self.model, call)
 
-    def _norm(self, call: ModuleCall, is_memory: bool) -> None:
+    def _norm(self, call: ModuleCall) -> None:
         if call.source.ndim == 3:
-            self._head_norm(call)
+            self.head_norms.append(call)
             return
-        source = self._known_source(call)
-        is_in_embedding = self.kind == "embedding" and not call.block
-        if any(source is one for one in self.added):
-            normed = self._add_norm("output norm", "N", source, call)
-            self.added = [normed if one is source else one for one in self.added]
-        elif is_in_embedding or (self.opening[call.block].kind == "linear" and source.operation == "add"):
+        source = self._source(call)
+        is_in_embedding = self._kind == "embedding" and not call.block
+        if source in self.added:
+            self.added[self.added.index(source)] = self._add_norm("output norm", "N", source, call)
+        elif is_in_embedding or (call.block and not self.norms_first and source.operation == "add"):
             self.stream = self._add_norm("norm", "x", source, call)
-        elif not call.block:
-            self._start("output", "memory" if is_memory else "output")
-            if is_memory:
-                self.stream = self._add_norm("vectors", "M", source, call, about=_(ABOUT_MEMORY))
-            else:
-                self.stream = self._add_norm("norm", "z", source, call)
-            if is_memory or not self.model.model.get_output_embeddings():
-                self._end()
-        else:
+        elif call.block:
             self.norms.append(call)
+        elif self.gives_memory:
+            self._start("output", "memory")
+            self.stream = self._add_norm("vectors", "M", source, call, about=_(ABOUT_MEMORY))
+        else:
+            self._start("output", "output")
+            self.stream = self._add_norm("norm", "z", source, call)
 
-    def _head_norm(self, call: ModuleCall) -> None:
-        """Notes a norm of the queries or the keys of each head."""
-        for source, output in ((call.source, call.output), (one.transpose(0, 1) for one in (call.source, call.output))):
-            for linear in self.inputs:
-                if linear not in self.head_norms and torch.equal(source.flatten(1), linear.output):
-                    self.head_norms[linear] = call, output.transpose(0, 1)
-                    return
-        raise self._unknown(call)
-
-    def _add_norm(self, part: str, symbol: str, source: Activation, call: ModuleCall, **more: Any) -> Activation:
+    def _add_norm(self, part: str, symbol: str, source: Activation, call: ModuleCall, about: str = "") -> Activation:
         """Adds a layer norm, or an RMS norm, which does not subtract the mean."""
-        output = more.pop("output", call.output)
-        values, weight = source.values, call.module.weight.detach()
-        eps = getattr(call.module, "eps", getattr(call.module, "variance_epsilon", 1e-6))
-        scaled = values * torch.rsqrt(values.square().mean(-1, keepdim=True) + eps)
-        centered = values - values.mean(-1, keepdim=True)
-        centered = centered * torch.rsqrt(centered.square().mean(-1, keepdim=True) + eps)
-        bias = call.bias
-        for gain in (weight, 1 + weight):  # Gemma has the second
-            for normed in (centered, scaled):
-                made = normed * gain if bias is None else normed * gain + bias
-                if self._same(made, output):
-                    about = more.pop("about", _("each row has mean 0 and spread 1, then its own scale"))
-                    formula = layer_norm_formula(symbol, source.symbol, bias is not None)
-                    if normed is scaled:
-                        about = _("each row has the root mean square 1, then its own scale")
-                        formula = f"{symbol} = RMSNorm({source.symbol}) = γ · {source.symbol} / RMS"
-                    return self.recorder.add(
-                        part, symbol, formula, about, "norm", (source,), output, source.rows, weight=gain,
-                        bias=bias, **more,
-                    )  # fmt: skip
-        raise self._unknown(call)
+        known = self.recognition.norm(source.values, call)
+        if known is None:
+            raise _unknown(self.model, call)
+        gain, is_centered = known
+        if is_centered:
+            about = about or _("each row has mean 0 and spread 1, then its own scale")
+            bias = "" if call.bias is None else " + β"
+            formula = f"{symbol} = LayerNorm({source.symbol}) = γ · ({source.symbol} − μ) / σ{bias}"
+        else:
+            about = about or _("each row has the root mean square 1, then its own scale")
+            formula = f"{symbol} = RMSNorm({source.symbol}) = γ · {source.symbol} / RMS"
+        return self.recorder.add(
+            part, symbol, formula, about, "norm", (source,), call.output, source.rows, weight=gain, bias=call.bias,
+            shared=source.shared,
+        )  # fmt: skip
 
     def _linear(self, call: ModuleCall) -> None:
-        if self.layers and self._same(_joined(self.layers[0]), call.source):
-            self._attention(call, self.layers.pop(0))
-        elif any(torch.equal(norm.output, call.source) for norm in self.norms) or self._source(call.source):
+        if self.layers and self.recognition.same(joined_heads(self.layers[0][1]), call.source):
+            self._attention(call, *self.layers.pop(0))
+        elif any(torch.equal(norm.output, call.source) for norm in self.norms) or self._known(call.source):
             self.inputs.append(call)
             return
         else:
             self._network(call)
-        self.inputs = []
+        self.inputs, self.head_norms = [], []
 
-    def _attention(self, call: ModuleCall, layer: Layer) -> None:
+    def _attention(self, call: ModuleCall, layer: Layer, attention: Attention) -> None:
         """Adds multi-head attention whose outputs a linear map reads."""
         self._start("cross" if layer.id.cross else "attention")
         inputs = layer.inputs
         assert isinstance(inputs, Inputs)
         vectors = inputs.query.float(), inputs.key.float(), inputs.value.float()
-        maps = next((maps for maps in self._projections(inputs) if self._matches(maps, vectors)), None)
-        if maps is None:
-            raise self._unknown(call)
-        projected = []
-        for part, (linear, split), own in zip(PROJECTIONS, maps, vectors, strict=True):
-            shared = inputs.heads // len(own)
-            bias = None if linear.bias is None else split(linear.bias)
-            weight, values = (split(one).transpose(0, 1) for one in (linear.weight, linear.output))
-            source = self._known_source(linear)
-            projected.append(self.recorder.projection(part, source, values, weight, bias, shared))
-        for i, (linear, _split_heads) in enumerate(maps[:2]):
-            if linear in self.head_norms:
-                norm, output = self.head_norms[linear]
-                one, options = projected[i], {"output": output, "shared": projected[i].shared}
-                projected[i] = self._add_norm(f"normed {one.part}", f"{one.symbol}_N", one, norm, **options)
-        self.head_norms = {}
-        turned = [self._rotation(one, own) for one, own in zip(projected[:2], vectors[:2], strict=True)]
-        attention = layer.known_mechanism(inputs)
-        query, key = (one.values for one in turned)
+        known = self.recognition.projections(self.inputs, self.head_norms, vectors)
+        if known is None:
+            raise _unknown(self.model, call)
+        made = []
+        for (part, (letter, about)), (one, _norm) in zip(PROJECTIONS.items(), known, strict=True):
+            shared, source = inputs.heads // one.output.shape[1], self._source(one)
+            made.append(self.recorder.linear(part, letter, f"W^{letter}", _(about), source, one, shared=shared))
+        for i, (_one, norm) in enumerate(known):
+            if norm is not None:
+                made[i] = self._add_norm(f"normed {made[i].part}", f"{made[i].symbol}_N", made[i], norm)
+        made[:2] = [self._rotated(one, own) for one, own in zip(made[:2], vectors[:2], strict=True)]
+        query, key = made[0].values, made[1].values
         scores = query @ key.repeat_interleave(len(query) // len(key), 0).transpose(1, 2) / query.shape[-1] ** 0.5
         allowed = attention.allowed.expand_as(scores)
         if not (
-            self._same(attention.scores[allowed], scores[allowed])
-            and self._same(attention.weights, attention.scores.softmax(-1).nan_to_num())
+            self.recognition.same(attention.scores[allowed], scores[allowed])
+            and self.recognition.same(attention.weights, attention.scores.softmax(-1).nan_to_num())
         ):
-            raise self._unknown(call)
-        concat = self.recorder.weighted_values([*turned, projected[2]], attention)
-        self._add_output(call, concat, "O = C W^O", _("the heads, mixed"))
+            raise _unknown(self.model, call)
+        concat = self.recorder.weighted_values(made, attention)
+        self._add_output("W^O", _("the heads, mixed"), concat, call)
 
-    def _projections(self, inputs: Inputs) -> Iterator[list[tuple[ModuleCall, HeadSplit]]]:
-        """Yields the maps that may have made the queries, the keys and the values, and how each is split into heads."""
-        heads, kv_heads = inputs.heads, len(inputs.key)
-        if len(self.inputs) == 3:
-            counts = heads, kv_heads, kv_heads
-            for order in permutations(self.inputs):
-                yield [
-                    (call, _split(0, call.output.shape[-1], count)) for call, count in zip(order, counts, strict=True)
-                ]
-        if len(self.inputs) == 1:
-            (call,) = self.inputs
-            ends, start = [], 0
-            for count, vectors in ((heads, inputs.query), (kv_heads, inputs.key), (kv_heads, inputs.value)):
-                ends.append((start, start := start + count * vectors.shape[-1], count))
-            if start == call.output.shape[-1]:
-                yield [(call, _split(*part)) for part in ends]  # all queries, then all keys, then all values
-                if heads == kv_heads:  # the queries, keys and values of one head after the other
-                    yield [(call, _split_by_head(i, heads)) for i in range(3)]
-
-    def _matches(self, maps: Sequence[tuple[ModuleCall, HeadSplit]], vectors: Sequence[Tensor]) -> bool:
-        """Returns whether maps make these values, and these queries and keys up to a rotation."""
-        made = [split(call.output).transpose(0, 1) for call, split in maps]
-        made[:2] = [self.head_norms.get(call, (call, one))[1] for (call, _), one in zip(maps, made[:2], strict=False)]
-        return (
-            all(one.shape == own.shape for one, own in zip(made, vectors, strict=True))
-            and self._same(made[2], vectors[2])
-            and all(self._rotated_columns(one, own) is not None for one, own in zip(made[:2], vectors[:2], strict=True))
-        )
-
-    def _rotated_columns(self, before: Tensor, after: Tensor) -> int | None:
-        """Returns how many columns are rotated in pairs, each with the one half as many further on; 0 where they are
-        equal up to a factor, and None where they are something else."""
-        if self._same(before * _factor(before, after), after):
-            return 0
-        for count in range(before.shape[-1], 0, -2):
-            if not self._same(before[..., count:], after[..., count:]):
-                return None
-            (a, b), (c, d) = (one[..., :count].chunk(2, -1) for one in (before, after))
-            if self._same(a**2 + b**2, c**2 + d**2):
-                return count
-        return None
-
-    def _rotation(self, projected: Activation, own: Tensor) -> Activation:
+    def _rotated(self, projected: Activation, own: Tensor) -> Activation:
         """Adds the rotation of queries or keys by their positions, if the model rotates them."""
-        rotated = self._rotated_columns(projected.values, own)
+        rotated = self.recognition.rotated_columns(projected.values, own)
         if not rotated:
             return projected
-        letter, part = projected.symbol[0], projected.part.removeprefix("normed ")
-        symbol = f"{letter}_R"
+        symbol, part = f"{projected.symbol[0]}_R", projected.part.removeprefix("normed ")
         return self.recorder.add(
             f"rotated {part}", symbol, f"{symbol} = R {projected.symbol}",
             _("turned by angles that grow with the position"), "rotation", (projected,), own, projected.rows,
@@ -356,140 +271,92 @@ class _Finder:
         )  # fmt: skip
 
     def _network(self, call: ModuleCall) -> None:
-        """Adds an MLP, whose hidden numbers a linear map reads."""
+        """Adds an MLP, whose hidden units a linear map reads."""
         self._start("network")
-        halves: list[tuple[ModuleCall, Tensor, slice]] = [(one, one.output, slice(None)) for one in self.inputs]
-        width = call.source.shape[-1]
-        if len(halves) == 1 and halves[0][1].shape[-1] == 2 * width:
-            ((one, output, _all),) = halves
-            halves = [(one, output[:, part], part) for part in (slice(width), slice(width, None))]
-        hidden = self._hidden(call, halves)
-        if hidden is None:
-            raise self._unknown(call)
-        self._add_output(call, hidden, "O = F W^2", _("back to the width of the model"))
+        maps, width = self.inputs, call.source.shape[-1]
+        if len(maps) == 1 and maps[0].output.shape[-1] == 2 * width:
+            maps = [maps[0].part(lambda one: one[..., :width]), maps[0].part(lambda one: one[..., width:])]
+        known = self.recognition.hidden_units(maps, call.source)
+        if known is None:
+            raise _unknown(self.model, call)
+        function, values, (first, *others) = known
+        about = _("each token by itself, in a wider space; negative numbers become almost 0")
+        if function == "ReLU":
+            about = _("each token by itself, in a wider space; negative numbers become 0")
+        add = self.recorder.linear
+        if others:
+            gate = add("gate", "G", "W^G", about, self._source(first), first, values, function)
+            wide = _("each token by itself, in a wider space")
+            up = add("up", "U", "W^U", wide, self._source(others[0]), others[0])
+            hidden = self.recorder.add(
+                "hidden", "F", "F = G · U", _("each number times that of the gate"), "product", (gate, up), call.source,
+                gate.rows,
+            )  # fmt: skip
+        else:
+            hidden = add("hidden", "F", "W^1", about, self._source(first), first, call.source, function)
+        self._add_output("W^2", _("back to the width of the model"), hidden, call)
 
-    def _hidden(self, call: ModuleCall, halves: list[tuple[ModuleCall, Tensor, slice]]) -> Activation | None:
-        low = _("each token by itself, in a wider space; negative numbers become almost 0")
-        zero = _("each token by itself, in a wider space; negative numbers become 0")
-        for name, variants in FUNCTIONS.items():
-            about = zero if name == "ReLU" else low
-            for function in variants:
-                if len(halves) == 1 and self._same(function(halves[0][1]), call.source):
-                    return self._map("hidden", "F", f"{name}({{0}} W^1{{1}})", about, halves[0], call.source)
-                if len(halves) != 2:
-                    continue
-                for gate, up in permutations(halves):
-                    values = function(gate[1])
-                    if self._same(values * up[1], call.source):
-                        opened = self._map("gate", "G", f"{name}({{0}} W^G{{1}})", about, gate, values)
-                        wide = _("each token by itself, in a wider space")
-                        other = self._map("up", "U", "{0} W^U{1}", wide, up, up[1])
-                        return self.recorder.add(
-                            "hidden", "F", "F = G · U", _("each number times that of the gate"), "product",
-                            (opened, other), call.source, opened.rows,
-                        )  # fmt: skip
-        return None
-
-    def _map(
-        self, part: str, symbol: str, formula: str, about: str, half: tuple[ModuleCall, Tensor, slice], values: Tensor
-    ) -> Activation:
-        call, _output, columns = half
-        source = self._known_source(call)
-        weight, bias = call.weight[:, columns], None if call.bias is None else call.bias[columns]
-        text = formula.format(source.symbol, "" if bias is None else " + b")
-        return self.recorder.add(
-            part, symbol, f"{symbol} = {text}", about, "linear", (source,), values, source.rows, weight=weight,
-            bias=bias,
-        )  # fmt: skip
-
-    def _add_output(self, call: ModuleCall, source: Activation, formula: str, about: str) -> None:
-        formula += "" if call.bias is None else " + b"
-        self.added.append(
-            self.recorder.add(
-                "output", "O", formula, about, "linear", (source,), call.output, source.rows, weight=call.weight,
-                bias=call.bias,
-            )
-        )  # fmt: skip
+    def _add_output(self, matrix: str, about: str, source: Activation, call: ModuleCall) -> None:
+        self.added.append(self.recorder.linear("output", "O", matrix, about, source, call))
 
     def _logits(self, call: ModuleCall) -> None:
         """Adds the logits of the next token."""
-        stream = self.stream
-        if stream is None or not self._same(stream.values[-1:], call.source[-1:]):
-            raise self._unknown(call)
-        if self.kind != "output":
+        if not self.recognition.same(self.stream.values[-1:], call.source[-1:]):
+            raise _unknown(self.model, call)
+        if self._kind != "output":
             self._start("output", "output")
         is_tied = call.module.weight is self.model.model.get_input_embeddings().weight
-        formula = f"logits = {stream.symbol} {'E^T' if is_tied else 'W^E'}"
         about = _("how well the last row fits each token of the vocabulary")
-        ids = self._writable
-        words = Vocabulary(self.model.tokenizer, ids.tolist())
-        self.recorder.add(
-            "logits", "logits", formula, about, "linear", (stream,), call.output[-1:, ids], stream.rows[-1:], words,
-            weight=call.weight[:, ids], bias=None if call.bias is None else call.bias[ids],
-        )  # fmt: skip
-        self._end()
+        words = Vocabulary(self.model.tokenizer, torch.arange(call.output.shape[-1])[self.token_ids].tolist())
+        one = call.part(lambda one: one[..., self.token_ids])
+        self.recorder.linear(
+            "logits", "logits", "E^T" if is_tied else "W^E", about, self.stream, one, one.output[-1:], columns=words
+        )
 
     def _start(self, kind: SublayerKind, name: str = "") -> None:
-        """Ends the sublayer that is open, and starts another one, with the norms that it begins with."""
-        self._end()
-        self.kind, self.number = kind, self.number + (kind == "attention")
-        self.recorder.start(name or f"{self.stack} {self.number} {kind}")
+        """Starts a sublayer, with the norms that it begins with."""
+        self.number += kind == "attention"
+        layer = self.number if kind in IN_LAYERS else None
+        self.recorder.sublayers.append(Sublayer(name or f"{self.name} {layer} {kind}", self.name, layer, kind))
         for call in self.norms:
-            self.read = [self._add_norm("norm", "z", self._known_source(call), call)]
+            self.read = [self._add_norm("norm", "z", self._source(call), call)]
         self.norms = []
 
-    def _end(self) -> None:
-        self.recorder.end(self.stack, self.number if self.kind in IN_LAYERS else None, self.kind)
+    @property
+    def _kind(self) -> SublayerKind:
+        return self.recorder.sublayers[-1].kind
 
-    def _known_source(self, call: ModuleCall) -> Activation:
-        source = self._source(call.source)
+    def _source(self, call: ModuleCall) -> Activation:
+        """Returns what a module reads."""
+        source = self._known(call.source)
         if source is None:
-            raise self._unknown(call)
+            raise _unknown(self.model, call)
         return source
 
-    def _source(self, values: Tensor) -> Activation | None:
+    def _known(self, values: Tensor) -> Activation | None:
         """Returns the activation with these values: the nearest of those that a part may read, among them the residual
         stream with all that was added to it, which becomes the stream."""
-        assert self.stream is not None
         read = (self.stream, *self.added, *self.read, *([self.memory] if self.memory else []))
-        candidates = [one for one in read if one.values.shape == values.shape]
-        distances = [float((one.values - values).abs().max()) for one in candidates]
-        total = sum((one.values for one in self.added), self.stream.values)
-        if self.added and total.shape == values.shape:
-            distance = float((total - values).abs().max())
-            if self._same(total, values) and distance < min(distances):
-                self.stream = self._sum(values)
-                return self.stream
-        if not candidates or not self._same((best := candidates[distances.index(min(distances))]).values, values):
+        options: list[tuple[Tensor, Activation | None]] = [(one.values, one) for one in read]
+        if self.added:
+            options.append((sum((one.values for one in self.added), self.stream.values), None))
+        near = [
+            (float((one - values).abs().max()), one, source) for one, source in options if one.shape == values.shape
+        ]
+        _distance, numbers, source = min(near, key=lambda one: one[0], default=(0, values[:0], None))
+        if not self.recognition.same(numbers, values):
             return None
-        return best
+        return source or self._sum(values)
 
     def _sum(self, values: Tensor) -> Activation:
         """Adds the residual stream with what was added to it."""
-        assert self.stream is not None
-        terms = self.stream, *self.added
         about = _("what came in, and what the MLP adds to it")
-        if self.kind in ("attention", "cross"):
+        if self._kind in ("attention", "cross"):
             about = _("what came in, and what attention adds to it")
+        symbol = "x" if self.norms_first else "s"
+        self.stream = self.recorder.sum("sum", symbol, about, self.stream, *self.added, values=values)
         self.added, self.read = [], []
-        symbol = "x" if self._norms_first else "s"
-        names = [f"O_{i}" if len(terms) > 2 else one.symbol for i, one in enumerate(terms)]
-        formula = f"{symbol} = {' + '.join((terms[0].symbol, *names[1:]))}"
-        return self.recorder.add("sum", symbol, formula, about, "add", terms, values, terms[0].rows)
-
-    @property
-    def _norms_first(self) -> bool:
-        """Whether the layers of the model begin with a norm."""
-        return all(call.kind == "norm" for block, call in self.opening.items() if block)
-
-    def _same(self, ours: Tensor, theirs: Tensor) -> bool:
-        """Returns whether tensors are equal but for rounding."""
-        if ours.shape != theirs.shape:
-            return False
-        return not ours.numel() or float((ours - theirs).abs().max()) <= self.tolerance * float(theirs.abs().max())
-
-    def _unknown(self, call: ModuleCall) -> ValueError:
-        return _unknown(self.model, call.name or type(call.module).__name__)
+        return self.stream
 
 
 class Vocabulary(Sequence[str]):
@@ -509,7 +376,9 @@ class Vocabulary(Sequence[str]):
         return texts[0] if isinstance(ids, int) else texts
 
 
-def _unknown(model: "LoadedModel", part: str) -> ValueError:
+def _unknown(model: "LoadedModel", part: ModuleCall | str) -> ValueError:
+    if isinstance(part, ModuleCall):
+        part = part.name or type(part.module).__name__
     return value_error(
         "{name} cannot be shown here: at “{part}” it computes something other than norms, attention with softmax and "
         "MLPs. Look at its attention on Explore.",
@@ -517,19 +386,5 @@ def _unknown(model: "LoadedModel", part: str) -> ValueError:
     )  # fmt: skip
 
 
-def _joined(layer: Layer) -> Float[Tensor, "rows columns"]:
-    """Returns the outputs of all heads of a layer side by side."""
-    return layer.known_mechanism(layer.inputs).output.transpose(0, 1).flatten(1)
-
-
-def _split(start: int, end: int, heads: int) -> HeadSplit:
-    return lambda one: one[..., start:end].unflatten(-1, (heads, -1))
-
-
-def _split_by_head(part: int, heads: int) -> HeadSplit:
-    return lambda one: one.unflatten(-1, (heads, 3, -1))[..., part, :]
-
-
-def _factor(before: Tensor, after: Tensor) -> float:
-    """Returns the factor by which one tensor comes nearest to another."""
-    return float((before * after).sum() / before.square().sum().clamp(min=1e-12))
+def _is_of_words(model: "LoadedModel", call: ModuleCall) -> bool:
+    return call.kind == "embedding" and call.module.weight is model.model.get_input_embeddings().weight

@@ -2,9 +2,9 @@
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from jaxtyping import Float
@@ -24,6 +24,11 @@ class ModuleCall:
     kind: CallKind
     source: Tensor  # what the module read
     output: Tensor
+    of_outputs: Callable[[Tensor], Tensor] = lambda one: one  # of the last axis, if a part of a linear map is meant
+
+    def part(self, of_outputs: Callable[[Tensor], Tensor]) -> "ModuleCall":
+        """Returns the call of a part of a linear map: its weight, bias and output are views, such as those of heads."""
+        return replace(self, output=of_outputs(self.output), of_outputs=of_outputs)
 
     @property
     def block(self) -> str:
@@ -32,13 +37,14 @@ class ModuleCall:
         return match[0] if match else ""
 
     @property
-    def weight(self) -> Float[Tensor, "inputs outputs"]:
+    def weight(self) -> Float[Tensor, "inputs *outputs"]:
         """The weight of a linear map. transformers' Conv1D stores it like this, and torch's Linear transposed."""
-        return self.module.weight.T if isinstance(self.module, nn.Linear) else self.module.weight
+        return self.of_outputs(self.module.weight.T if isinstance(self.module, nn.Linear) else self.module.weight)
 
     @property
-    def bias(self) -> Float[Tensor, " outputs"] | None:
-        return getattr(self.module, "bias", None)
+    def bias(self) -> Float[Tensor, "*outputs"] | None:
+        bias = getattr(self.module, "bias", None)
+        return None if bias is None else self.of_outputs(bias)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from attnviz.base.language import N_, _
 from attnviz.mechanism import Attention
-from attnviz.path.activation import Activation, ActivationRecord, Sublayer, SublayerKind
+from attnviz.path.activation import Activation, Sublayer
+from attnviz.path.module_calls import ModuleCall
 
 PROJECTIONS = {  # with their symbols
     "queries": ("Q", N_("what each token asks for")),
@@ -22,59 +23,53 @@ PROJECTIONS = {  # with their symbols
 class ActivationRecorder:
     """Computes activations and keeps them in the order of the computation."""
 
-    heads: int
     sublayers: list[Sublayer] = field(default_factory=list)
-    name: str = ""  # of the current sublayer
-    activations: list[Activation] = field(default_factory=list)  # of the current sublayer
-
-    def start(self, name: str) -> None:
-        """Starts a sublayer."""
-        self.name, self.activations = name, []
-
-    def end(self, stack: str, layer: int | None, kind: SublayerKind) -> Activation:
-        """Ends the current sublayer; returns its output."""
-        self.sublayers.append(Sublayer(self.name, stack, layer, kind, tuple(self.activations)))
-        return self.activations[-1]
-
-    def record(self) -> ActivationRecord:
-        return ActivationRecord(tuple(self.sublayers), self.heads)
 
     def add(
         self, part: str, symbol: str, formula: str, about: str, operation: Any, *args: Any, **more: Any
     ) -> Activation:
-        """Adds an activation to the current sublayer."""
-        activation = Activation(self.name, part, symbol, formula, about, operation, *args, **more)
-        self.activations.append(activation)
+        """Adds an activation to the last sublayer."""
+        activation = Activation(self.sublayers[-1].name, part, symbol, formula, about, operation, *args, **more)
+        self.sublayers[-1].activations.append(activation)
         return activation
 
     def input(self, part: str, symbol: str, about: str, values: Tensor, rows: tuple[str, ...]) -> Activation:
         """Adds numbers that are looked up, not computed."""
         return self.add(part, symbol, symbol, about, "input", (), values.detach(), rows)
 
-    def sum(self, part: str, symbol: str, about: str, *terms: Activation) -> Activation:
-        """Adds the sum of activations."""
-        values = terms[0].values
-        for term in terms[1:]:
-            values = values + term.values
-        formula = f"{symbol} = {' + '.join(term.symbol for term in terms)}"
-        return self.add(part, symbol, formula, about, "add", terms, values, terms[0].rows)
+    def sum(self, part: str, symbol: str, about: str, *terms: Activation, values: Tensor | None = None) -> Activation:
+        """Adds the sum of activations, by default of their values; those with the same symbol are numbered."""
+        if values is None:
+            values = sum((term.values for term in terms[1:]), terms[0].values)
+        symbols = [term.symbol for term in terms]
+        names = [
+            f"{one}_{symbols[:i].count(one) + 1}" if symbols.count(one) > 1 else one for i, one in enumerate(symbols)
+        ]
+        return self.add(part, symbol, f"{symbol} = {' + '.join(names)}", about, "add", terms, values, terms[0].rows)
 
-    def projection(
+    def linear(
         self,
         part: str,
+        symbol: str,
+        matrix: str,
+        about: str,
         source: Activation,
-        values: Float[Tensor, "heads rows columns"],
-        weight: Float[Tensor, "heads inputs columns"],
-        bias: Float[Tensor, "heads columns"] | None,
-        shared: int = 1,
+        call: ModuleCall,
+        values: Tensor | None = None,
+        function: str = "",
+        **more: Any,
     ) -> Activation:
-        """Adds the queries, the keys or the values of all heads."""
-        letter, about = PROJECTIONS[part]
-        formula = f"{letter} = {source.symbol} W^{letter}{'' if bias is None else ' + b'}"
+        """Adds what a linear map returns, or the `values` that a function makes of it. If the outputs of the map are
+        those of heads, (rows, heads, columns), the axis of the heads comes first in values, weight and bias."""
+        values, weight = call.output if values is None else values, call.weight
+        if values.ndim == 3:
+            values, weight = values.transpose(0, 1), weight.transpose(0, 1)
+        product = f"{source.symbol} {matrix}{'' if call.bias is None else ' + b'}"
+        formula = f"{symbol} = {f'{function}({product})' if function else product}"
+        rows = source.rows[-values.shape[-2] :]
         return self.add(
-            part, letter, formula, _(about), "linear", (source,), values, source.rows, weight=weight, bias=bias,
-            shared=shared,
-        )  # fmt: skip
+            part, symbol, formula, about, "linear", (source,), values, rows, weight=weight, bias=call.bias, **more
+        )
 
     def weighted_values(self, projected: Sequence[Activation], attention: Attention) -> Activation:
         """Adds the scores, the weights and the output of all heads, of their queries, keys and values; returns the
@@ -92,13 +87,13 @@ class ActivationRecorder:
             "heads", "H", "H = A V", _("the values, mixed by the weights"), "weighted sum", (weights, value),
             attention.output, query.rows,
         )  # fmt: skip
-        joined = attention.output.transpose(0, 1).flatten(1)
+        heads = len(attention.output)
         return self.add(
-            "concat", "C", f"C = Concat({', '.join(['H'] * min(self.heads, 4))}{', …' * (self.heads > 4)})",
-            _("all heads side by side"), "concat", (output,), joined, query.rows,
+            "concat", "C", f"C = Concat({', '.join(['H'] * min(heads, 4))}{', …' * (heads > 4)})",
+            _("all heads side by side"), "concat", (output,), joined_heads(attention), query.rows,
         )  # fmt: skip
 
 
-def layer_norm_formula(symbol: str, source: str, has_bias: bool) -> str:
-    """Returns the formula of a layer norm."""
-    return f"{symbol} = LayerNorm({source}) = γ · ({source} − μ) / σ{' + β' * has_bias}"
+def joined_heads(attention: Attention) -> Float[Tensor, "rows columns"]:
+    """Returns the outputs of all heads of a layer side by side."""
+    return attention.output.transpose(0, 1).flatten(1)

@@ -1,6 +1,6 @@
 """Every activation is the one that the model computed in a forward pass of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import transformers as hf
 from torch import Tensor, nn
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.smollm2 import smollm2
@@ -18,6 +19,7 @@ from attnviz.path.activation import ActivationRecord
 from attnviz.path.model_activations import MOST_TOKENS, model_activations
 from attnviz.path.sampling import NextWord
 from attnviz.tracing import capture
+from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.translator import EXAMPLES, load
 from attnviz.translator.encoder_decoder import TARGET_VOCABULARY
 from tests.support import tiny_models
@@ -204,20 +206,34 @@ def test_smollm2s_activations_are_those_of_its_forward_pass() -> None:
     assert logits.columns[best].strip() == model.tokenizer.decode([best]).strip()
 
 
+@pytest.mark.parametrize("model", [minilm, smollm2])
+def test_heads_and_mlps_write_what_an_attribution_divides(model: Callable[[], LoadedModel]) -> None:
+    record = model_activations(model(), TEXT)
+    network, batch = model().model, model().encode(TEXT).batch
+    _output, run = LinearizedPass(network, example_arguments(network, batch)).ran
+    for part, writers in (("attention heads", run.heads), ("network output", run.mlps)):
+        ours = [one.values for one in record.values() if one.name.endswith(part)]
+        for values, writer in zip(ours, writers, strict=True):
+            close(values if values.ndim < 3 else values.transpose(0, 1), writer.value.detach()[0])
+
+
 GPT_NEOX = {"vocab_size": 400, "max_position_embeddings": 64, **SMALL}
 LARGE = {"vocab_size": 400, "max_position_embeddings": 64, **GROUPED}
 ARCHITECTURES = {  # norms before and after, with and without a gate; projections of their own and in one; in parallel
     "gpt2": lambda: tiny_models.gpt2(),
     "llama": lambda: tiny_models.llama(),
     "gemma": lambda: hf.GemmaForCausalLM(hf.GemmaConfig(**LARGE)),
+    "gemma3": lambda: hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(query_pre_attn_scalar=8, **LARGE)),
     "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**LARGE)),
     "qwen3": lambda: hf.Qwen3ForCausalLM(hf.Qwen3Config(**LARGE)),
+    "phi": lambda: hf.PhiForCausalLM(hf.PhiConfig(**GPT_NEOX)),
     "phi3": lambda: hf.Phi3ForCausalLM(hf.Phi3Config(**LARGE)),
     "gpt_neox": lambda: hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(**GPT_NEOX)),
     "opt": lambda: hf.OPTForCausalLM(hf.OPTConfig(word_embed_proj_dim=32, ffn_dim=48, **GPT_NEOX)),
     "roberta": lambda: hf.RobertaModel(hf.RobertaConfig(**GPT_NEOX)),
     "eurobert": lambda: hf.EuroBertModel(hf.EuroBertConfig(mask_token_id=3, **LARGE)),
 }
+TANH = ("gpt2", "gemma", "gemma3", "phi")  # with GELU by a hyperbolic tangent
 
 
 def loaded(network: Any, tokenizer: Any, outputs: str) -> LoadedModel:
@@ -235,7 +251,7 @@ def test_the_parts_of_many_architectures_are_found(architecture: str) -> None:
     record = model_activations(model, "The quick fox")
     eps = next(one.eps if hasattr(one, "eps") else one.variance_epsilon
                for name, one in network.named_modules() if "norm" in type(one).__name__.lower())  # fmt: skip
-    check_sources(record, eps, gelu="tanh" if architecture in ("gpt2", "gemma") else "none")
+    check_sources(record, eps, gelu="tanh" if architecture in TANH else "none")
     network.set_attn_implementation("eager")
     with torch.no_grad():
         result = network(**model.encode("The quick fox").batch, output_hidden_states=True, output_attentions=True)

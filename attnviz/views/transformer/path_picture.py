@@ -12,7 +12,7 @@ from attnviz.base.formatting import dimensions, grouped, number, visible
 from attnviz.base.language import N_, _, in_sentence
 from attnviz.figures.themes import CHANGES, MASKED, WEIGHTS
 from attnviz.path.activation import Activation, ActivationRecord, Sublayer, layer_name
-from attnviz.path.model_activations import FUNCTIONS
+from attnviz.path.recognition import FUNCTIONS
 from attnviz.path.sampling import NextWord
 from attnviz.state.transformer import TransformerState, is_translator
 from attnviz.views.transformer.path_names import layer_title, look_sentence, part_sentence, part_title, sublayer_title
