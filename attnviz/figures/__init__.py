@@ -26,4 +26,4 @@ __all__ = [
     "products",
     "scatter",
     "themed",
-]  # fmt: skip
+]

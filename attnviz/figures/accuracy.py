@@ -43,16 +43,23 @@ def accuracy(
         margin={"l": 8, "r": 14, "t": 8, "b": 8},
     )
     figure.update_xaxes(
-        tickvals=list(lengths), range=[lengths[0] - 0.5, lengths[-1] + 0.5], tickangle=0, automargin=True,
+        tickvals=list(lengths),
+        range=[lengths[0] - 0.5, lengths[-1] + 0.5],
+        tickangle=0,
+        automargin=True,
         title={"text": _("words of the English sentence"), "standoff": 4},
-    )  # fmt: skip
+    )
     figure.update_yaxes(range=[-0.04, 1.06], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", automargin=True)
     ends = (
         _(
             "{name}: {first} at {shortest} words, {last} at {longest}",
-            name=name, first=percent(line[0], 2), shortest=lengths[0], last=percent(line[-1], 2), longest=lengths[-1],
+            name=name,
+            first=percent(line[0], 2),
+            shortest=lengths[0],
+            last=percent(line[-1], 2),
+            longest=lengths[-1],
         )
         for name, line in shares.items()
-    )  # fmt: skip
+    )
     about = About(label=_("Accuracy by sentence length"), description=f"{'; '.join(ends)}.")
     return Chart(figure, PlainSpec(rows=len(shares), columns=len(lengths)), about)

@@ -36,6 +36,10 @@ def frame(
     """Returns the shape around the cells of a heatmap from the first to the last column and row, `half` a cell beyond
     their middles."""
     return {
-        "type": "rect", "line": {"color": color, "width": thickness},
-        "x0": left - half, "x1": right + half, "y0": top - half, "y1": bottom + half,
-    }  # fmt: skip
+        "type": "rect",
+        "line": {"color": color, "width": thickness},
+        "x0": left - half,
+        "x1": right + half,
+        "y0": top - half,
+        "y1": bottom + half,
+    }

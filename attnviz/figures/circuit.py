@@ -150,9 +150,11 @@ def circuit_drawing(
         },
     }  # fmt: skip
     about = About(
-        label=_("What was opened"), description=". ".join(node.sentence for node in nodes), name=_("circuit"),
+        label=_("What was opened"),
+        description=". ".join(node.sentence for node in nodes),
+        name=_("circuit"),
         hint=_("Point at a term to read it."),
-    )  # fmt: skip
+    )
     spec = PointsSpec(tuple("; ".join(sentences[term]) for term in terms))
     return Chart(light_figure([points, *arcs, whole], layout), spec, about)
 

@@ -64,9 +64,12 @@ def curves(
         margin={"l": 8, "r": 20, "t": 30, "b": 8},
     )
     figure.update_xaxes(
-        range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)], tickangle=0, automargin=True,
-        tickvals=np.sqrt(ticks).tolist(), ticktext=[f"{tick:,}" for tick in ticks],
-    )  # fmt: skip
+        range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)],
+        tickangle=0,
+        automargin=True,
+        tickvals=np.sqrt(ticks).tolist(),
+        ticktext=[f"{tick:,}" for tick in ticks],
+    )
     figure.update_yaxes(
         range=[-0.04 * highest, 1.06 * highest], nticks=4, automargin=True, tickformat=".0%" if share else ""
     )

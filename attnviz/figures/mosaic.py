@@ -84,7 +84,7 @@ def mosaic(
         annotations=written,
         xaxis={"side": "top"} | (_title(_(axes[1])) if row_names else {}) | column_ticks,
         yaxis=(_title(_(axes[0])) if row_names else {}) | row_ticks,
-    )  # fmt: skip
+    )
     about = About(
         label=_("Mosaic"),
         description=_("{count} small maps of weights, one for each head.", count=heads),

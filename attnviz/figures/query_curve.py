@@ -61,9 +61,13 @@ def query_curve(
     )
     first, last = (x[0], x[-1]) if len(x) else (0, 0)
     figure.update_xaxes(
-        range=[first - 0.5, last + 0.5], nticks=7, tickformat="~s", tickangle=0, automargin=True,
+        range=[first - 0.5, last + 0.5],
+        nticks=7,
+        tickformat="~s",
+        tickangle=0,
+        automargin=True,
         title={"text": _("key"), "standoff": 4},
-    )  # fmt: skip
+    )
     figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": _("weight"), "standoff": 14})
     if scale is not Scale.LINEAR:
         figure.update_yaxes(scale_ticks(scale, largest, -1.0 if (values < 0).any() else 0.0))

@@ -58,9 +58,13 @@ def scaling(
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
     )  # fmt: skip
     figure.update_xaxes(
-        tickvals=places.tolist(), ticktext=[str(width) for width in widths], title={"text": "d", "standoff": 4},
-        automargin=True, range=[-0.6, len(widths) - 0.4], tickangle=0,
-    )  # fmt: skip
+        tickvals=places.tolist(),
+        ticktext=[str(width) for width in widths],
+        title={"text": "d", "standoff": 4},
+        automargin=True,
+        range=[-0.6, len(widths) - 0.4],
+        tickangle=0,
+    )
     if logarithmic:
         figure.update_yaxes(type="log", dtick=1, automargin=True)
     else:
@@ -72,8 +76,12 @@ def scaling(
         label=_("Against the width d"),
         description=_(
             "At d = {first}, {last}: plain {plain_first}, {plain_last}; divided by √d {divided_first}, {divided_last}.",
-            first=widths[0], last=widths[-1], plain_first=plain_first, plain_last=plain_last,
-            divided_first=divided_first, divided_last=divided_last,
+            first=widths[0],
+            last=widths[-1],
+            plain_first=plain_first,
+            plain_last=plain_last,
+            divided_first=divided_first,
+            divided_last=divided_last,
         ),
-    )  # fmt: skip
+    )
     return Chart(figure, PlainSpec(rows=2, columns=len(widths)), about)

@@ -88,9 +88,13 @@ def scatter(
     )
     selected = list(chosen)
     figure.add_scatter(
-        x=x[selected].astype("f8"), y=y[selected].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
+        x=x[selected].astype("f8"),
+        y=y[selected].astype("f8"),
+        mode="markers",
+        hoverinfo="skip",
+        cliponaxis=False,
         marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
-    )  # fmt: skip
+    )
     named = _labeled(x, y) if labels else []
     figure.add_scatter(
         x=x[named].astype("f8"), y=y[named].astype("f8"), text=[labels[i] for i in named], mode="text",

@@ -29,9 +29,13 @@ def split_bar(parts: Mapping[str, float], total: float) -> Chart[PlainSpec]:
     names, values = [*parts, _("together")], [*parts.values(), total]
     starts = [*np.cumsum([0.0, *parts.values()])[:-1], 0.0]
     bars = go.Bar(
-        y=names, x=values, base=starts, orientation="h", hoverinfo="skip",
+        y=names,
+        x=values,
+        base=starts,
+        orientation="h",
+        hoverinfo="skip",
         marker={"color": [*(AFTER if value >= 0 else NEGATIVE for value in values[:-1]), BEFORE]},
-    )  # fmt: skip
+    )
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.25, "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
         "xaxis": {"showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"},
@@ -88,15 +92,20 @@ def word_rows(
         ends = [float(shown.min(initial=0.0)) - 0.2 * span, float(shown.max(initial=0.0)) + 0.2 * span]
         below = count - 1 - number_of_row
         layout[axis.replace("y", "yaxis")] = {
-            "showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
+            "showticklabels": False,
+            "zeroline": True,
+            "zerolinecolor": "rgba(128,128,128,0.6)",
             "range": [0, 1.25] if is_weight else ends,
             "domain": [below / count, (below + 1) / count - GAP * (below < count - 1)],
-            "title": {"text": name, "standoff": 6, "font": {"size": LETTERS}}, "automargin": True,
-        }  # fmt: skip
-        texts.append([
-            f"{name} {write(value) if np.isfinite(rows[name][i]) else _('unknown')}"
-            for value, i in zip(shown, positions, strict=True)
-        ])  # fmt: skip
+            "title": {"text": name, "standoff": 6, "font": {"size": LETTERS}},
+            "automargin": True,
+        }
+        texts.append(
+            [
+                f"{name} {write(value) if np.isfinite(rows[name][i]) else _('unknown')}"
+                for value, i in zip(shown, positions, strict=True)
+            ]
+        )
     sentences = tuple(f"{word}: {', '.join(parts)}" for word, *parts in zip(names, *texts, strict=True))
     about = About(
         label=_("Words"), description=". ".join(sentences), name=_("words"), hint=_("Point at a bar to read it.")

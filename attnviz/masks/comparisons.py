@@ -14,9 +14,13 @@ COMPARISONS: dict[ComparisonSign, Callable[[Any, Any], Any]] = {
 OPPOSITE: dict[ComparisonSign, ComparisonSign] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
 PHRASES = {
-    "<": N_("is less than"), "<=": N_("is at most"), "==": N_("is"), "!=": N_("is not"), ">=": N_("is at least"),
+    "<": N_("is less than"),
+    "<=": N_("is at most"),
+    "==": N_("is"),
+    "!=": N_("is not"),
+    ">=": N_("is at least"),
     ">": N_("is more than"),
-}  # fmt: skip
+}
 KEY_AND_QUERY = {
     "<": N_("the key is before it"),
     "<=": N_("the key is not after it"),

@@ -86,11 +86,14 @@ def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[
     largest = max(map(abs, values), default=0.0) or 1.0
     spans = (
         element(
-            "span", token(word), element("small", text),
-            class_="attnviz-more" if value > 0 else "attnviz-less", style=f"--share: {abs(value) / largest:.3f}",
+            "span",
+            token(word),
+            element("small", text),
+            class_="attnviz-more" if value > 0 else "attnviz-less",
+            style=f"--share: {abs(value) / largest:.3f}",
         )
         for word, value, text in zip(words, values, texts, strict=True)
-    )  # fmt: skip
+    )
     return element("p", *spans, class_="attnviz-colored")
 
 

@@ -144,9 +144,13 @@ class ModelField(TextField):
     with the same model. `former` are names that older links have, with the models that they are of."""
 
     def __init__(
-        self, opening: str = MINILM, parameter: str = "model", former: Mapping[str, str] | None = None,
-        label: str = N_("Model"), **options: Any,
-    ) -> None:  # fmt: skip
+        self,
+        opening: str = MINILM,
+        parameter: str = "model",
+        former: Mapping[str, str] | None = None,
+        label: str = N_("Model"),
+        **options: Any,
+    ) -> None:
         super().__init__(
             label, opening, parameter=parameter, **{"about": N_("Models that are on this computer.")} | options
         )

@@ -53,9 +53,12 @@ class HeadsState(TextQuestion):
         N_("Compared with"), lambda state: {NOTHING: None, **head_measures(state)}, when=is_measured, place="block"
     )
     leave_out = ChoiceField(
-        N_("Leave out"), LEFT_OUT, when=lambda state: state.inspect == THIS_TEXT, place="more",
+        N_("Leave out"),
+        LEFT_OUT,
+        when=lambda state: state.inspect == THIS_TEXT,
+        place="more",
         about=N_("Tokens that are left out do not count as queries, and weights on them as keys do not count either."),
-    )  # fmt: skip
+    )
     words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS, when=hides_fact, place="block")
     depth = NumberField(
         N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, place="block",
@@ -81,9 +84,11 @@ class HeadsState(TextQuestion):
         return tuple(layer.id for layer in self.layers)
 
     def grid(
-        self, layers: Int[np.ndarray, " numbers"], heads: Int[np.ndarray, " numbers"],
+        self,
+        layers: Int[np.ndarray, " numbers"],
+        heads: Int[np.ndarray, " numbers"],
         values: Float[np.ndarray, " numbers"],
-    ) -> Float[np.ndarray, "layers heads"]:  # fmt: skip
+    ) -> Float[np.ndarray, "layers heads"]:
         """Returns numbers of heads by their places; NaN where there is none."""
         grid = np.full((len(self.layers), max(layer.inputs.heads for layer in self.layers)), np.nan)
         grid[layers, heads] = values

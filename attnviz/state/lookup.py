@@ -47,27 +47,37 @@ class LookupState(State):
     """A dictionary, a query, and how it is looked up."""
 
     table = DictionaryField(
-        N_("The table as text"), Dictionary.parse, EXAMPLE, place="hidden",
+        N_("The table as text"),
+        Dictionary.parse,
+        EXAMPLE,
+        place="hidden",
         about=N_("One entry after the other, as x,y,value,word with semicolons between them."),
-    )  # fmt: skip
+    )
     query_x = coordinate(N_("Query x"), FIRST_QUERY[0])
     query_y = coordinate(N_("Query y"), FIRST_QUERY[1])
     softness = ScaleField(
-        N_("How soft? Exact match → sharp → soft → uniform"), tuple(SOFTNESS), place="block",
-        about=N_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
-        "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."),
-    )  # fmt: skip
+        N_("How soft? Exact match → sharp → soft → uniform"),
+        tuple(SOFTNESS),
+        place="block",
+        about=N_(
+            "Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
+            "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."
+        ),
+    )
     gradients = FlagField(
-        N_("Gradients"), place="block",
+        N_("Gradients"),
+        place="block",
         about=N_("How much the result changes when a number changes a little, back through the network."),
-    )  # fmt: skip
+    )
     similarity = ChoiceField(
-        N_("Similarity"), SIMILARITIES, place="block",
+        N_("Similarity"),
+        SIMILARITIES,
+        place="block",
         about=N_(
             "**Scaled dot:** q · k / √2\n\n**Dot:** q · k\n\n**General:** (qW) · k\n\n"
             "**Additive:** vᵀ tanh(W_q q + W_k k)\n\n**Cosine:** cos(q, k)"
         ),
-    )  # fmt: skip
+    )
     w11, w12 = weight_field(1, 1), weight_field(1, 2)
     w21, w22 = weight_field(2, 1), weight_field(2, 2)
     seed = NumberField(
@@ -76,9 +86,10 @@ class LookupState(State):
     )  # fmt: skip
     color = ChoiceField(
         N_("Color the plane by"),
-        COLORINGS, place="block",
+        COLORINGS,
+        place="block",
         about=N_("What every other query would get: which key has most of its weight, or which value comes back."),
-    )  # fmt: skip
+    )
 
     @property
     def query(self) -> Point:

@@ -39,9 +39,7 @@ class MaskField(ParsedField[Mask]):
     """The mask of one side of the comparison, in words."""
 
     def __init__(self, label: str, side: str) -> None:
-        super().__init__(
-            label, parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free, place="block"
-        )  # fmt: skip
+        super().__init__(label, parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free, place="block")
         self.side = side
 
 
@@ -54,9 +52,11 @@ def biases_of_side(label: str, side: str) -> PartsField:
 
 def paint_of_side(side: str) -> FlagField:
     return FlagField(
-        N_("Paint cells in the map"), parameter=f"paint-{side.lower()}", place="block",
+        N_("Paint cells in the map"),
+        parameter=f"paint-{side.lower()}",
+        place="block",
         when=lambda state: is_free(state) and not is_long(state.inputs),
-    )  # fmt: skip
+    )
 
 
 def side_field(label: str) -> ChoiceField[str]:
@@ -95,13 +95,18 @@ class MasksState(LongMapState):
     score = SCORE_FIELD
     normalizer = NORMALIZER_FIELD
     laid_over = FlagField(
-        N_("Laid over the layer's own mask"), when=is_free, place="more",
+        N_("Laid over the layer's own mask"),
+        when=is_free,
+        place="more",
         about=N_("A query sees what the layer’s own mask and A, or B, both allow. Otherwise A and B replace it."),
-    )  # fmt: skip
+    )
     model_layers = ChoiceField(
-        N_("Layers of the model"), lambda state: layer_places(state.layers, state.layer), when=runs_model, place="more",
+        N_("Layers of the model"),
+        lambda state: layer_places(state.layers, state.layer),
+        when=runs_model,
+        place="more",
         about=N_("Where the model has the masks A and B when it reads the text under them."),
-    )  # fmt: skip
+    )
     mask_a = MaskField(N_("Mask A"), "A")
     biases_a = biases_of_side(N_("Biases A"), "A")
     paint_a = paint_of_side("A")
@@ -113,9 +118,11 @@ class MasksState(LongMapState):
     load_into = side_field(N_("Load into"))
     part = ChoiceField(N_("Part"), engineer_parts, place="block")
     budget = ChoiceField(
-        N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2,
+        N_("Pairs computed, of those that A allows"),
+        {percent(share): share for share in BUDGETS},
+        lambda _state: 0.2,
         place="block",
-    )  # fmt: skip
+    )
     tokens = ChoiceField(N_("Tokens"), lengths, place="block")
     block = ChoiceField(N_("Block of a kernel"), (64, 128, 256), lambda _state: 128, place="block")
     cache_type = ChoiceField(N_("Numbers in the cache"), NUMBER_BYTES, lambda _state: 2, place="block")
@@ -134,9 +141,13 @@ class MasksState(LongMapState):
     convention_keys = NumberField(N_("Keys"), 12, 1, MOST_KEYS, parameter="keys", place="block")
     stacked_layers = NumberField(N_("Layers"), 4, 1, MOST_LAYERS, parameter="layers", place="block")
     pattern = TextField(
-        N_("Pattern of layers"), place="block", about=N_("The mask of the first layer, of the second and so on, "
-        "repeated over all layers: AAAAAB is five layers of A and one of B."),
-    )  # fmt: skip
+        N_("Pattern of layers"),
+        place="block",
+        about=N_(
+            "The mask of the first layer, of the second and so on, "
+            "repeated over all layers: AAAAAB is five layers of A and one of B."
+        ),
+    )
     code_of = side_field(N_("Mechanism"))
     code_in = ChoiceField(N_("Library"), tuple(EXPORTS), place="block")
 
@@ -168,11 +179,14 @@ class MasksState(LongMapState):
         score = self.score if isinstance(self.score, CHANGED_SCORES) and self.score != own.score else None
         before, after = (
             Intervention(
-                mask=None if self.laid_over or self._is_own(mask) else mask, score=score, normalizer=normalizer,
-                layers=self.model_layers, sparse=mask if self.laid_over and mask != Full() else None,
+                mask=None if self.laid_over or self._is_own(mask) else mask,
+                score=score,
+                normalizer=normalizer,
+                layers=self.model_layers,
+                sparse=mask if self.laid_over and mask != Full() else None,
             )
             for mask in (self.mask_a, self.mask_b)
-        )  # fmt: skip
+        )
         return before, after
 
     def _is_own(self, mask: Mask) -> bool:

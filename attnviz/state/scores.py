@@ -14,9 +14,13 @@ START = (ScaledDot(), Cosine())
 def similarity_field(label: str, parameter: str, index: int) -> ChoiceField[str | None]:
     """Returns the field of one of the similarities that are compared, if there are several."""
     return ChoiceField(
-        label, lambda state: state.similarity_names, lambda state: dict(enumerate(state.similarity_names)).get(index),
-        parameter=parameter, when=lambda state: len(state.similarity_names) > 1, place="block",
-    )  # fmt: skip
+        label,
+        lambda state: state.similarity_names,
+        lambda state: dict(enumerate(state.similarity_names)).get(index),
+        parameter=parameter,
+        when=lambda state: len(state.similarity_names) > 1,
+        place="block",
+    )
 
 
 class ScoresState(HeadState):

@@ -72,14 +72,20 @@ class StepsState(State):
     """An example small enough to be written out, the numbers in it that are edited, a head and a query."""
 
     attention = ChoiceField(
-        N_("Attention"), (SELF, CROSS, TRANSLATOR), place="more",
-        about=N_("**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
-        "**Translator**: a head of the small translator of the Transformer page."),
-    )  # fmt: skip
+        N_("Attention"),
+        (SELF, CROSS, TRANSLATOR),
+        place="more",
+        about=N_(
+            "**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
+            "**Translator**: a head of the small translator of the Transformer page."
+        ),
+    )
     sentence = TextField(
-        N_("Sentence"), SentenceExample.text, when=has_sentence,
+        N_("Sentence"),
+        SentenceExample.text,
+        when=has_sentence,
         about=N_("Use 2 to 8 words."),
-    )  # fmt: skip
+    )
     second = TextField(
         N_("Second sentence"),
         SECOND,
@@ -96,16 +102,15 @@ class StepsState(State):
         place="more",
     )
     masked = ChoiceField(
-        N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."),
+        N_("Mask"),
+        MASKS,
+        when=has_sentence,
+        about=N_("Causal: no key after the query."),
         place="more",
-    )  # fmt: skip
-    biases = PartsField(
-        N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more"
-    )  # fmt: skip
+    )
+    biases = PartsField(N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more")
     english = TextField(N_("English"), TranslatorExample.english, when=has_translator)
-    similarity = ChoiceField(
-        N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more"
-    )  # fmt: skip
+    similarity = ChoiceField(N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more")
     translator_use = ChoiceField(
         N_("Use"),
         {name: use for use, name in USES.items()},

@@ -112,9 +112,12 @@ def head_field(use: Use) -> ChoiceField[tuple[int, int]]:
         return {f"{i}.{head}": (i, head) for i, layer in enumerate(layers) for head in range(layer.inputs.heads)}
 
     return ChoiceField(
-        USES[use], heads, lambda state: first_head(state, use), place="hidden",
+        USES[use],
+        heads,
+        lambda state: first_head(state, use),
+        place="hidden",
         when=lambda state: state.tab != FORWARD_PASS and use in state.uses,
-    )  # fmt: skip
+    )
 
 
 def row_options(state: Any) -> Mapping[str, int | None]:
@@ -128,14 +131,19 @@ class TransformerState(TextQuestion):
     model = ModelField(TRANSLATOR, "transformer-model")
     text = TextField(N_("Text"), lambda state: example_text(state.model, PROMPT if state.model == SMOLLM2 else EXAMPLE))
     written = TextField(
-        N_("What the decoder has written"), when=has_decoder, place="more",
+        N_("What the decoder has written"),
+        when=has_decoder,
+        place="more",
         about=N_("Without a text, what it writes by itself."),
-    )  # fmt: skip
+    )
     tab = ChoiceField(N_("Tab"), offered_tabs, place="block")
     word = SteppedField(
-        N_("Word to write"), words_to_write, lambda state: min(FIRST_WORD, len(words_to_write(state))),
-        when=lambda state: state.tab != TRAINING and has_decoder(state), place="block",
-    )  # fmt: skip
+        N_("Word to write"),
+        words_to_write,
+        lambda state: min(FIRST_WORD, len(words_to_write(state))),
+        when=lambda state: state.tab != TRAINING and has_decoder(state),
+        place="block",
+    )
     temperature = NumberField(
         N_("Temperature"), 1.0, 0.0, 3.0, 6, when=lambda state: state.tab == FORWARD_PASS and writes(state),
         place="block", about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
@@ -145,9 +153,12 @@ class TransformerState(TextQuestion):
     )
     open = ChoiceField(N_("Open"), parts, when=is_tab(FORWARD_PASS), place="hidden")
     head = ChoiceField(
-        N_("Head"), lambda state: {str(head): head for head in range(state.record.heads)}, parameter="path-head",
-        when=is_tab(FORWARD_PASS), place="hidden",
-    )  # fmt: skip
+        N_("Head"),
+        lambda state: {str(head): head for head in range(state.record.heads)},
+        parameter="path-head",
+        when=is_tab(FORWARD_PASS),
+        place="hidden",
+    )
     unfolded = ChoiceField(
         N_("Unfolded"), (NOTHING, BEFORE_ATTENTION, SYMBOLS, SEVERAL_HEADS), when=is_tab(FORWARD_PASS), place="hidden"
     )
@@ -200,9 +211,11 @@ class TransformerState(TextQuestion):
         count = int(self.word) if has_decoder(self) else MOST_TOKENS
         records = _records.setdefault(model, ResultCache(MOST_RECORDS))
         return records.once(
-            lambda: model_activations(model, source.text, source.pair or None, count), source, count,
+            lambda: model_activations(model, source.text, source.pair or None, count),
+            source,
+            count,
             work=source.forward_work,
-        )  # fmt: skip
+        )
 
     @property
     def next_word(self) -> NextWord | None:

@@ -99,24 +99,32 @@ class WriteState(LongMapState):
     model = ModelField(SMOLLM2, parameter="writer")
     prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT))
     chat = FlagField(
-        N_("As a chat"), place="more",
+        N_("As a chat"),
+        place="more",
         about=N_("The prompt is put into the form in which the model was trained to answer: with roles and marks."),
-    )  # fmt: skip
+    )
     system = LongTextField(
-        N_("System message"), "", when=lambda state: state.chat, place="more",
+        N_("System message"),
+        "",
+        when=lambda state: state.chat,
+        place="more",
         about=N_("What the model reads before the prompt."),
-    )  # fmt: skip
+    )
     earlier = LongField[tuple[str, ...]](
         N_("Earlier messages"), parse_messages, (), text=format_messages, when=lambda state: state.chat, place="hidden"
     )
     template_tokens = FlagField(
-        N_("Template tokens"), when=lambda state: state.chat, place="more",
+        N_("Template tokens"),
+        when=lambda state: state.chat,
+        place="more",
         about=N_("Shows the tokens that the model's chat template puts around each message."),
-    )  # fmt: skip
+    )
     next_token = ChoiceField(
-        N_("Next token"), {LIKELIEST: False, RANDOM: True}, place="more",
+        N_("Next token"),
+        {LIKELIEST: False, RANDOM: True},
+        place="more",
         about=N_("The likeliest token, or one drawn at random by the probabilities."),
-    )  # fmt: skip
+    )
     temperature = NumberField(
         N_("Temperature"), 1.0, 0.05, 4.0, 2, when=lambda state: state.next_token, place="more",
         parameter="write-temperature",
@@ -149,10 +157,14 @@ class WriteState(LongMapState):
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
     pinned = ChoiceField[int | None](
-        N_("Pinned query"), query_options, lambda state: state.opening_row, option_name=query_name,
-        subject=prompt_of, place="more",
+        N_("Pinned query"),
+        query_options,
+        lambda state: state.opening_row,
+        option_name=query_name,
+        subject=prompt_of,
+        place="more",
         about=N_("The row of the map and the words that it looks at; without one, those of the last word."),
-    )  # fmt: skip
+    )
 
     @property
     def sampling(self) -> Sampler:
@@ -187,9 +199,12 @@ class WriteState(LongMapState):
     def selection(self) -> Selection:
         """The head in the text so far, which is that of the same source with fewer tokens."""
         return replace(
-            super().selection, source=replace(self.source, tokens=len(self.text.steps)), colors=self.colors,
-            viewport=self.viewport, cell_colors=self.cell_colors,
-        )  # fmt: skip
+            super().selection,
+            source=replace(self.source, tokens=len(self.text.steps)),
+            colors=self.colors,
+            viewport=self.viewport,
+            cell_colors=self.cell_colors,
+        )
 
     @property
     def row(self) -> int:

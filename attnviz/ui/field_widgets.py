@@ -247,9 +247,12 @@ def choose_class(field: PartField[T], start: T) -> type[T] | None:
     # On the first run of a link the widget has no state yet.
     about = help_text(menu.get(chosen_option(key, menu), menu[opening]))
     name = st.selectbox(
-        options=list(menu), index=list(menu).index(opening), format_func=names_of(key, menu, menu_name),
-        on_change=widget_callback(key, enter_group), **_common(field) | {"help": about},
-    )  # fmt: skip
+        options=list(menu),
+        index=list(menu).index(opening),
+        format_func=names_of(key, menu, menu_name),
+        on_change=widget_callback(key, enter_group),
+        **_common(field) | {"help": about},
+    )
     return None if name == AS_IN_MODEL else menu[name]
 
 
@@ -262,9 +265,13 @@ def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
     started = {type(one): one for one in start if type(one) in field.kinds}
     requested_values().names(field.parameter, menu)  # which refuses others
     chosen = st.multiselect(
-        options=list(menu), default=[title(kind) for kind in started], select_all=False, placeholder=_("None"),
-        format_func=names_of(field.parameter, menu), **_common(field),
-    )  # fmt: skip
+        options=list(menu),
+        default=[title(kind) for kind in started],
+        select_all=False,
+        placeholder=_("None"),
+        format_func=names_of(field.parameter, menu),
+        **_common(field),
+    )
     objects = [one for one in start if type(one) not in field.kinds]
     for name in chosen:
         kind = menu[name]

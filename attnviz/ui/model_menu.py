@@ -66,14 +66,19 @@ def choose_model(
         number = _names_submitted.get() or ""
         label = _("Another model")
         with (more or st).popover(
-            "" if in_row else label, icon=":material/add:", width="content" if in_row else "stretch",
-            help=label if in_row else None, key=f"another model{number}",
-        ):  # fmt: skip
+            "" if in_row else label,
+            icon=":material/add:",
+            width="content" if in_row else "stretch",
+            help=label if in_row else None,
+            key=f"another model{number}",
+        ):
             box = f"another{number}"
             st.text_input(
-                _("Its id on the hub, or the path of a folder or a GGUF file"), key=box,
-                on_change=widget_callback(box, partial(_submit, field)), placeholder="openai-community/gpt2",
-            )  # fmt: skip
+                _("Its id on the hub, or the path of a folder or a GGUF file"),
+                key=box,
+                on_change=widget_callback(box, partial(_submit, field)),
+                placeholder="openai-community/gpt2",
+            )
             st.caption(_(ANOTHER))
     return typed_model(field.parse(name))
 

@@ -30,10 +30,12 @@ def cell_links(
     if links is None:
         return None
     return CellLinks(
-        _(WHY_THERE), why_address(links.head), (WhyState.query.parameter, WhyState.key.parameter),
+        _(WHY_THERE),
+        why_address(links.head),
+        (WhyState.query.parameter, WhyState.key.parameter),
         tuple(links.queries if queries is None else (links.queries[i] for i in queries)),
         tuple(links.keys if keys is None else (links.keys[i] for i in keys)),
-    )  # fmt: skip
+    )
 
 
 def with_cell_links(picture: Chart[HeatmapSpec], links: CellLinks | None) -> Chart[HeatmapSpec]:

@@ -59,8 +59,10 @@ _detections: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 def heads(state: HeadsState) -> Iterator[Block]:
     """Yields the open tab. Raises ValueError if the model reads no text."""
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
-        THIS_TEXT: _this_text, REPEATED: _repeated, HIDDEN_FACT: hidden_fact,
-    }  # fmt: skip
+        THIS_TEXT: _this_text,
+        REPEATED: _repeated,
+        HIDDEN_FACT: hidden_fact,
+    }
     yield Tabs(HeadsState.inspect, state, available(parts[state.inspect](state)))
 
 
@@ -79,9 +81,13 @@ def _this_text(state: HeadsState) -> Iterator[Block]:
 
     yield _choice(state)
     yield Computed(
-        "metrics", compute, lambda: ("head metrics", state.source, excluded), describe, partial(_of_table, state),
+        "metrics",
+        compute,
+        lambda: ("head metrics", state.source, excluded),
+        describe,
+        partial(_of_table, state),
         work=heads_work(layers),
-    )  # fmt: skip
+    )
     yield Caption(
         _(
             "**What you are seeing.** Each number is a mean over the queries of this text; a share is one of all "
@@ -258,9 +264,12 @@ def _map(state: HeadsState, head: Head) -> Iterator[Block]:
     explore = HeadState(source=state.source, layer=index, head=number_of_head).link()
     without = effects_link(state.link(), HeadsState.head.name_of(state, head))
     yield Paragraph(
-        (Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"), " ",
-         Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"))
-    )  # fmt: skip
+        (
+            Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"),
+            " ",
+            Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"),
+        )
+    )
 
 
 def _kinds(state: HeadsState, measured: dict[Detector, HeadNumbers]) -> Table:

@@ -114,11 +114,14 @@ class LensView:
             largest = float(self._colors.max()) or 1.0
         layer, position = self.cell
         return layer_tokens(
-            values, self.layer_names, [plain_word(self._words[i]) for i in self.positions],
+            values,
+            self.layer_names,
+            [plain_word(self._words[i]) for i in self.positions],
             [[likeliest[0] for likeliest in row] for row in self.names],
             [[self._cell_sentence(i, j) for j in self.positions] for i in range(len(self.names))],
-            largest=largest, chosen=(layer, position - drawn.start) if position in self.positions else None,
-        ).with_about(label=_("Logit lens"), hint=_("Click a cell to see its likeliest tokens."))  # fmt: skip
+            largest=largest,
+            chosen=(layer, position - drawn.start) if position in self.positions else None,
+        ).with_about(label=_("Logit lens"), hint=_("Click a cell to see its likeliest tokens."))
 
     @property
     def rows(self) -> list[LensRow]:
@@ -130,11 +133,12 @@ class LensView:
         read = text_of_model(self.state.source)
         return [
             LensRow(
-                self._text(token), number(probability),
+                self._text(token),
+                number(probability),
                 None if read is None else read.token_link(token, second if token == first else first, position),
             )
             for token, probability in zip(tokens, probabilities, strict=True)
-        ]  # fmt: skip
+        ]
 
     @property
     def title(self) -> str:
@@ -148,9 +152,13 @@ class LensView:
         count, notes = self.predictions.entropy.shape[1], []
         if len(self.positions) < count:
             notes.append(
-                _("Drawn are tokens {first} to {last} of {count}.", first=self.positions[0] + 1,
-                  last=self.positions[-1] + 1, count=grouped(count))
-            )  # fmt: skip
+                _(
+                    "Drawn are tokens {first} to {last} of {count}.",
+                    first=self.positions[0] + 1,
+                    last=self.positions[-1] + 1,
+                    count=grouped(count),
+                )
+            )
         if self.predictions.is_normalized:
             notes.append(_("The layers of this model end with a norm, so that their stream is normalized already."))
         return " ".join(notes)
@@ -203,8 +211,10 @@ class LensView:
         rank = grouped(int(self.predictions.rank[layer, position]))
         return _(
             "At “{word}”, {when}: {tokens}; entropy {entropy} bits; rank of “{token}”: {rank}",
-            token=self._text(self.token), rank=rank, **facts,
-        )  # fmt: skip
+            token=self._text(self.token),
+            rank=rank,
+            **facts,
+        )
 
 
 def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
@@ -225,10 +235,13 @@ def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
     yield Control(EffectsState.lens_color, state)
     yield Heading(shown.title)
     rows = [
-        (html.token(row.token), row.probability,
-         "" if row.link is None else Anchor(_("Why this word?"), row.link, "why", "attnviz-page-link"))
+        (
+            html.token(row.token),
+            row.probability,
+            "" if row.link is None else Anchor(_("Why this word?"), row.link, "why", "attnviz-page-link"),
+        )
         for row in shown.rows
-    ]  # fmt: skip
+    ]
     yield Table((_("token"), _("probability"), _("why the model says it")), rows)
     yield Note(_("Why is asked of the whole model: why it says the token there, rather than the likeliest other one."))
     yield Caption(

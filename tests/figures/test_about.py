@@ -34,7 +34,7 @@ CHARTS = {
     "share_bars": lambda: share_bars({"the room": WEIGHTS[0]}, TOKENS),
     "query_curve": lambda: query_curve(WEIGHTS[0], np.array([0, 7]), "it", TOKENS),
     "difference": lambda: difference_heatmap(WEIGHTS, WEIGHTS, TOKENS, TOKENS, charts=("a", "b")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHARTS)

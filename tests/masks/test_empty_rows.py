@@ -122,9 +122,15 @@ def test_finite_fill_as_swin_adds_it():
 def test_finite_fill_as_markuplm_adds_it():
     """A text of padding alone is attended to as if none of it were padding, up to rounding."""
     config = MarkupLMConfig(
-        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, max_depth=2,
-        xpath_unit_hidden_size=2, attn_implementation="eager",
-    )  # fmt: skip
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_depth=2,
+        xpath_unit_hidden_size=2,
+        attn_implementation="eager",
+    )
     model = MarkupLMModel(config).eval()
     captured = []
     attention = model.encoder.layer[0].attention.self

@@ -42,9 +42,13 @@ def entrance_page(request: Request) -> Response:
             problem = str(unknown)
     back = _page_or_start(request.query_params.get("back", ""))
     page = _page(
-        "entrance.html", address=address("/class"), back=back, app=address("/"),
-        hours=round(settings.class_hours()), problem=problem,
-    )  # fmt: skip
+        "entrance.html",
+        address=address("/class"),
+        back=back,
+        app=address("/"),
+        hours=round(settings.class_hours()),
+        problem=problem,
+    )
     return HTMLResponse(page, 404 if problem else 200)
 
 

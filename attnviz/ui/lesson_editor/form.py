@@ -33,9 +33,13 @@ def edit_lesson(draft: Draft, table: LessonTable) -> tuple[LessonTable, list[Del
     keys = draft.step_keys(len(steps))
     shown = [_show_step(draft, *one, number) for number, one in enumerate(zip(steps, places, keys, strict=True))]
     st.button(
-        _("Add a step"), key=f"add-step-{draft.edition}", icon=":material/add:", disabled=len(steps) >= MOST_STEPS,
-        on_click=_change_steps, args=(draft, lambda steps: steps.append((dict(NEW_STEP), None, draft.new_step()))),
-    )  # fmt: skip
+        _("Add a step"),
+        key=f"add-step-{draft.edition}",
+        icon=":material/add:",
+        disabled=len(steps) >= MOST_STEPS,
+        on_click=_change_steps,
+        args=(draft, lambda steps: steps.append((dict(NEW_STEP), None, draft.new_step()))),
+    )
     changed = [step for step, _place, _slot in shown], [place for _step, place, _slot in shown]
     edited = with_steps(fields.table, *changed) if changed != (steps, places) else fields.table
     return edited, [slot for _step, _place, slot in shown]

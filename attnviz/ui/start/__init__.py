@@ -47,8 +47,11 @@ def show_picture() -> None:
     data = {"words": words, "read": read, "weights": rows, "candidates": candidates, "sentences": sentences}
     scripts.mount("ui/start")(key="picture", data=data | {"about": about})
     link = recorded["link"]
-    note = _("{model}, a small language model, has written this. The lines are what {head} looks at.", model=MODEL,
-             head=head_name(link["layer"], recorded["head"]))  # fmt: skip
+    note = _(
+        "{model}, a small language model, has written this. The lines are what {head} looks at.",
+        model=MODEL,
+        head=head_name(link["layer"], recorded["head"]),
+    )
     st.html(element("p", note, " ", _link(_("Watch it write"), f"write?{urlencode(link)}"), class_="attnviz-note"))
 
 

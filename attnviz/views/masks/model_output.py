@@ -62,10 +62,14 @@ def model_output(state: MasksState) -> Iterator[Block]:
     work = 4 * source.forward_work
     yield Heading(_("What the model says under A and under B"))
     yield Computed(
-        "model-output", partial(model_outputs, source, both), lambda: ("outputs of a model", source, *both),
+        "model-output",
+        partial(model_outputs, source, both),
+        lambda: ("outputs of a model", source, *both),
         lambda _outputs: _("{model} reads the text under A and under B.", model=source.model().title),
-        partial(_of_outputs, state), subject=source.subject, work=None if is_heavy(work) else work,
-    )  # fmt: skip
+        partial(_of_outputs, state),
+        subject=source.subject,
+        work=None if is_heavy(work) else work,
+    )
 
 
 def model_outputs(
@@ -207,8 +211,11 @@ def candidate_sentence(candidates: "Sequence[Candidate]", bits: float | None, ki
     if old is new:
         sentence = _(
             "Under A and under B the likeliest {kind} is “{text}”, with {before} and {after}.",
-            kind=kind, text=visible(old.text), before=number(old.before), after=number(old.after),
-        )  # fmt: skip
+            kind=kind,
+            text=visible(old.text),
+            before=number(old.before),
+            after=number(old.after),
+        )
     else:
         sentence = _(
             "Under A the likeliest {kind} is “{old}”, with {old_before} ({old_after} under B); under B it is “{new}”, "
@@ -234,8 +241,11 @@ def token_label_sentence(labels: "Sequence[TokenLabel]", tokens: Sequence[str]) 
     return plural(
         "{count} of {tokens} tokens has another likeliest label under B: {labels}",
         "{count} of {tokens} tokens have other likeliest labels under B: {labels}",
-        len(others), count=len(others), tokens=len(labels), labels=", ".join(listed) + end,
-    )  # fmt: skip
+        len(others),
+        count=len(others),
+        tokens=len(labels),
+        labels=", ".join(listed) + end,
+    )
 
 
 def vector_sentence(angle: float) -> str:

@@ -54,16 +54,18 @@ def _curves(state: TransformerState) -> Iterator[Figure]:
     charts = {
         "loss": (_("Loss"), f"{now.loss:.2f}", curves(logged, losses, last=last, marked=(now.step, now.loss))),
         "exact": (
-            _("Exact sentences"), percent(now.exact, 2),
+            _("Exact sentences"),
+            percent(now.exact, 2),
             curves(steps, exact, last=last, marked=(now.step, now.exact), share=True),
         ),
         "agreement": (
-            _("Agreement"), percent(agrees, 2),
+            _("Agreement"),
+            percent(agrees, 2),
             curves(
                 steps, agreement.reshape(len(steps), -1).T, line=line, last=last, marked=(now.step, agrees), share=True
             ),
         ),
-    }  # fmt: skip
+    }
     for name, (label, value, picture) in charts.items():
         title = f"{label}: {value}"
         picture.figure.update_layout(title_text=title)
