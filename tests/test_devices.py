@@ -1,7 +1,6 @@
 """Index tensors follow the tensors that they index: everything computes on another device than the CPU."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -134,7 +133,6 @@ def test_figures_take_tensors_of_any_device():
             (figures.mosaic, lambda one: one),
             (figures.heatmap, lambda one: one.weights[0]),
             (figures.head_grid, lambda one: one.weights[0]),
-            (partial(figures.lines, row=5), lambda one: one.weights[0]),
         ):
             drawn = [getattr(one, "figure", one).to_json() for one in (figure(part(other)), figure(part(attention)))]
             assert drawn[0] == drawn[1]

@@ -6,9 +6,8 @@ from functools import lru_cache, partial
 import torch
 
 from attnviz.analysis.head_maps import strongest_keys
-from attnviz.analysis.peaks import peak_positions
-from attnviz.analysis.token_context import token_context
-from attnviz.analysis.token_search import find_phrase
+from attnviz.analysis.map_cells import peak_positions
+from attnviz.analysis.token_context import find_phrase, token_context
 from attnviz.base.formatting import grouped, quoted, visible
 from attnviz.base.language import _, plural
 from attnviz.base.link import Link

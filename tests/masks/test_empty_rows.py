@@ -16,7 +16,7 @@ from transformers.models.swin import modeling_swin
 
 from attnviz import Mechanism
 from attnviz.masks import Causal, Mask, Padding
-from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, leaked_mass, masked_softmax
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, masked_softmax
 
 NAMES = [each.name for each in EMPTY_ROW_CONVENTIONS]
 EMPTY = 2  # the query that sees nothing
@@ -28,6 +28,10 @@ class AllButOne(Mask):
 
     def __call__(self, b, h, q, k):
         return (k <= q) & (q != EMPTY)
+
+
+def leaked_mass(weights: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    return weights.masked_fill(allowed, 0).sum(-1)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def script() -> None:
     )
     from attnviz.state.parts import by_title
     from attnviz.state.state import State
-    from attnviz.ui.field_widgets import draw, draw_hidden, draw_tabs
+    from attnviz.ui.field_widgets import choice_tabs, draw, draw_hidden
     from attnviz.ui.widget_values import field_text, field_value, set_field_value
 
     class Sample(State):
@@ -40,9 +40,6 @@ def script() -> None:
         masks = PartsField("Masks", MASKS, lambda state: (), prefix="x")
         tab = ChoiceField("Tab", ("Cost", "Code"))
 
-    def draw_tab(name: str) -> None:
-        state.tab = name
-
     set_language(st.query_params.get("lang", "en"))
     state = SimpleNamespace(tab="")
     problem = ""
@@ -56,7 +53,7 @@ def script() -> None:
                 setattr(state, field.name, draw(field, state))
         except ValueError as refusal:
             problem = str(refusal)
-    draw_tabs(Sample.tab, {name: lambda name=name: draw_tab(name) for name in ("Cost", "Code")})
+    state.tab = next(name for name, tab in choice_tabs(Sample.tab, None).items() if tab.open)
     draw_hidden(EveryPageState.right)
     st.json({"values": {name: str(value) for name, value in vars(state).items()}, "problem": problem, "before": before})
 

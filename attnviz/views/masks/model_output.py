@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.analysis.work import check_work, heads_work
 from attnviz.base.formatting import fixed, number, visible
 from attnviz.base.language import _, plural
 from attnviz.base.turns import is_heavy
@@ -22,7 +23,6 @@ from attnviz.sources import Model
 from attnviz.state.head_state import own_mechanism
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.state.why_links import text_of_model
-from attnviz.views.intervened_run import intervened_run
 
 if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.intervention_run import Candidate, TokenLabel
@@ -260,3 +260,23 @@ def similarity_sentence(before: float, after: float) -> str:
         before=fixed(before, 3),
         after=fixed(after, 3),
     )
+
+
+if TYPE_CHECKING:
+    from attnviz.models.intervention_run import InterventionRun
+
+
+def intervened_run(example: Model, intervention: Intervention) -> "InterventionRun":
+    """Runs the model of an example under an intervention. Raises ValueError if that is not possible, or takes too much
+    work."""
+    from attnviz.models.intervention_run import intervened_layers, run_with_interventions  # with huggingface_hub
+
+    before = example.layers()
+    changed = [
+        replace(before[i], mechanism=intervention.apply(before[i].known_mechanism, i))
+        for i in intervened_layers([intervention], before)
+        if intervention.changes_mechanism(i)
+    ]
+    advice = _("Use a shorter text.") if len(changed) < 2 else _("Change fewer layers, or use a shorter text.")
+    check_work(heads_work(changed), _("To compute the changed layers"), advice)
+    return run_with_interventions(example.model(), [intervention], *example.example)
