@@ -58,10 +58,10 @@ def token(text: str) -> Markup:
     return element("bdi", visible(text))
 
 
-def summary(*content: object, role: str | None = None, also: str = "") -> Markup:
+def summary(*content: object, role: str | None = None) -> Markup:
     """Returns the main sentence about a figure, in larger letters. With `role="status"` screen readers read it when
-    it changes; `also` is another class."""
-    return element("p", *content, class_=f"attnviz-summary {also}".strip(), role=role)
+    it changes."""
+    return element("p", *content, class_="attnviz-summary", role=role)
 
 
 def note(*content: object) -> Markup:
@@ -71,12 +71,6 @@ def note(*content: object) -> Markup:
 
 def paragraphs(texts: Iterable[object]) -> Markup:
     return join(element("p", text) for text in texts)
-
-
-def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
-    """Returns the keys with the largest weights as a list."""
-    items = (element("li", token(key), " ", weight) for key, weight in keys)
-    return element("ol", *items, class_="attnviz-row attnviz-strongest")
 
 
 def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[object]) -> Markup:

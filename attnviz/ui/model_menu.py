@@ -44,11 +44,9 @@ _names_submitted = SessionValue("submitted names", int)
 _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 
 
-def choose_model(
-    field: ModelField, *, in_row: bool = False, more: DeltaGenerator | None = None, is_first: bool = True
-) -> str:
+def choose_model(field: ModelField, *, more: DeltaGenerator | None = None, is_first: bool = True) -> str:
     """Draws the menu of models, and for the first one the widgets for others, by default below it, if this instance
-    allows them; returns the model's name. In a row there is little room for them."""
+    allows them; returns the model's name."""
     hosted = allowed_models() is not None
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
@@ -59,19 +57,13 @@ def choose_model(
         names = names_of(field.parameter, options)
         return st.selectbox(options=options, index=0, format_func=names, accept_new_options=not hosted, **more)
 
-    name = draw_text(field, menu, **{"help": None} if hosted or in_row else {})
+    name = draw_text(field, menu, **{"help": None} if hosted else {})
     if not hosted and is_first:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
-        label = _("Another model")
-        with (more or st).popover(
-            "" if in_row else label,
-            icon=":material/add:",
-            width="content" if in_row else "stretch",
-            help=label if in_row else None,
-            key=f"another model{number}",
-        ):
+        key = f"another model{number}"
+        with (more or st).popover(_("Another model"), icon=":material/add:", width="stretch", key=key):
             box = f"another{number}"
             st.text_input(
                 _("Its id on the hub, or the path of a folder or a GGUF file"),
