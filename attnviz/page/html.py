@@ -19,7 +19,6 @@ __all__ = [
     "join",
     "note",
     "paragraphs",
-    "strongest",
     "summary",
     "table",
     "token",

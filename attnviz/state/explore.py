@@ -75,10 +75,8 @@ class ExploreState(LongMapState):
         about=N_("Small maps of all heads, or one number for each."),
     )
     pinned = QueryField()
-    predict = FlagField(
-        N_("Predict"), place="block", about=N_("Predict where the pinned query looks before you see it.")
-    )
-    table = FlagField(N_("Show the numbers as a table"), place="block")
+    predict = FlagField(N_("Predict"), about=N_("Predict where the pinned query looks before you see it."))
+    table = FlagField(N_("Show the numbers as a table"))
 
     @cached_property
     def selection(self) -> Selection:

@@ -39,10 +39,13 @@ class LongMapState(HeadState):
     find = TextField(
         N_("Find in the text"),
         when=has_long_map,
+        place="side",
         about=N_("Goes to the tokens with which the word or phrase begins, and pins the query there."),
     )
-    part_of_queries = RangeField(N_("Queries"), lambda state: (0, state.inputs.queries - 1), when=has_long_map)
-    part_of_keys = RangeField(N_("Keys"), lambda state: (0, state.inputs.keys - 1), when=has_long_map)
+    part_of_queries = RangeField(
+        N_("Queries"), lambda state: (0, state.inputs.queries - 1), when=has_long_map, place="side"
+    )
+    part_of_keys = RangeField(N_("Keys"), lambda state: (0, state.inputs.keys - 1), when=has_long_map, place="side")
 
     @property
     def cell_colors(self) -> CellColors:

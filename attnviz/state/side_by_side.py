@@ -73,10 +73,16 @@ class SideBySideState(HeadState):
     right_text = TextField(N_("Text on the right"), opening_right_text, when=reads_text, place="top")
     right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB, when=reads_picture, place="top")
     right_layer = optional_choice(
-        N_("Layer on the right"), SAME, lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)}
+        N_("Layer on the right"),
+        SAME,
+        lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)},
+        place="side",
     )
     right_head = optional_choice(
-        N_("Head on the right"), SAME, lambda state: head_options(state.right_layers[state.right_index].inputs.heads)
+        N_("Head on the right"),
+        SAME,
+        lambda state: head_options(state.right_layers[state.right_index].inputs.heads),
+        place="side",
     )
 
     @cached_property

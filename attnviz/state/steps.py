@@ -81,10 +81,7 @@ class StepsState(State):
         ),
     )
     sentence = TextField(
-        N_("Sentence"),
-        SentenceExample.text,
-        when=has_sentence,
-        about=N_("Use 2 to 8 words."),
+        N_("Sentence"), SentenceExample.text, when=has_sentence, about=N_("Use 2 to 8 words."), place="side"
     )
     second = TextField(
         N_("Second sentence"),
@@ -102,14 +99,10 @@ class StepsState(State):
         place="more",
     )
     masked = ChoiceField(
-        N_("Mask"),
-        MASKS,
-        when=has_sentence,
-        about=N_("Causal: no key after the query."),
-        place="more",
+        N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."), place="more"
     )
     biases = PartsField(N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more")
-    english = TextField(N_("English"), TranslatorExample.english, when=has_translator)
+    english = TextField(N_("English"), TranslatorExample.english, when=has_translator, place="side")
     similarity = ChoiceField(N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more")
     translator_use = ChoiceField(
         N_("Use"),
@@ -122,9 +115,9 @@ class StepsState(State):
     translator_head = ChoiceField(N_("Head"), by_number(HEADS), when=has_translator, place="more")
     edits = ParsedField[Edits](N_("Edits"), parse_edits, {}, text=format_edits, place="hidden")
     stage = TextField("stage", place="hidden")
-    query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1))
-    part = ChoiceField(N_("Tab"), (SUM, WHY_SCALE, PREDICT), place="block")
-    width = ScaleField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d", place="block")
+    query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1), place="side")
+    part = ChoiceField(N_("Tab"), (SUM, WHY_SCALE, PREDICT))
+    width = ScaleField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d")
 
     @property
     def example(self) -> StepsExample:

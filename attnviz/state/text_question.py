@@ -75,7 +75,6 @@ def chosen_head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField
         lambda _state: None,
         option_name=head_option_name,
         parameter="effects-head",
-        place="block",
     )
 
 
@@ -85,12 +84,12 @@ class TextQuestion(State):
 
     model = ModelField(SMOLLM2, "why-model")
     text = TextField(
-        N_("Text"),
-        lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE),
+        N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE), place="side"
     )
     written = TextField(
         N_("What the decoder has written"),
         when=lambda state: state.source.model().is_encoder_decoder,
+        place="side",
         about=N_("Without a text, what it writes by itself."),
     )
 

@@ -63,7 +63,6 @@ class SumState(State):
     tree = FlagField(
         N_("Five steps"),
         about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
-        place="block",
     )
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, subject=sum_of, place="hidden")
 
