@@ -63,10 +63,9 @@ def draw_mask(field: MaskField, state: State) -> None:
         with st.popover(
             "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}", side=side)
         ):
-            st.button(
-                _("Undo"), key=f"undo-{side}", icon=":material/undo:", type="tertiary",
-                disabled=len(_history(field)) < 2 and not problem, on_click=_undo, args=(field,),
-            )  # fmt: skip
+            off, icon = len(_history(field)) < 2 and not problem, ":material/undo:"
+            undo = partial(_undo, field)
+            st.button(_("Undo"), f"undo-{side}", icon=icon, type="tertiary", disabled=off, on_click=undo)
             if name and not problem:
                 st.markdown(f"**{_(name)}**", help=help_text(type(mask)))
                 _draw_parameters(field, mask)

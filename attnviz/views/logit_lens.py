@@ -97,10 +97,9 @@ class LensView:
             return text
         ranks = self.predictions.rank[:, self.position]
         best = int(ranks.argmin())
-        return text + " " + _(
-            "“{token}” has its best rank {when}: {rank}.",
-            token=self._text(self.token), when=self.when(best), rank=grouped(int(ranks[best])),
-        )  # fmt: skip
+        names = {"token": self._text(self.token), "when": self.when(best), "rank": grouped(int(ranks[best]))}
+        best_rank = _("“{token}” has its best rank {when}: {rank}.", **names)
+        return f"{text} {best_rank}"
 
     def when(self, layer: int) -> str:
         """Returns after which layer a row is, as part of a sentence."""

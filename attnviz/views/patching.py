@@ -105,9 +105,9 @@ class PatchingView:
     def numbers(self) -> HeadNumbers:
         """The shares, of heads or of positions."""
         run = self.state.run
-        options: dict[str, Any] = {"counts": run.heads} if self.is_of_heads else {
-            "columns": self._column_names, "names": self._position_name,
-        }  # fmt: skip
+        options: dict[str, Any] = {"columns": self._column_names, "names": self._position_name}
+        if self.is_of_heads:
+            options = {"counts": run.heads}
         return HeadNumbers(
             _("Recovered by heads") if self.is_of_heads else _("Recovered by layers and positions"),
             [run.ids[layer] for layer in self.patching.layers],

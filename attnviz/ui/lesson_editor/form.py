@@ -69,10 +69,8 @@ def _show_step(
                 ("content_copy", N_("Duplicate"), duplicate, len(draft.steps) >= MOST_STEPS),
                 ("delete", N_("Remove"), lambda steps: steps.pop(number), False),
             ):
-                st.button(
-                    _(about), key=f"{prefix}-{about}", icon=f":material/{icon}:", type="tertiary",
-                    disabled=off, on_click=_change_steps, args=(draft, change),
-                )  # fmt: skip
+                name, press = f"{prefix}-{about}", partial(_change_steps, draft, change)
+                st.button(_(about), name, icon=f":material/{icon}:", type="tertiary", disabled=off, on_click=press)
             slot = st.container(width="content")
         return *edit_step(prefix, step, place, opened), slot
 
