@@ -50,15 +50,15 @@ def layer_tokens(
     colors, axis = values[::-1].astype("f4"), COLOR_AXES["weights"]
     cells = go.Heatmap(z=colors, coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP, **text)
     frames = [] if chosen is None else [(rows - 1 - chosen[0]) * columns + chosen[1]]
-    below = {"tickvals": [*range(columns)], "ticktext": [label(token) for token in tokens]}
-    beside = {"tickvals": [*range(rows)], "ticktext": [escaped(name) for name in reversed(layers)]}
+    column_ticks = {"tickvals": [*range(columns)], "ticktext": [label(token) for token in tokens]}
+    row_ticks = {"tickvals": [*range(rows)], "ticktext": [escaped(name) for name in reversed(layers)]}
     figure = tiled(
         spec,
         cells,
         frames,
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        xaxis=below | {"automargin": True, "autotickangles": [0, 90]},
-        yaxis=beside | {"automargin": True, "title": {"text": _("layers"), "standoff": 4}},
+        xaxis=column_ticks | {"automargin": True, "autotickangles": [0, 90]},
+        yaxis=row_ticks | {"automargin": True, "title": {"text": _("layers"), "standoff": 4}},
         **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
     )
     about = About(
