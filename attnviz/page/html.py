@@ -11,19 +11,6 @@ from markupsafe import Markup, escape
 from attnviz.base.formatting import visible
 from attnviz.base.language import _
 
-__all__ = [
-    "Markup",
-    "aligned_texts",
-    "colored_text",
-    "element",
-    "join",
-    "note",
-    "paragraphs",
-    "summary",
-    "table",
-    "token",
-    "translated",
-]
 PAGE_MESSAGE = re.compile(r'_\("([^"]*)"\)')
 
 
