@@ -1,5 +1,6 @@
 """The menu of models, which all pages share: those that are here, those that a visitor has named, and downloads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.base.formatting import byte_size
 from attnviz.base.language import N_, _
 from attnviz.models import MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
@@ -15,7 +17,7 @@ from attnviz.server.scheduling import without_slot
 from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
 from attnviz.state.fields import ModelField
-from attnviz.ui import cache, conversion, model_download
+from attnviz.ui import cache, model_download
 from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
@@ -134,7 +136,7 @@ def _load(name: str) -> _Refused | None:
     refused = _refused.get()
     if refused is None or refused.name != name:
         try:
-            load_model(name, conversion.progress_bar())
+            load_model(name, progress_bar())
             refused = None
         except NotDownloaded as problem:
             refused = _not_downloaded(name, problem)
@@ -165,3 +167,22 @@ def _offer_remedy(refused: _Refused) -> None:
         model_download.offer(refused.away, model_cache.HUB)
     elif allowed_models() is None or refused.name in model_choices():
         st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_refused.set, args=(None,))
+
+
+def progress_bar() -> Callable[[int, int], None]:
+    """Returns a function of the bytes done and in total that draws a bar, and removes it at the end."""
+    place, shown = st.empty(), -1
+
+    def draw(done: int, size: int) -> None:
+        nonlocal shown
+        percent = 100 * done // max(1, size)
+        if percent == shown:  # the browser is told of each percent once
+            return
+        shown = percent
+        text = _("The file is read: {done} of {size}", done=byte_size(done), size=byte_size(size))
+        if done < size:
+            place.progress(percent, text)
+        else:
+            place.empty()
+
+    return draw

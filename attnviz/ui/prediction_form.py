@@ -46,13 +46,9 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
     Another query, other keys or other weights start a new round. `key` distinguishes several predictions on a page.
     """
     if not is_predictable(weights):
+        name = visible(query)
         st.info(
-            plain(
-                _(
-                    "There is nothing to predict: the weights of {query} are not shares of attention.",
-                    query=visible(query),
-                )
-            )
+            plain(_("There is nothing to predict: the weights of {query} are not shares of attention.", query=name))
         )
         return True
     now = SessionValue(f"{key} round", _Round).get()
