@@ -108,9 +108,9 @@ class LensView:
     def chart(self) -> Chart[MosaicSpec]:
         """Returns the likeliest token of each layer and position, on a color."""
         drawn = slice(self.positions.start, self.positions.stop)
-        values, largest = self._colors[:, drawn], 1.0
+        values, largest = self.colors[:, drawn], 1.0
         if self.state.lens_color == ENTROPY:
-            largest = float(self._colors.max()) or 1.0
+            largest = float(self.colors.max()) or 1.0
         layer, position = self.cell
         return layer_tokens(
             values,
@@ -174,13 +174,9 @@ class LensView:
                 numbers[f"rank after {name}"] = float(self.predictions.rank[layer, self.position])
         return numbers
 
-    @property
+    @cached_property
     def colors(self) -> Float[np.ndarray, "layers tokens"]:
         """The values that the colors stand for, at all tokens."""
-        return self._colors
-
-    @cached_property
-    def _colors(self) -> Float[np.ndarray, "layers tokens"]:
         if self.state.lens_color == ENTROPY:
             return self.predictions.entropy.numpy()
         if self.state.lens_color == CHOSEN:
