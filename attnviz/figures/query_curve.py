@@ -53,10 +53,7 @@ def query_curve(
         figure.add_scatter(x=x[[best]], y=y[[best]], mode="markers", marker=ring, hoverinfo="skip", cliponaxis=False)
     if shaded is not None:
         figure.add_shape(shaded_range(shaded[0] - 0.5, shaded[1] - 0.5, SHADE))
-    figure.update_layout(
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 14, "t": 12, "b": 8},
-    )
+    figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", margin={"l": 8, "r": 14, "t": 12, "b": 8})
     first, last = (x[0], x[-1]) if len(x) else (0, 0)
     figure.update_xaxes(
         range=[first - 0.5, last + 0.5],

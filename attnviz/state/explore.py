@@ -62,10 +62,7 @@ class ExploreState(LongMapState):
         about=N_("The small maps: the heads of this layer, or all heads of all layers."),
     )
     colors = ChoiceField(
-        N_("Colors"),
-        tuple(ColorRange),
-        place="more",
-        about=N_("Which weight has the last color of the scale."),
+        N_("Colors"), tuple(ColorRange), place="more", about=N_("Which weight has the last color of the scale.")
     )
     color_by = optional_choice(
         N_("Color by"),

@@ -53,16 +53,10 @@ class SumState(State):
 
     names: ClassVar = ("trail", "tree", "term")
     trail = ParsedField[tuple[TrailStep, ...]](
-        N_("Opened terms"),
-        parse_trail,
-        (),
-        text=format_trail,
-        subject=question_of,
-        place="hidden",
+        N_("Opened terms"), parse_trail, (), text=format_trail, subject=question_of, place="hidden"
     )
     tree = FlagField(
-        N_("Five steps"),
-        about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
+        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep.")
     )
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, subject=sum_of, place="hidden")
 
