@@ -24,20 +24,50 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CORE = ("inputs.py", "mechanism.py", "scores.py", "biases.py", "normalizers.py", "masks", "analysis")
 IMPORTED = (  # what takes long to import and has no part of the core in it
-    "torch", "numpy", "pytest", "hypothesis", "entmax", "jaxtyping", "attn_gym", "plotly.graph_objects", "streamlit",
-    "streamlit.web.server", "torch.nn.attention.flex_attention", "torch._dynamo", "transformers.modeling_utils",
-)  # fmt: skip
+    "torch",
+    "numpy",
+    "pytest",
+    "hypothesis",
+    "entmax",
+    "jaxtyping",
+    "attn_gym",
+    "plotly.graph_objects",
+    "streamlit",
+    "streamlit.web.server",
+    "torch.nn.attention.flex_attention",
+    "torch._dynamo",
+    "transformers.modeling_utils",
+)
 PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "-o", "addopts=--import-mode=importlib")
 SECONDS = 240  # of computing for one mutant
 GOAL = 0.85
 
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.And: ast.Or, ast.Or: ast.And, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Pow: ast.Mult,
-    ast.Not: ast.UAdd, ast.Invert: ast.UAdd, ast.USub: ast.UAdd,  # +x is x
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Pow: ast.Mult,
+    ast.Not: ast.UAdd,
+    ast.Invert: ast.UAdd,
+    ast.USub: ast.UAdd,  # +x is x
+}
 
 
 def mutants(source: str) -> Iterator[tuple[int, str, str]]:

@@ -103,10 +103,12 @@ def slowly(rule, raw, mask):
     heads, queries, keys = raw.shape
     allowed = mask.bind(queries, keys, heads)(*places(heads, queries, keys)).expand(raw.shape)
     raw, counts = raw.tolist(), allowed.sum(-1).tolist()
-    return torch.tensor([
-        [[rule(raw[h][i][j], i, j, h, heads, counts[h][i]) for j in range(keys)] for i in range(queries)]
-        for h in range(heads)
-    ])  # fmt: skip
+    return torch.tensor(
+        [
+            [[rule(raw[h][i][j], i, j, h, heads, counts[h][i]) for j in range(keys)] for i in range(queries)]
+            for h in range(heads)
+        ]
+    )
 
 
 @every_rule

@@ -76,8 +76,12 @@ def recorded(program: Path, script: list[object], environment: dict[str, str]) -
     path = f"{program.parent}:{os.environ['PATH']}"
     ended = subprocess.run(
         ["/bin/sh", *map(str, script)],
-        capture_output=True, text=True, check=True, timeout=60, env={"PATH": path, **environment},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env={"PATH": path, **environment},
+    )
     return dict(line.split("=", 1) for line in ended.stdout.splitlines())
 
 

@@ -35,11 +35,38 @@ from attnviz.scores import Cosine, General, ScaledDot
 SPECIAL = [-100.0, -2.0, -1.0, 0.0, 1e-40, 1.0, 2.0, 100.0]  # few, so that they tie
 EXTREME = [1e12, -1e12, 1e5, -1e5, 1e-12, -0.0]
 ALL = [
-    Softmax(), Softmax(0.01), Softmax(0.3), Softmax(100.0), Hard(), Uniform(), SoftmaxPlusOne(), Sink(), Sink(-3.0),
-    Sink(50.0), Sparsemax(), Entmax(1.0), Entmax(1.1), Entmax(), Entmax(1.75), Entmax(2.0), Entmax(3.0), Entmax(4.0),
-    TopK(), TopK(1), TopK(2), TopK(99), Sigmoid(), ReLU(), Softpick(), StickBreaking(), Differential(),
-    Differential(0.0), Differential(0.3), Differential(1.0), Identity(),
-]  # fmt: skip
+    Softmax(),
+    Softmax(0.01),
+    Softmax(0.3),
+    Softmax(100.0),
+    Hard(),
+    Uniform(),
+    SoftmaxPlusOne(),
+    Sink(),
+    Sink(-3.0),
+    Sink(50.0),
+    Sparsemax(),
+    Entmax(1.0),
+    Entmax(1.1),
+    Entmax(),
+    Entmax(1.75),
+    Entmax(2.0),
+    Entmax(3.0),
+    Entmax(4.0),
+    TopK(),
+    TopK(1),
+    TopK(2),
+    TopK(99),
+    Sigmoid(),
+    ReLU(),
+    Softpick(),
+    StickBreaking(),
+    Differential(),
+    Differential(0.0),
+    Differential(0.3),
+    Differential(1.0),
+    Identity(),
+]
 
 
 def random_rows(count, special=SPECIAL):

@@ -134,10 +134,13 @@ def ablated(function: Callable[..., Tensor], **options: Any) -> Callable[[Exampl
 def replaced(function: Callable[..., Tensor], **options: Any) -> Callable[[Example], Tensor]:
     def effect(example: Example) -> Tensor:
         kinds = {"zero": None, "mean": [example.other], "resample": [example.other]}
-        return torch.stack([
-            function(example.model, example.batch, metric, how=how, texts=texts, **options)
-            for how, texts in kinds.items() for metric in metrics(example)
-        ])  # fmt: skip
+        return torch.stack(
+            [
+                function(example.model, example.batch, metric, how=how, texts=texts, **options)
+                for how, texts in kinds.items()
+                for metric in metrics(example)
+            ]
+        )
 
     return effect
 

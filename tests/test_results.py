@@ -174,9 +174,15 @@ def written(path, header, arrays=None):
 
 
 GOOD = {
-    "format": "attnviz result", "version": 1, "model": "", "weights": "", "tokens": [], "ids": [], "metric": None,
+    "format": "attnviz result",
+    "version": 1,
+    "model": "",
+    "weights": "",
+    "tokens": [],
+    "ids": [],
+    "metric": None,
     "result": {"array": "result", "of": "torch"},
-}  # fmt: skip
+}
 SHARES = {"total": 1.0, "heads": {"array": "result", "of": "torch"}, "mlps": {"array": "result", "of": "torch"}}
 DEEP = []
 for _ in range(40):

@@ -24,7 +24,7 @@ from docs.tools.translations import (
     read,
     syntax_tree,
     update,
-)  # fmt: skip
+)
 
 # What no person reads: selectors, names of classes, fonts, errors for developers.
 IN_SCRIPTS = re.compile(

@@ -40,7 +40,6 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/notebook/sums.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
     ("attnviz/effects/compensation.py", "how"),
-    ("attnviz/effects/head_groups.py", "how"),
     ("attnviz/effects/patching.py", "what"),
     ("attnviz/effects/path_patching.py", "what"),
 }

@@ -20,7 +20,7 @@ from torch import Tensor
 from attnviz.inputs import MapAxes
 from attnviz.layer import Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
-from attnviz.read_positions import read_keys, read_tokens
+from attnviz.read_positions import read_tokens
 from attnviz.results import MeasuredResult
 from attnviz.weights_only import FixedWeights
 
@@ -279,42 +279,6 @@ def head_metrics(
         one_sequence = layer.kind is not Kind.CROSS
         finished.append(compute(layer.inputs, layer.mechanism, read, one_sequence=one_sequence, progress=report))
     return table()
-
-
-def layer_metrics(
-    inputs: MapAxes,
-    mechanism: Mechanism | FixedWeights,
-    *,
-    one_sequence: bool = True,
-    excluded_queries: Excluded = "none",
-    excluded_keys: Excluded = "none",
-    metrics: Sequence[HeadMetric] | None = None,
-) -> Float[Tensor, "metrics heads"]:
-    """Returns metrics of every head of one layer, in float64; NaN where a metric is not defined.
-
-    `excluded_queries` and `excluded_keys` ignore the first or the special tokens as queries or as keys. Metrics of one
-    sequence are NaN if queries and keys are not `one_sequence`, or differ in number. Memory is bounded by blocks of
-    (BLOCK, keys) weights of one head.
-
-    Example:
-        >>> from attnviz.inputs import Inputs
-        >>> inputs = Inputs(*torch.zeros(3, 2, 4, 8), tuple("abcd"), tuple("abcd"))
-        >>> layer_metrics(inputs, Mechanism(), metrics=[Entropy(), LargestWeight()])
-        tensor([[2.0000, 2.0000],
-                [0.2500, 0.2500]], dtype=torch.float64)
-    """
-    chosen = HEAD_METRICS if metrics is None else metrics
-    keys = read_keys(inputs, mechanism)
-    queries = keys if one_sequence and inputs.queries == inputs.keys else torch.ones(inputs.queries, dtype=torch.bool)
-    return _layer_metrics(
-        inputs,
-        mechanism,
-        (queries, keys),
-        one_sequence=one_sequence,
-        excluded_queries=excluded_queries,
-        excluded_keys=excluded_keys,
-        metrics=chosen,
-    )[0]
 
 
 def _layer_metrics(

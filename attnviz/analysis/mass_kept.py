@@ -176,7 +176,5 @@ def _lse(
     """Returns the log-sum-exp of some queries; −∞ where nothing is allowed."""
     sample = None if len(queries) == inputs.queries else len(queries)
     on_progress = (lambda share, _: progress(share)) if progress else None
-    one_cell = downsample(
-        inputs, mechanism, head, cells=(1, 1), sample=sample, engine=engine, progress=on_progress
-    )  # fmt: skip
+    one_cell = downsample(inputs, mechanism, head, cells=(1, 1), sample=sample, engine=engine, progress=on_progress)
     return one_cell.lse[queries]

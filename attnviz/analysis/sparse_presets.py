@@ -146,9 +146,12 @@ def _padded(inputs: Inputs, sizes: tuple[int, int]) -> Inputs:
     queries, keys = sizes[0] - inputs.queries, sizes[1] - inputs.keys
     pad = torch.nn.functional.pad
     return Inputs(
-        pad(inputs.query, (0, 0, 0, queries)), pad(inputs.key, (0, 0, 0, keys)), pad(inputs.value, (0, 0, 0, keys)),
-        (*inputs.query_tokens, *[""] * queries), (*inputs.key_tokens, *[""] * keys),
-    )  # fmt: skip
+        pad(inputs.query, (0, 0, 0, queries)),
+        pad(inputs.key, (0, 0, 0, keys)),
+        pad(inputs.value, (0, 0, 0, keys)),
+        (*inputs.query_tokens, *[""] * queries),
+        (*inputs.key_tokens, *[""] * keys),
+    )
 
 
 class _Patterns:

@@ -2,16 +2,20 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from dataclasses import dataclass
 
+from attnviz.base.formatting import quoted
 from attnviz.base.language import _
-from attnviz.classroom.class_code import normalize_code, random_code
 from attnviz.classroom.class_record import CLASS, TRIES, encode
 from attnviz.classroom.messages import Messages
 from attnviz.classroom.polls import NO_POLL, Polls
 from attnviz.classroom.store import Store, TooMany, UnknownClass, Values
+
+ALPHABET = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"  # without letters and digits that look alike: 0 O, 1 I L
+CODE_LENGTH = 5
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,21 @@ class Classes:
 
 def _digest(key: str) -> str:
     return hashlib.sha256(str(key).encode("utf-8", "replace")).hexdigest()
+
+
+def random_code() -> str:
+    """Returns a code."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+
+
+def normalize_code(code: str) -> str:
+    """Returns a code in upper case without spaces and hyphens. Raises UnknownClass if it cannot be one.
+
+    Example:
+        >>> normalize_code(" k7-m2q ")
+        'K7M2Q'
+    """
+    known = re.sub(r"[\s-]", "", str(code)[:40]).upper()
+    if len(known) != CODE_LENGTH or not {*known} <= {*ALPHABET}:
+        raise UnknownClass(quoted(code, 20))
+    return known

@@ -92,25 +92,35 @@ def _options(arguments: Sequence[str]) -> Namespace:
         "model", metavar="MODEL", help="an id on the Hugging Face hub, or the path of a folder or of a GGUF file"
     )
     parser.add_argument(
-        "--text", metavar="FILE", required=True, action="append",
+        "--text",
+        metavar="FILE",
+        required=True,
+        action="append",
         help="the text, in UTF-8; may be given several times",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "-o", "--output", metavar="TRACE", required=True,
+        "-o",
+        "--output",
+        metavar="TRACE",
+        required=True,
         help="the new folder of the trace; of several texts, one with a trace for each, named as its file is",
-    )  # fmt: skip
+    )
     parser.add_argument("--layers", type=_indices, help="the layers that are kept, such as 0,5,11 (by default all)")
     parser.add_argument(
-        "--chunk", metavar="TOKENS", type=_count,
+        "--chunk",
+        metavar="TOKENS",
+        type=_count,
         help="a decoder reads this number of tokens at a time, such as 4096, in less memory (by default all)",
-    )  # fmt: skip
+    )
     parser.add_argument("--dtype", choices=TYPES, help="in which the model computes (by default as it is stored)")
     parser.add_argument("--device-map", metavar="MAP", help="which devices hold the model, such as auto (accelerate)")
     add_engine_option(parser)
     parser.add_argument(
-        "--gpus", metavar="NUMBER", type=_count,
+        "--gpus",
+        metavar="NUMBER",
+        type=_count,
         help="GPUs of the cluster for each text, with --engine ray (by default 1, where there are some)",
-    )  # fmt: skip
+    )
     return parser.parse_args(arguments)
 
 

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
 def add_engine_option(parser: ArgumentParser) -> None:
     """Adds --engine, local by default."""
     parser.add_argument(
-        "--engine", choices=("local", "ray"), default="local",
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
         help="where it is computed: on this machine (the default), or on the Ray cluster at ATTNVIZ_RAY",
-    )  # fmt: skip
+    )
 
 
 def named_engine(name: str, threads: int | None = None) -> "Engine":

@@ -2,10 +2,9 @@
 circuits."""
 
 from attnviz.attribution.metrics import Logit, LogitDifference
-from attnviz.effects.ablation import ablations, estimates, mlp_ablations
+from attnviz.effects.ablation import ablations, estimates, group_effects, mlp_ablations
 from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
-from attnviz.effects.head_groups import group_effects
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability

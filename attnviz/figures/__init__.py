@@ -5,7 +5,6 @@ from attnviz.figures.curves import curves
 from attnviz.figures.downsampled_map import downsampled_map
 from attnviz.figures.head_grid import head_grid
 from attnviz.figures.heatmap import heatmap
-from attnviz.figures.lines import lines
 from attnviz.figures.mosaic import mosaic
 from attnviz.figures.products import products
 from attnviz.figures.scatter import scatter
@@ -21,9 +20,8 @@ __all__ = [
     "head_grid",
     "heatmap",
     "label",
-    "lines",
     "mosaic",
     "products",
     "scatter",
     "themed",
-]  # fmt: skip
+]

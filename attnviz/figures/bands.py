@@ -1,4 +1,4 @@
-"""Frames around cells of a heatmap, and bands of them over its whole width or height."""
+"""Frames around cells of a heatmap, bands of them over its whole width or height, and what marks a place of an axis."""
 
 from collections.abc import Sequence
 
@@ -36,6 +36,24 @@ def frame(
     """Returns the shape around the cells of a heatmap from the first to the last column and row, `half` a cell beyond
     their middles."""
     return {
-        "type": "rect", "line": {"color": color, "width": thickness},
-        "x0": left - half, "x1": right + half, "y0": top - half, "y1": bottom + half,
-    }  # fmt: skip
+        "type": "rect",
+        "line": {"color": color, "width": thickness},
+        "x0": left - half,
+        "x1": right + half,
+        "y0": top - half,
+        "y1": bottom + half,
+    }
+
+
+def marked_place(x: float) -> dict[str, object]:
+    """Returns a dotted line over the whole height at a place of the axis."""
+    return _over_height(x, x) | {"type": "line", "line": {"color": ACCENT, "width": 2, "dash": "dot"}}
+
+
+def shaded_range(first: float, last: float, color: str) -> dict[str, object]:
+    """Returns a background over the whole height between two places of the axis."""
+    return _over_height(first, last) | {"type": "rect", "line": {"width": 0}, "fillcolor": color}
+
+
+def _over_height(first: float, last: float) -> dict[str, object]:
+    return {"x0": first, "x1": last, "y0": 0, "y1": 1, "yref": "y domain", "layer": "below"}

@@ -35,9 +35,10 @@ def bars(
     """
     increase = np.abs(np.nan_to_num(after) - np.nan_to_num(before))
     positions = np.sort(np.argsort(-increase, kind="stable")[:MOST_KEYS])
-    series = {name: (weights[positions], color) for name, weights, color in (
-        (names[0], before, BEFORE), (names[1], after, AFTER)
-    )}  # fmt: skip
+    series = {
+        name: (weights[positions], color)
+        for name, weights, color in ((names[0], before, BEFORE), (names[1], after, AFTER))
+    }
     figure = _grouped(series, words_at(positions, key_tokens), "attention")
     spec = PointsSpec(tuple(sentences), bars=True) if sentences else PlainSpec(rows=len(positions), columns=2)
     first, second = names

@@ -1,6 +1,6 @@
 """The opened terms of a sum as a drawing: words across, layers up, what was carried as arcs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,39 +122,47 @@ def circuit_drawing(
     terms = {node.term: node for node in reversed(nodes)}  # the first of each
     sentences = {term: [node.sentence for node in nodes if node.term == term] for term in terms}
     centers = [places.place(node) for node in terms.values()]
-    points = go.Scatter(
-        x=[x for x, _y in centers], y=[y for _x, y in centers], mode="markers+text", hoverinfo="skip", cliponaxis=False,
-        text=[node.name for node in terms.values()], textposition="middle right", textfont={"size": LETTERS},
-        marker={
-            "size": 11, "color": [AFTER if node.share >= 0 else NEGATIVE for node in terms.values()], "opacity": 1,
-            "symbol": ["circle" if node.is_head else "square" for node in terms.values()],
-            "line": {"color": "rgba(128,128,128,0.9)", "width": 1},
-        },
-    )  # fmt: skip
-    whole = go.Scatter(
-        x=[top[0]], y=[top[1]], mode="markers+text", text=[title], textposition="middle right", hoverinfo="skip",
-        textfont={"size": LETTERS + 3}, marker={"size": 13, "symbol": "star", "color": ACCENT}, cliponaxis=False,
-    )  # fmt: skip
+    marker = {
+        "size": 11,
+        "opacity": 1,
+        "color": [AFTER if node.share >= 0 else NEGATIVE for node in terms.values()],
+        "symbol": ["circle" if node.is_head else "square" for node in terms.values()],
+        "line": {"color": "rgba(128,128,128,0.9)", "width": 1},
+    }
+    names = [node.name for node in terms.values()]
+    star = {"size": 13, "symbol": "star", "color": ACCENT}
+    rows = [_("words") if row == WORDS else layers[row] for row in places.rows]
+    columns = [*places.columns.values()]
+    grid = {"showgrid": True, "gridcolor": "rgba(128,128,128,0.15)", "autotickangles": [0, 60, 90]}
     layout = {
-        "plot_bgcolor": "rgba(0,0,0,0)", "margin": {"l": 8, "r": 30, "t": 8, "b": 8},
-        "xaxis": {
-            "tickvals": [*places.columns.values()], "ticktext": [label(words[i]) for i in shown], "automargin": True,
-            "range": [0, places.end + 0.3],
-            "tickfont": {"size": LETTERS + 1}, "autotickangles": [0, 60, 90],
-            "showgrid": True, "gridcolor": "rgba(128,128,128,0.15)",
-        },
-        "yaxis": {
-            "tickvals": list(range(len(places.rows))), "automargin": True, "range": [-0.6, len(places.rows) + 0.6],
-            "ticktext": [_("words") if row == WORDS else layers[row] for row in places.rows],
-            "tickfont": {"size": LETTERS},
-        },
-    }  # fmt: skip
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 8, "r": 30, "t": 8, "b": 8},
+        "xaxis": _axis(columns, [label(words[i]) for i in shown], (0, places.end + 0.3), LETTERS + 1) | grid,
+        "yaxis": _axis([*range(len(rows))], rows, (-0.6, len(rows) + 0.6), LETTERS),
+    }
     about = About(
-        label=_("What was opened"), description=". ".join(node.sentence for node in nodes), name=_("circuit"),
+        label=_("What was opened"),
+        description=". ".join(node.sentence for node in nodes),
+        name=_("circuit"),
         hint=_("Point at a term to read it."),
-    )  # fmt: skip
+    )
     spec = PointsSpec(tuple("; ".join(sentences[term]) for term in terms))
-    return Chart(light_figure([points, *arcs, whole], layout), spec, about)
+    traces = [_points(centers, names, marker, LETTERS), *arcs, _points([top], [title], star, LETTERS + 3)]
+    return Chart(light_figure(traces, layout), spec, about)
+
+
+def _points(
+    places: Sequence[tuple[float, float]], texts: Sequence[str], marker: Mapping[str, object], letters: int
+) -> go.Scatter:
+    """Returns points with a text at the right of each."""
+    x, y = ([place[i] for place in places] for i in (0, 1))
+    text = {"text": [*texts], "textposition": "middle right", "textfont": {"size": letters}}
+    return go.Scatter(x=x, y=y, mode="markers+text", marker=marker, hoverinfo="skip", cliponaxis=False, **text)
+
+
+def _axis(places: Sequence[float], texts: Sequence[str], ends: tuple[float, float], letters: int) -> dict[str, object]:
+    ticks = {"tickvals": [*places], "ticktext": [*texts], "tickfont": {"size": letters}}
+    return ticks | {"range": [*ends], "automargin": True}
 
 
 def _arc(start: tuple[float, float], end: tuple[float, float], node: DrawnNode, largest: float) -> go.Scatter:
@@ -163,7 +171,6 @@ def _arc(start: tuple[float, float], end: tuple[float, float], node: DrawnNode, 
     is_value = node.question == "value"
     width = max(1.0, WIDEST * abs(node.share) / largest) if is_value else OF_SCORE
     color, dash = AFTER if node.share >= 0 else NEGATIVE, "solid" if is_value else "dash"
-    return go.Scatter(
-        x=start[0] + (end[0] - start[0]) * t * t * (3 - 2 * t), y=start[1] + (end[1] - start[1]) * t, mode="lines",
-        hoverinfo="skip", opacity=0.5, cliponaxis=False, line={"width": width, "color": color, "dash": dash},
-    )  # fmt: skip
+    x, y = start[0] + (end[0] - start[0]) * t * t * (3 - 2 * t), start[1] + (end[1] - start[1]) * t
+    line = {"width": width, "color": color, "dash": dash}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, opacity=0.5, hoverinfo="skip", cliponaxis=False)

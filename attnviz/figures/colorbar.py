@@ -2,6 +2,8 @@
 
 from attnviz.base.formatting import significant
 
+PLACE = {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}  # over the map, at its right
+
 
 def colorbar(
     lowest: float, highest: float, ends: tuple[str, str] = ("", ""), beyond: tuple[bool, bool] = (False, False)
@@ -20,8 +22,6 @@ def colorbar(
     if any(ends):
         texts[lowest], texts[highest] = f"{ends[0]} {texts[lowest]}".strip(), f"{texts[highest]} {ends[1]}".strip()
     ticks = sorted({lowest, highest, 0.0} if lowest < 0 < highest and not any(ends) else {lowest, highest})
-    return {
-        "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.5,
-        "tickvals": ticks, "ticktext": [texts[tick] for tick in ticks],
-        "ticklabelposition": "outside left",  # so that the last one does not leave the picture
-    }  # fmt: skip
+    labels = {"tickvals": ticks, "ticktext": [texts[tick] for tick in ticks]}
+    # Labels to the left, so that the last one does not leave the picture.
+    return PLACE | labels | {"len": 0.5, "ticklabelposition": "outside left"}

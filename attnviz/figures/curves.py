@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from attnviz.base.formatting import grouped
 from attnviz.base.language import _
+from attnviz.figures.bands import marked_place
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import ACCENT, light_figure
@@ -46,27 +47,17 @@ def curves(
         figure.add_scatter(
             x=[x], y=[value], mode="markers", marker={"color": ACCENT, "size": 12}, cliponaxis=False, hoverinfo="skip"
         )
-        figure.add_shape(
-            type="line", x0=x, x1=x, y0=0, y1=1, yref="y domain", layer="below",
-            line={"color": ACCENT, "width": 2, "dash": "dot"},
-        )  # fmt: skip
+        figure.add_shape(marked_place(x))
     ticks = [tick for tick in TICKS if tick <= last]
-    figure.update_layout(
-        plot_bgcolor="rgba(0,0,0,0)",
-        title={
-            "x": 0,
-            "xref": "paper",
-            "y": 1,
-            "yref": "container",
-            "yanchor": "top",
-            "font": {"size": 18},
-        },
-        margin={"l": 8, "r": 20, "t": 30, "b": 8},
-    )
+    title = {"x": 0, "xref": "paper", "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 18}}
+    figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", title=title, margin={"l": 8, "r": 20, "t": 30, "b": 8})
     figure.update_xaxes(
-        range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)], tickangle=0, automargin=True,
-        tickvals=np.sqrt(ticks).tolist(), ticktext=[f"{tick:,}" for tick in ticks],
-    )  # fmt: skip
+        range=[-0.02 * np.sqrt(last), 1.02 * np.sqrt(last)],
+        tickangle=0,
+        automargin=True,
+        tickvals=np.sqrt(ticks).tolist(),
+        ticktext=[f"{tick:,}" for tick in ticks],
+    )
     figure.update_yaxes(
         range=[-0.04 * highest, 1.06 * highest], nticks=4, automargin=True, tickformat=".0%" if share else ""
     )

@@ -1,6 +1,7 @@
 """The difference of two downsampled maps of the same queries and keys, cell by cell."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,8 +47,6 @@ def downsampled_difference(
     change = torch.where(masked, torch.nan, after.mass - before.mass).numpy()
     largest = float(np.nanmax(np.abs(change), initial=0.0)) or 1.0
     firsts = ([str(i) for i in edges[:-1].tolist()] for edges in (before.row_edges, before.column_edges))
-    chart = heatmap(
-        change, *firsts, largest=largest, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, scale="changes",
-        ends=(_("less"), _("more")),
-    )  # fmt: skip
+    colors: dict[str, Any] = {"largest": largest, "scale": "changes", "ends": (_("less"), _("more"))}
+    chart = heatmap(change, *firsts, sentences=SENTENCES, zoom_key=zoom_key, link=link, fan=False, **colors)
     return replace(chart, about=about_difference(*names))

@@ -117,10 +117,11 @@ def downsampled_map(
         chart.about,
         description=_(
             "{queries} queries by {keys} keys, in fewer cells. The arrow keys move from cell to cell.",
-            queries=len(downsampled.queries), keys=len(downsampled.keys),
+            queries=len(downsampled.queries),
+            keys=len(downsampled.keys),
         ),
         hint=_("{quantity} of each cell.", quantity=_(colors.quantity)),
-    )  # fmt: skip
+    )
     spec = replace(chart.spec, downsampled=_spec(downsampled, query_tokens, key_tokens, viewport))
     return Chart(chart.figure, spec, about)
 

@@ -62,9 +62,12 @@ def head_grid(
     rows, columns = cells.shape
     places = map(tiles.place, range(layers * heads))
     spec = MosaicSpec(
-        tuple(names[layer * heads + head] for layer, head in places), rows, columns,
-        aspect=None if tiles.is_wide else TALL * rows / columns, least=LEAST_WIDTH if tiles.is_wide else 0,
-    )  # fmt: skip
+        tuple(names[layer * heads + head] for layer, head in places),
+        rows,
+        columns,
+        aspect=None if tiles.is_wide else TALL * rows / columns,
+        least=LEAST_WIDTH if tiles.is_wide else 0,
+    )
     axes = [(_("layers"), _ticks(layers, layer_names)), (_(heads_name), _ticks(heads, head_names))]
     (down, row_ticks), (across, column_ticks) = reversed(axes) if tiles.is_wide else axes
     figure = tiled(
@@ -75,7 +78,7 @@ def head_grid(
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
         xaxis={"title": {"text": across, "standoff": 18}, "automargin": True, **column_ticks},
         yaxis={"title": {"text": down, "standoff": 4}, "automargin": True, **row_ticks},
-    )  # fmt: skip
+    )
     about = About(
         label=_("Heads"),
         description=_("{rows} layers by {columns} heads, a cell each.", rows=layers, columns=heads),

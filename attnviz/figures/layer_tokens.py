@@ -45,21 +45,22 @@ def layer_tokens(
     rows, columns = values.shape
     names = tuple(sentence for row in reversed(sentences) for sentence in row)
     spec = MosaicSpec(names, rows, columns, least_width=LEAST_WIDTH)
-    cells = go.Heatmap(
-        z=values[::-1].astype("f4"), coloraxis=COLOR_AXES["weights"], zsmooth=False, hoverinfo="none",
-        xgap=GAP, ygap=GAP, text=[[_cell_text(word) for word in row] for row in reversed(words)],
-        texttemplate="%{text}", textfont={"size": LETTER_SIZE},
-    )  # fmt: skip
+    texts = [[_cell_text(word) for word in row] for row in reversed(words)]
+    text = {"text": texts, "texttemplate": "%{text}", "textfont": {"size": LETTER_SIZE}}
+    colors, axis = values[::-1].astype("f4"), COLOR_AXES["weights"]
+    cells = go.Heatmap(z=colors, coloraxis=axis, zsmooth=False, hoverinfo="none", xgap=GAP, ygap=GAP, **text)
     frames = [] if chosen is None else [(rows - 1 - chosen[0]) * columns + chosen[1]]
+    column_ticks = {"tickvals": [*range(columns)], "ticktext": [label(token) for token in tokens]}
+    row_ticks = {"tickvals": [*range(rows)], "ticktext": [escaped(name) for name in reversed(layers)]}
     figure = tiled(
-        spec, cells, frames,
-        **{COLOR_AXES["weights"]: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
+        spec,
+        cells,
+        frames,
         margin={"l": 8, "r": 8, "t": 44, "b": 8},
-        xaxis={"tickvals": [*range(columns)], "ticktext": [label(token) for token in tokens], "automargin": True,
-               "autotickangles": [0, 90]},
-        yaxis={"title": {"text": _("layers"), "standoff": 4}, "automargin": True,
-               "tickvals": [*range(rows)], "ticktext": [escaped(name) for name in reversed(layers)]},
-    )  # fmt: skip
+        xaxis=column_ticks | {"automargin": True, "autotickangles": [0, 90]},
+        yaxis=row_ticks | {"automargin": True, "title": {"text": _("layers"), "standoff": 4}},
+        **{axis: {"cmin": 0, "cmax": largest, "colorbar": colorbar(0.0, largest)}},
+    )
     about = About(
         label=_("Layers and tokens"),
         description=_("{rows} layers by {columns} tokens, a cell each.", rows=rows, columns=columns),

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from attnviz.base.language import N_, _
 from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import About, Chart, MosaicSpec
-from attnviz.figures.maps import Array, as_array, as_maps
+from attnviz.figures.maps import Array, as_maps
 from attnviz.figures.themes import COLOR_AXES, FIRST_CODE, GAP_CODE, LAST_CODE, MASKED_CODE, light_figure
 from attnviz.mechanism import Attention
 
@@ -27,18 +27,15 @@ def mosaic(
     column_names: Sequence[str] = (),
     axes: tuple[str, str] = (N_("layers"), N_("heads")),
     chosen: Sequence[int] = (),
-    labels: Sequence[str] = (),
-    blank: Bool[Array, "heads height width"] | None = None,
     aspect: float | None = None,
     least: int = 0,
 ) -> Chart[MosaicSpec]:
     """Draws heads in reading order, `columns` in a row, with weights as colors from 0 to `largest`; NaN is masked.
 
-    Above a head is its label, or its name where there are no `labels`. With `row_names` or `column_names` the
-    `axes`, down and across, have these, and heads have no names above them. The `chosen` heads have a frame. Cells that
-    are `blank` have the color of the page. `spec.head_at` returns the head that has a cell of the picture. The
-    picture is at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels. An
-    `Attention` knows what is masked; in maps masked cells must be NaN.
+    Above a head is its name. With `row_names` or `column_names` the `axes`, down and across, have these, and heads have
+    no names above them. The `chosen` heads have a frame. `spec.head_at` returns the head that has a cell of the
+    picture. The picture is at most `aspect` times as high as it is wide; `least` is the least side of a head in pixels.
+    An `Attention` knows what is masked; in maps masked cells must be NaN.
 
     Example:
         >>> chart = mosaic(np.full((4, 8, 8), 0.125), columns=2)
@@ -53,9 +50,7 @@ def mosaic(
     heads, height, width = weights.shape
     steps = FIRST_CODE + (weights / largest).clip(0, 1) * (LAST_CODE - FIRST_CODE)
     codes = np.where(np.isnan(steps), MASKED_CODE, steps.round()).astype("u1")
-    if blank is not None:
-        codes[as_array(blank).repeat(finer, axis=1).repeat(finer, axis=2)] = GAP_CODE
-    margin_height = round(height * (0.25 if labels else 0.05 if row_names else 0.2)) or 1
+    margin_height = round(height * (0.05 if row_names else 0.2)) or 1
     margin_width = round(width * 0.06) or 1
     rows = -(-heads // columns)
     tile = height + margin_height, width + margin_width
@@ -65,14 +60,11 @@ def mosaic(
         top, left = spec.corner(head)
         canvas[top : top + height, left : left + width] = tile
 
-    over = labels or ([] if row_names else names)
+    place = {"showarrow": False, "xanchor": "left", "yanchor": "bottom", "xshift": -2, "yshift": -4}
     written = [
-        {
-            "x": left - 0.5, "y": top - 0.5, "text": name, "showarrow": False,
-            "xanchor": "left", "yanchor": "bottom", "xshift": -2, "yshift": -4,
-        }
-        for name, (top, left) in zip(over, map(spec.corner, range(len(over))), strict=True)
-    ]  # fmt: skip
+        {"x": left - 0.5, "y": top - 0.5, "text": name, **place}
+        for name, (top, left) in ((name, spec.corner(i)) for i, name in enumerate([] if row_names else names))
+    ]
     row_ticks = _ticks(row_names, margin_height + height / 2, spec.tile_height)
     column_ticks = _ticks(column_names, width / 2, spec.tile_width)
     figure = tiled(
@@ -84,7 +76,7 @@ def mosaic(
         annotations=written,
         xaxis={"side": "top"} | (_title(_(axes[1])) if row_names else {}) | column_ticks,
         yaxis=(_title(_(axes[0])) if row_names else {}) | row_ticks,
-    )  # fmt: skip
+    )
     about = About(
         label=_("Mosaic"),
         description=_("{count} small maps of weights, one for each head.", count=heads),

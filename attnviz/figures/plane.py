@@ -252,20 +252,16 @@ def _arrow(by: Sequence[float], color: str, width: float, start: Sequence[float]
 
 
 def _dot(center: Sequence[float], radius: float, color: str, fill: str = "rgba(0,0,0,0)") -> dict:
-    return {
-        "type": "circle", "xsizemode": "pixel", "ysizemode": "pixel", "xanchor": center[0], "yanchor": center[1],
-        "x0": -radius, "x1": radius, "y0": -radius, "y1": radius, "line": {"color": color, "width": 3},
-        "fillcolor": fill,
-    }  # fmt: skip
+    place = {"xanchor": center[0], "yanchor": center[1], "xsizemode": "pixel", "ysizemode": "pixel"}
+    size = {"x0": -radius, "x1": radius, "y0": -radius, "y1": radius}
+    return {"type": "circle", **place, **size, "line": {"color": color, "width": 3}, "fillcolor": fill}
 
 
 def _label(tip: Sequence[float], text: str) -> dict:
     """Returns text above a tip, or below one that points down; it is aligned inward near the edge."""
-    up = tip[1] >= 0
-    return {
-        "x": tip[0], "y": tip[1], "text": text, "showarrow": False, "yanchor": "bottom" if up else "top",
-        "yshift": 10 if up else -10, "xanchor": "center" if abs(tip[0]) < 1.3 else "right" if tip[0] > 0 else "left",
-    }  # fmt: skip
+    side = {"yanchor": "bottom", "yshift": 10} if tip[1] >= 0 else {"yanchor": "top", "yshift": -10}
+    inward = "center" if abs(tip[0]) < 1.3 else "right" if tip[0] > 0 else "left"
+    return {"x": tip[0], "y": tip[1], "text": text, "showarrow": False, "xanchor": inward, **side}
 
 
 def _label_position(tip: Sequence[float], keys: Float[np.ndarray, "keys 2"]) -> dict:

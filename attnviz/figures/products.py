@@ -14,6 +14,7 @@ from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import light_figure
 
 LABELED = 3  # dimensions that have their number written at their bar
+ZERO = "rgba(128,128,128,0.6)"
 PADDING = 0.18  # of the axis, beyond the longest bar that has a number
 
 
@@ -37,6 +38,7 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
     ]
     low, high = min(0.0, float(each.min())), max(0.0, float(each.max()))
     beneath, above = (PADDING * (high - low) * bool(side.any()) for side in (each[labeled] < 0, each[labeled] >= 0))
+    ends = (low - beneath, high + above) if low < high else (-1.0, 1.0)
     colors = [NEGATIVE if one < 0 else AFTER for one in each]
     bars = go.Bar(x=np.arange(len(each), dtype="f8"), y=each, marker={"color": colors}, hoverinfo="skip")
     layout = {
@@ -44,16 +46,9 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
         "annotations": numbers,
         "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
         "bargap": 0.2,
-        "xaxis": {
-            "range": [-0.7, len(each) - 0.3], "title": {"text": _("dimension"), "standoff": 8}, "tickformat": "d",
-            "nticks": 9, "automargin": True,
-        },
-        "yaxis": {
-            "range": [low - beneath, high + above] if low < high else [-1, 1],
-            "title": {"text": _("part of the score"), "standoff": 8}, "automargin": True, "nticks": 6,
-            "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
-        },
-    }  # fmt: skip
+        "xaxis": _axis(_("dimension"), -0.7, len(each) - 0.3) | {"tickformat": "d", "nticks": 9},
+        "yaxis": _axis(_("part of the score"), *ends) | {"nticks": 6, "zeroline": True, "zerolinecolor": ZERO},
+    }
     sentences = tuple(_product_sentence(i, *both, scale) for i, both in enumerate(zip(query, key, strict=True)))
     about = About(
         label=_("Products"),
@@ -61,6 +56,10 @@ def products(query: Float[Array, " d"], key: Float[Array, " d"], *, scale: float
         hint=_("Point at a bar to read it."),
     )
     return Chart(light_figure(bars, layout), PointsSpec(sentences, bars=True), about)
+
+
+def _axis(title: str, first: float, last: float) -> dict[str, object]:
+    return {"range": [first, last], "title": {"text": title, "standoff": 8}, "automargin": True}
 
 
 def scaled(scale: float) -> str:

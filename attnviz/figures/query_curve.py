@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 
 from attnviz.base.formatting import visible
 from attnviz.base.language import _
+from attnviz.figures.bands import shaded_range
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
 from attnviz.figures.downsampled_map import Scale, scale_ticks
 from attnviz.figures.maps import Array, as_array
@@ -51,19 +52,17 @@ def query_curve(
         ring = {"symbol": "circle-open", "size": 13, "color": ACCENT, "line": {"width": 2}}
         figure.add_scatter(x=x[[best]], y=y[[best]], mode="markers", marker=ring, hoverinfo="skip", cliponaxis=False)
     if shaded is not None:
-        figure.add_shape(
-            type="rect", x0=shaded[0] - 0.5, x1=shaded[1] - 0.5, y0=0, y1=1, yref="y domain", layer="below",
-            line={"width": 0}, fillcolor=SHADE,
-        )  # fmt: skip
-    figure.update_layout(
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 14, "t": 12, "b": 8},
-    )
+        figure.add_shape(shaded_range(shaded[0] - 0.5, shaded[1] - 0.5, SHADE))
+    figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", margin={"l": 8, "r": 14, "t": 12, "b": 8})
     first, last = (x[0], x[-1]) if len(x) else (0, 0)
     figure.update_xaxes(
-        range=[first - 0.5, last + 0.5], nticks=7, tickformat="~s", tickangle=0, automargin=True,
+        range=[first - 0.5, last + 0.5],
+        nticks=7,
+        tickformat="~s",
+        tickangle=0,
+        automargin=True,
         title={"text": _("key"), "standoff": 4},
-    )  # fmt: skip
+    )
     figure.update_yaxes(rangemode="tozero", nticks=4, automargin=True, title={"text": _("weight"), "standoff": 14})
     if scale is not Scale.LINEAR:
         figure.update_yaxes(scale_ticks(scale, largest, -1.0 if (values < 0).any() else 0.0))

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from attnviz.base.formatting import number
 from attnviz.base.language import _
+from attnviz.figures.bands import shaded_range
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
 from attnviz.figures.themes import ACCENT, light_figure
 
@@ -33,34 +34,29 @@ def scaling(
         PlainSpec(rows=2, columns=2)
     """
     places = np.arange(len(widths))
-    figure = light_figure()
-    for i, line in enumerate(theory if theory is not None else ()):
-        figure.add_scatter(
-            x=places, y=line.astype("f8"), mode="lines", name=dashes, showlegend=i == 0, hoverinfo="skip",
-            line={"color": THEORY, "width": 2, "dash": "dash"},
-        )  # fmt: skip
-    for name, line, color, symbol in zip(NAMES, measured, (PLAIN, SCALED), ("circle", "square"), strict=True):
-        figure.add_scatter(
-            x=places, y=line.astype("f8"), mode="lines+markers", name=name, hoverinfo="skip",
-            line={"color": color, "width": 2}, marker={"color": color, "size": 9, "symbol": symbol},
-        )  # fmt: skip
+    figure, style = light_figure(), {"x": places, "hoverinfo": "skip"}
+    dashed = {"mode": "lines", "name": dashes, "line": {"color": THEORY, "width": 2, "dash": "dash"}}
+    for i, values in enumerate(theory if theory is not None else ()):
+        figure.add_scatter(y=values.astype("f8"), showlegend=i == 0, **dashed, **style)
+    for name, values, color, symbol in zip(NAMES, measured, (PLAIN, SCALED), ("circle", "square"), strict=True):
+        line, marker = {"color": color, "width": 2}, {"color": color, "size": 9, "symbol": symbol}
+        figure.add_scatter(y=values.astype("f8"), mode="lines+markers", name=name, line=line, marker=marker, **style)
     position = list(widths).index(marked)
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
         showlegend=True,
-        shapes=[
-            {
-                "type": "rect", "x0": position - 0.35, "x1": position + 0.35, "y0": 0, "y1": 1, "yref": "paper",
-                "fillcolor": MARKED, "line": {"width": 0}, "layer": "below",
-            }
-        ],
+        shapes=[shaded_range(position - 0.35, position + 0.35, MARKED)],
         legend={"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
-    )  # fmt: skip
+    )
     figure.update_xaxes(
-        tickvals=places.tolist(), ticktext=[str(width) for width in widths], title={"text": "d", "standoff": 4},
-        automargin=True, range=[-0.6, len(widths) - 0.4], tickangle=0,
-    )  # fmt: skip
+        tickvals=places.tolist(),
+        ticktext=[str(width) for width in widths],
+        title={"text": "d", "standoff": 4},
+        automargin=True,
+        range=[-0.6, len(widths) - 0.4],
+        tickangle=0,
+    )
     if logarithmic:
         figure.update_yaxes(type="log", dtick=1, automargin=True)
     else:
@@ -72,8 +68,12 @@ def scaling(
         label=_("Against the width d"),
         description=_(
             "At d = {first}, {last}: plain {plain_first}, {plain_last}; divided by √d {divided_first}, {divided_last}.",
-            first=widths[0], last=widths[-1], plain_first=plain_first, plain_last=plain_last,
-            divided_first=divided_first, divided_last=divided_last,
+            first=widths[0],
+            last=widths[-1],
+            plain_first=plain_first,
+            plain_last=plain_last,
+            divided_first=divided_first,
+            divided_last=divided_last,
         ),
-    )  # fmt: skip
+    )
     return Chart(figure, PlainSpec(rows=2, columns=len(widths)), about)

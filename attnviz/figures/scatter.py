@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from attnviz.base.language import _
 from attnviz.figures.chart_spec import About, Chart, PointsSpec
-from attnviz.figures.colorbar import colorbar as colorbar_of
+from attnviz.figures.colorbar import PLACE, colorbar
 from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import ACCENT, COLOR_AXES, light_figure
 
@@ -53,11 +53,9 @@ def scatter(
     """
     x, y, groups = as_array(x), as_array(y), as_array(groups)
     last = int(groups.max(initial=0)) if scale == "groups" else 0
-    colorbar = {
-        "orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "len": 0.4, "thickness": 8,
-        "outlinewidth": 0, "tickfont": {"size": 12}, "xpad": 0, "ypad": 0, "tick0": 0, "dtick": max(1, -(-last // 6)),
-        "title": {"text": group, "side": "top", "font": {"size": 12}},
-    }  # fmt: skip
+    letters = {"size": 12}
+    bar = {"len": 0.4, "title": {"text": group, "side": "top", "font": letters}}
+    ticks = {"tickfont": letters, "tick0": 0, "dtick": max(1, -(-last // 6))}
     marker = {
         "size": 13,
         "opacity": 0.85,
@@ -68,38 +66,24 @@ def scatter(
         "symbol": [list(SHAPES)[kind % len(SHAPES)] for kind in kinds] or "circle",
         "line": {"color": EDGE, "width": 1},
         "showscale": last > 0,
-        "colorbar": colorbar,
+        "colorbar": PLACE | bar | ticks | {"thickness": 8, "outlinewidth": 0, "xpad": 0, "ypad": 0},
     }
     layout: dict[str, Any] = {}
     if scale != "groups":
         largest = 1.0 if scale == "weights" else float(np.nanmax(np.abs(groups), initial=0)) or 1.0
         lowest, axis = 0.0 if scale == "weights" else -largest, COLOR_AXES[scale]
-        bar = colorbar_of(lowest, largest, ends) | {
-            "title": {"text": group, "side": "top", "font": {"size": 12}},
-            "len": 0.4,
-        }
+        bar = colorbar(lowest, largest, ends) | bar
         layout = {axis: {"cmin": lowest, "cmax": largest, "colorbar": bar, "reversescale": reverse}}
         marker = {"coloraxis": axis} | {key: marker[key] for key in ("size", "color", "symbol", "line")}
-    figure = light_figure(
-        go.Scatter(
-            x=x.astype("f8"), y=y.astype("f8"), mode="markers", marker=marker, hoverinfo="skip", cliponaxis=False
-        ),
-        layout,
-    )
+    all_x, all_y, style = x.astype("f8"), y.astype("f8"), {"hoverinfo": "skip", "cliponaxis": False}
+    figure = light_figure(go.Scatter(x=all_x, y=all_y, mode="markers", marker=marker, **style), layout)
     selected = list(chosen)
-    figure.add_scatter(
-        x=x[selected].astype("f8"), y=y[selected].astype("f8"), mode="markers", hoverinfo="skip", cliponaxis=False,
-        marker={"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}},
-    )  # fmt: skip
+    ring = {"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}}
+    figure.add_scatter(x=all_x[selected], y=all_y[selected], mode="markers", marker=ring, **style)
     named = _labeled(x, y) if labels else []
-    figure.add_scatter(
-        x=x[named].astype("f8"), y=y[named].astype("f8"), text=[labels[i] for i in named], mode="text",
-        textposition="top center", textfont={"size": 12}, hoverinfo="skip", cliponaxis=False,
-    )  # fmt: skip
-    figure.update_layout(
-        plot_bgcolor="rgba(0,0,0,0)",
-        margin={"l": 8, "r": 8, "t": 56, "b": 8},
-    )
+    text = {"text": [labels[i] for i in named], "textposition": "top center", "textfont": letters}
+    figure.add_scatter(x=all_x[named], y=all_y[named], mode="text", **text, **style)
+    figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", margin={"l": 8, "r": 8, "t": 56, "b": 8})
     grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
     figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
     figure.update_yaxes(range=_range(y), title={"text": titles[1], "standoff": 8}, **grid)

@@ -16,6 +16,8 @@ from attnviz.figures.themes import light_figure
 
 LEAST_BAR = 0.005  # of the highest one
 GAP = 0.06  # between two rows, as a share of the height
+ZERO_LINE = {"showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"}
+MOST_WRITTEN = 18  # bars that have their number
 LETTERS = 15  # pixels: for the last row of a lecture hall
 
 
@@ -29,17 +31,22 @@ def split_bar(parts: Mapping[str, float], total: float) -> Chart[PlainSpec]:
     names, values = [*parts, _("together")], [*parts.values(), total]
     starts = [*np.cumsum([0.0, *parts.values()])[:-1], 0.0]
     bars = go.Bar(
-        y=names, x=values, base=starts, orientation="h", hoverinfo="skip",
+        y=names,
+        x=values,
+        base=starts,
+        orientation="h",
+        hoverinfo="skip",
         marker={"color": [*(AFTER if value >= 0 else NEGATIVE for value in values[:-1]), BEFORE]},
-    )  # fmt: skip
+    )
+    written = [f"{name} <b>{signed(value)}</b> " for name, value in zip(names, values, strict=True)]
+    ticks = {"tickvals": names, "ticktext": written, "tickfont": {"size": LETTERS}, "automargin": True}
     layout = {
-        "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.25, "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
-        "xaxis": {"showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"},
-        "yaxis": {
-            "autorange": "reversed", "automargin": True, "tickfont": {"size": LETTERS}, "tickvals": names,
-            "ticktext": [f"{name} <b>{signed(value)}</b> " for name, value in zip(names, values, strict=True)],
-        },
-    }  # fmt: skip
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "bargap": 0.25,
+        "margin": {"l": 8, "r": 8, "t": 4, "b": 4},
+        "xaxis": ZERO_LINE,
+        "yaxis": ticks | {"autorange": "reversed"},
+    }
     words = ", ".join(f"{name} {signed(value)}" for name, value in zip(names, values, strict=True))
     about = About(label=_("The sum"), description=f"{words}.", name=_("sum"))
     return Chart(light_figure(bars, layout), PlainSpec(rows=len(names), columns=1), about)
@@ -70,13 +77,13 @@ def word_rows(
     positions = np.sort(np.argsort(-size, kind="stable")[:MOST_KEYS])
     chosen = words_at(positions, words)
     names = [*map(visible, chosen)]
+    ticks = {"tickvals": list(range(len(positions))), "ticktext": [*map(label, chosen)], "tickfont": {"size": LETTERS}}
     layout: dict[str, Any] = {
-        "plot_bgcolor": "rgba(0,0,0,0)", "bargap": 0.3, "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "xaxis": {
-            "tickvals": list(range(len(positions))), "ticktext": [*map(label, chosen)],
-            "tickfont": {"size": LETTERS}, "autotickangles": [0, 60, 90], "automargin": True,
-        },
-    }  # fmt: skip
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "bargap": 0.3,
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "xaxis": ticks | {"autotickangles": [0, 60, 90], "automargin": True},
+    }
     traces, texts, count = list[go.Bar](), list[list[str]](), len(rows)
     for number_of_row, (name, values) in enumerate(known.items()):
         shown, is_weight = values[positions], count > 1 and number_of_row == 0
@@ -87,16 +94,18 @@ def word_rows(
         span = float(shown.max(initial=0.0) - shown.min(initial=0.0)) or 1.0
         ends = [float(shown.min(initial=0.0)) - 0.2 * span, float(shown.max(initial=0.0)) + 0.2 * span]
         below = count - 1 - number_of_row
-        layout[axis.replace("y", "yaxis")] = {
-            "showticklabels": False, "zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)",
+        layout[axis.replace("y", "yaxis")] = ZERO_LINE | {
             "range": [0, 1.25] if is_weight else ends,
             "domain": [below / count, (below + 1) / count - GAP * (below < count - 1)],
-            "title": {"text": name, "standoff": 6, "font": {"size": LETTERS}}, "automargin": True,
-        }  # fmt: skip
-        texts.append([
-            f"{name} {write(value) if np.isfinite(rows[name][i]) else _('unknown')}"
-            for value, i in zip(shown, positions, strict=True)
-        ])  # fmt: skip
+            "title": {"text": name, "standoff": 6, "font": {"size": LETTERS}},
+            "automargin": True,
+        }
+        texts.append(
+            [
+                f"{name} {write(value) if np.isfinite(rows[name][i]) else _('unknown')}"
+                for value, i in zip(shown, positions, strict=True)
+            ]
+        )
     sentences = tuple(f"{word}: {', '.join(parts)}" for word, *parts in zip(names, *texts, strict=True))
     about = About(
         label=_("Words"), description=". ".join(sentences), name=_("words"), hint=_("Point at a bar to read it.")
@@ -121,7 +130,7 @@ def _numbers(values: Float[np.ndarray, " words"], write: Callable[[float], str])
 
 
 def _bars(heights: Float[np.ndarray, " words"], color: object, texts: Sequence[str], axis: str) -> go.Bar:
-    return go.Bar(
-        x=np.arange(len(heights)), y=heights.astype("f8"), yaxis=axis, marker={"color": color}, hoverinfo="skip",
-        text=[*texts] if len(heights) <= 18 else None, textposition="outside", textfont={"size": 12}, cliponaxis=False,
-    )  # fmt: skip
+    x, y, style = np.arange(len(heights)), heights.astype("f8"), {"hoverinfo": "skip", "cliponaxis": False}
+    written = [*texts] if len(heights) <= MOST_WRITTEN else None
+    text = {"text": written, "textposition": "outside", "textfont": {"size": 12}}
+    return go.Bar(x=x, y=y, yaxis=axis, marker={"color": color}, **text, **style)

@@ -32,8 +32,11 @@ STEP_OPTIONAL: dict[str, type] = {
 }  # fmt: skip
 CHECKS = ("choose", "tap", "number", "reach")
 TYPE_NAMES: dict[type, str] = {
-    str: N_("text in quotes"), dict: N_("a table"), list: N_("a list"), int: N_("a whole number"),
-}  # fmt: skip
+    str: N_("text in quotes"),
+    dict: N_("a table"),
+    list: N_("a list"),
+    int: N_("a whole number"),
+}
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,12 @@ OF_THE_READER = (LESSON, STEP, "right", "write", "embed", "embed_options")  # pa
 PAGE = "explore"  # of a lesson that names none
 NEW_STEP: LessonTable = {"ask": "", "answer": ""}
 NEW_LESSON: LessonTable = {
-    "title": "", "about": "", "page": PAGE,
-    "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"}, "steps": [NEW_STEP],
-}  # fmt: skip
+    "title": "",
+    "about": "",
+    "page": PAGE,
+    "state": {"layer": "encoder 3", "head": "Head 1", "pinned": "10 · it"},
+    "steps": [NEW_STEP],
+}
 
 
 def state_table(state: Link) -> LessonTable:

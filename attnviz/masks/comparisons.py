@@ -2,21 +2,24 @@
 
 from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from attnviz.base.language import N_, _, plural
 from attnviz.masks.terms import Number, Term, Variable
 
 ComparisonSign = Literal["<", "<=", "==", "!=", ">=", ">"]
-COMPARISONS: dict[ComparisonSign, Callable[[Any, Any], Any]] = {
-    "<": lt, "<=": le, "==": eq, "!=": ne, ">=": ge, ">": gt
-}  # fmt: skip
+Comparison: TypeAlias = Callable[[Any, Any], Any]
+COMPARISONS: dict[ComparisonSign, Comparison] = {"<": lt, "<=": le, "==": eq, "!=": ne, ">=": ge, ">": gt}
 OPPOSITE: dict[ComparisonSign, ComparisonSign] = {"<": ">=", "<=": ">", "==": "!=", "!=": "==", ">=": "<", ">": "<="}
 MIRRORED: dict[ComparisonSign, ComparisonSign] = {"<": ">", "<=": ">=", "==": "==", "!=": "!=", ">=": "<=", ">": "<"}
 PHRASES = {
-    "<": N_("is less than"), "<=": N_("is at most"), "==": N_("is"), "!=": N_("is not"), ">=": N_("is at least"),
+    "<": N_("is less than"),
+    "<=": N_("is at most"),
+    "==": N_("is"),
+    "!=": N_("is not"),
+    ">=": N_("is at least"),
     ">": N_("is more than"),
-}  # fmt: skip
+}
 KEY_AND_QUERY = {
     "<": N_("the key is before it"),
     "<=": N_("the key is not after it"),

@@ -65,7 +65,7 @@ def masked_softmax(
     """The softmax weights of scores (before the mask) as libraries of that convention compute them, in float32.
 
     `fill` is what "finite fill" adds to a masked score. It leaves e^fill of a masked key's share: with −10000
-    nothing, while with −100 a masked score some 100 above the rest gets through (`leaked_mass`). From about −1e9 on
+    nothing, while with −100 a masked score some 100 above the rest gets through. From about −1e9 on
     the score is lost in rounding, and "finite fill" becomes "uniform".
 
     Raises ValueError for an unknown convention, and for a fill that is not finite and negative.
@@ -87,10 +87,3 @@ def masked_softmax(
         convention=repr(convention),
         names=names,
     )
-
-
-def leaked_mass(
-    weights: Float[Tensor, "*batch queries keys"], allowed: Bool[Tensor, "#*batch queries keys"]
-) -> Float[Tensor, "*batch queries"]:
-    """Returns how much of each query's weight lies on masked keys."""
-    return weights.masked_fill(allowed, 0).sum(-1)

@@ -147,8 +147,9 @@ class Grid(Mask):
             return _("their cell is one of the {count} that are set in a grid of {rows} × {columns}", **values)
         return _(
             "their cell is one of the {count} that are set in a grid of {rows} × {columns} blocks of {block} × {block}",
-            **values, block=self.block,
-        )  # fmt: skip
+            **values,
+            block=self.block,
+        )
 
     def __str__(self) -> str:
         return f"grid({self._arguments()})"

@@ -38,9 +38,12 @@ OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
 PRECEDENCE = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}  # how tightly a sign binds; a single term: ATOM
 ATOM = 3
 PHRASES = {
-    "+": N_("{left} plus {right}"), "-": N_("{left} minus {right}"), "*": N_("{left} times {right}"),
-    "//": N_("{left} divided by {right} (rounded down)"), "%": N_("{left} modulo {right}"),
-}  # fmt: skip
+    "+": N_("{left} plus {right}"),
+    "-": N_("{left} minus {right}"),
+    "*": N_("{left} times {right}"),
+    "//": N_("{left} divided by {right} (rounded down)"),
+    "%": N_("{left} modulo {right}"),
+}
 POSITIONS = {
     "b": N_("the example's number in the batch"),
     "h": N_("the head's number"),

@@ -25,9 +25,11 @@ class KeyRange:
 
     def __and__(self, other: "KeyRange") -> "KeyRange":
         return KeyRange(
-            max(self.low, other.low), min(self.high, other.high), max(self.first, other.first),
+            max(self.low, other.low),
+            min(self.high, other.high),
+            max(self.first, other.first),
             min(self.last, other.last),
-        )  # fmt: skip
+        )
 
     @property
     def is_empty(self) -> bool:

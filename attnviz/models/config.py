@@ -68,8 +68,10 @@ def check_config(name: str, config: dict[str, Any]) -> None:
     if kind not in CONFIG_MAPPING:
         unknown = _(
             "{name} is a model of the type {kind}, which transformers {version} does not know.",
-            name=quoted(name), kind=quoted(kind), version=transformers.__version__,
-        )  # fmt: skip
+            name=quoted(name),
+            kind=quoted(kind),
+            version=transformers.__version__,
+        )
         own = [_("It comes with code of its own, which is never run here.")] if "auto_map" in config else []
         raise ValueError(" ".join([unknown, *own, _("Choose a model that transformers itself can build.")]))
     for part in nested_objects(config):

@@ -282,8 +282,10 @@ def _check_config(model: Any, tokenizer: Any) -> None:
             raise value_error(
                 "The generation config of {name} sets {field} to {value}. That writes other tokens than the attention "
                 "shown here predicts. To write without it, set model.generation_config.{field} = None.",
-                name=type(model).__name__, field=name, value=short_repr(value),
-            )  # fmt: skip
+                name=type(model).__name__,
+                field=name,
+                value=short_repr(value),
+            )
 
     if tokenizer is None and _stop_strings(model):
         raise value_error(
@@ -361,5 +363,6 @@ def _refusals(model: Any) -> Iterator[None]:
     except INPUT_ERRORS as error:
         raise value_error(
             "{name} cannot continue this text. The reason given is: {reason}",
-            name=type(model).__name__, reason=reason(error),
-        ) from error  # fmt: skip
+            name=type(model).__name__,
+            reason=reason(error),
+        ) from error

@@ -68,5 +68,8 @@ def check_count(name: str, value: int, least: int, most: int) -> None:
     if not isinstance(value, int) or not least <= value <= most:
         raise value_error(
             "{name} must be a whole number from {least} to {most}; it is {value}.",
-            name=name, least=least, most=grouped(most), value=value,
-        )  # fmt: skip
+            name=name,
+            least=least,
+            most=grouped(most),
+            value=value,
+        )

@@ -108,8 +108,10 @@ class Writer:
         if own > limit:
             raise value_error(
                 "This prompt has {count} tokens; {name} writes after at most {limit} here. Shorten it.",
-                count=grouped(own), name=model.name, limit=grouped(limit),
-            )  # fmt: skip
+                count=grouped(own),
+                name=model.name,
+                limit=grouped(limit),
+            )
         self._limit = min(written_tokens(), model.limit - (1 if start else own))
         self._generator: Iterator[Step] | None = None
         self._lock = threading.Lock()

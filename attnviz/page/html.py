@@ -11,20 +11,6 @@ from markupsafe import Markup, escape
 from attnviz.base.formatting import visible
 from attnviz.base.language import _
 
-__all__ = [
-    "Markup",
-    "aligned_texts",
-    "colored_text",
-    "element",
-    "join",
-    "note",
-    "paragraphs",
-    "strongest",
-    "summary",
-    "table",
-    "token",
-    "translated",
-]
 PAGE_MESSAGE = re.compile(r'_\("([^"]*)"\)')
 
 
@@ -58,10 +44,10 @@ def token(text: str) -> Markup:
     return element("bdi", visible(text))
 
 
-def summary(*content: object, role: str | None = None, also: str = "") -> Markup:
+def summary(*content: object, role: str | None = None) -> Markup:
     """Returns the main sentence about a figure, in larger letters. With `role="status"` screen readers read it when
-    it changes; `also` is another class."""
-    return element("p", *content, class_=f"attnviz-summary {also}".strip(), role=role)
+    it changes."""
+    return element("p", *content, class_="attnviz-summary", role=role)
 
 
 def note(*content: object) -> Markup:
@@ -73,12 +59,6 @@ def paragraphs(texts: Iterable[object]) -> Markup:
     return join(element("p", text) for text in texts)
 
 
-def strongest(keys: Iterable[tuple[str, object]]) -> Markup:
-    """Returns the keys with the largest weights as a list."""
-    items = (element("li", token(key), " ", weight) for key, weight in keys)
-    return element("ol", *items, class_="attnviz-row attnviz-strongest")
-
-
 def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[object]) -> Markup:
     """Returns words one after the other, each with the color of its value, blue above 0 and brown below, and below it
     a text; the largest value has the strongest color."""
@@ -86,11 +66,14 @@ def colored_text(words: Sequence[str], values: Iterable[float], texts: Sequence[
     largest = max(map(abs, values), default=0.0) or 1.0
     spans = (
         element(
-            "span", token(word), element("small", text),
-            class_="attnviz-more" if value > 0 else "attnviz-less", style=f"--share: {abs(value) / largest:.3f}",
+            "span",
+            token(word),
+            element("small", text),
+            class_="attnviz-more" if value > 0 else "attnviz-less",
+            style=f"--share: {abs(value) / largest:.3f}",
         )
         for word, value, text in zip(words, values, texts, strict=True)
-    )  # fmt: skip
+    )
     return element("p", *spans, class_="attnviz-colored")
 
 

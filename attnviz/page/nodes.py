@@ -131,8 +131,8 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
-    return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "pinned": block.pinned,
-            "opens": _opens(block)}  # fmt: skip
+    node = {"kind": "figure", "name": block.name, "chart": chart}
+    return node | {"shapes": shapes, "pinned": block.pinned, "opens": _opens(block)}
 
 
 def _path(block: ModelPath) -> Node:
@@ -142,8 +142,8 @@ def _path(block: ModelPath) -> Node:
     heads = [link_text(link) for head in range(picture["heads"]) if (link := block.heads(head)) is not None]
     again = [] if block.again is None else [link_text(block.again)]
     html = (PACKAGE / "ui" / "path" / "path.html").read_text(encoding="utf-8")
-    return {"kind": "path", "html": html, "picture": picture | {"links": [], "presenting": False}, "parts": parts,
-            "heads": heads, "again": again, "opens": [*parts.values(), *heads, *again]}  # fmt: skip
+    node = {"kind": "path", "html": html, "picture": picture | {"links": [], "presenting": False}}
+    return node | {"parts": parts, "heads": heads, "again": again, "opens": [*parts.values(), *heads, *again]}
 
 
 def _names(picture: Any) -> Iterator[str]:

@@ -57,13 +57,18 @@ def streamlit_options(arguments: Sequence[str]) -> list[str]:
     parser.add_argument("--port", type=_port, help="the port (by default the first that is free from 8501)")
     parser.add_argument("--host", metavar="ADDRESS", help="the address to listen on (by default this computer alone)")
     parser.add_argument(
-        "--allowed-host", metavar="NAME", action="append", default=[],
+        "--allowed-host",
+        metavar="NAME",
+        action="append",
+        default=[],
         help="a name at which others open it, such as attn.example.org; may be given several times",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--class", dest="network", action="store_true",
+        "--class",
+        dest="network",
+        action="store_true",
         help="let phones and computers of this network in, for a live class",
-    )  # fmt: skip
+    )
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     known, others = parser.parse_known_args(arguments)
     others = [option for option in others if option != "--"]

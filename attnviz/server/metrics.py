@@ -15,9 +15,12 @@ REGISTRY = CollectorRegistry()
 RUNS = Counter("attnviz_page_runs", "Runs of pages", ["page", "outcome"], registry=REGISTRY)
 ERRORS = Counter("attnviz_page_errors", "Runs of pages that failed", ["page"], registry=REGISTRY)
 SECONDS = Histogram(
-    "attnviz_page_run_seconds", "Time of a run of a page, waiting included", ["page"], registry=REGISTRY,
+    "attnviz_page_run_seconds",
+    "Time of a run of a page, waiting included",
+    ["page"],
+    registry=REGISTRY,
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
-)  # fmt: skip
+)
 ProcessCollector(registry=REGISTRY)  # memory and time of the process
 
 

@@ -57,6 +57,10 @@ def observation(page: str) -> Iterator[None]:
         metrics.count_run(page, outcome, seconds)
         level = logging.ERROR if error else logging.INFO
         write_event(
-            "page run", level=level, page=page, seconds=round(seconds, 3), outcome=outcome,
+            "page run",
+            level=level,
+            page=page,
+            seconds=round(seconds, 3),
+            outcome=outcome,
             **dict[str, Any]({"error": error} if error else {}),
-        )  # fmt: skip
+        )

@@ -37,18 +37,27 @@ DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_
 DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
 WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
 ABLATIONS: dict[str, AblationKind] = {
-    N_("its mean over other texts"): "mean", N_("nothing"): "zero", N_("its output on another text"): "resample",
-}  # fmt: skip
+    N_("its mean over other texts"): "mean",
+    N_("nothing"): "zero",
+    N_("its output on another text"): "resample",
+}
 PATCHED: dict[str, PatchedPart] = {
-    N_("the residual stream"): "residual", N_("the output of an MLP"): "mlp", N_("the output of a head"): "output",
-    N_("the query of a head"): "query", N_("the key of a head"): "key", N_("the value of a head"): "value",
+    N_("the residual stream"): "residual",
+    N_("the output of an MLP"): "mlp",
+    N_("the output of a head"): "output",
+    N_("the query of a head"): "query",
+    N_("the key of a head"): "key",
+    N_("the value of a head"): "value",
     N_("the weights of a head"): "pattern",
-}  # fmt: skip
+}
 AT_POSITIONS = "mlp", "residual"  # parts that are patched at each position
 NO_PATHS = N_("nothing")
 RECEIVED: dict[str, ReceivedPart | None] = {
-    NO_PATHS: None, N_("the query"): "query", N_("the key"): "key", N_("the value"): "value",
-}  # fmt: skip
+    NO_PATHS: None,
+    N_("the query"): "query",
+    N_("the key"): "key",
+    N_("the value"): "value",
+}
 CHANGED_TEXTS = {
     MARY: "When Mary and John went to the store, Mary gave the ball to",
     EXAMPLE: EXAMPLE.replace("tired", "wide"),
@@ -157,88 +166,97 @@ def lens_colors(state: Any) -> Sequence[str]:
 class EffectsState(TextQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
-    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, PATCHING, MORE), place="block")
+    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, PATCHING, MORE))
     compares = FlagField(
-        N_("Compare weight, share and effect"), parameter="compared", place="block",
+        N_("Compare weight, share and effect"),
+        parameter="compared",
         about=N_("Each head is a point, and those are listed whose numbers disagree most."),
-    )  # fmt: skip
-    more = ChoiceField(N_("More"), (LENS, CIRCUITS), parameter="effects-more", place="block")
+    )
+    more = ChoiceField(N_("More"), (LENS, CIRCUITS), parameter="effects-more")
     measure = ChoiceField(N_("Effect on"), measures, place="more")
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
     ablation = ChoiceField(
-        N_("Instead, it writes"), known_ablations, parameter="instead", place="block",
+        N_("Instead, it writes"),
+        known_ablations,
+        parameter="instead",
         about=N_(
             "**Its mean**: over all positions of the other texts, so that it still writes what it always writes. "
             "**Nothing**: zero ablation, after which later layers read what they have never read. **Its output on "
             "another text**: at the same position, on average over the texts."
         ),
-    )  # fmt: skip
+    )
     averages = FlagField(
-        N_("Measured in other texts, too"), when=lambda state: state.ablation != "resample",  # no other is as long
-        place="block",
+        N_("Measured in other texts, too"),
+        when=lambda state: state.ablation != "resample",  # no other is as long
         about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
-    )  # fmt: skip
+    )
     other_texts = LongTextField(
-        N_("Other texts, one on each line"),
-        other_texts,
-        when=lambda state: state.ablation != "zero" or state.averages,
-        place="block",
+        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
     )
     hidden_from = ChoiceField(
-        N_("Hidden from"), lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
-        lambda _state: None, parameter="hidden-from", place="block",
-    )  # fmt: skip
+        N_("Hidden from"),
+        lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
+        lambda _state: None,
+    )
     hidden_from_head = ChoiceField(
         N_("Head"),
         lambda state: {N_("all heads"): None} | {str(head): head for head in range(state.run.heads[state.hidden_from])},
-        lambda _state: None, when=lambda state: state.hidden_from is not None, parameter="hidden-from-head",
-        place="block",
-    )  # fmt: skip
+        lambda _state: None,
+        when=lambda state: state.hidden_from is not None,
+    )
     head = chosen_head_field(all_heads)
     across = ChoiceField(
-        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across",
-        place="block",
-    )  # fmt: skip
-    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up", place="block")
+        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
+    )
+    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up")
     without_first = FlagField(
-        N_("Without the first word"), True, parameter="without-first", place="block",
-        about=N_("The weight of a head is its largest, on a word that is not the first one: there many heads look when "
-                 "there is nothing to look for."),
-    )  # fmt: skip
-
-    reads = TextField(N_("Looks at the token"), first_read, parameter="reads", place="block")
+        N_("Without the first word"),
+        True,
+        about=N_(
+            "The weight of a head is its largest, on a word that is not the first one: there many heads look when "
+            "there is nothing to look for."
+        ),
+    )
+    reads = TextField(N_("Looks at the token"), first_read)
     token_vectors = ChoiceField[TokenVectors](
-        N_("Tokens are taken"), TOKEN_VECTORS,
+        N_("Tokens are taken"),
+        TOKEN_VECTORS,
         lambda state: "embedding" if has_two_first_layers(state) else "first layer",
-        when=lambda state: not has_two_first_layers(state), parameter="tokens-as", place="block",
+        when=lambda state: not has_two_first_layers(state),
+        parameter="tokens-as",
         about=N_(
             "**After the first layer**: as the first layer leaves them in a text of one token, which is nearer to what "
             "later layers read in a text. **As embeddings**: as the vocabulary has them."
         ),
-    )  # fmt: skip
+    )
     composition = ChoiceField(
-        N_("Read as a part of"), COMPOSITIONS, parameter="composition", place="block",
+        N_("Read as a part of"),
+        COMPOSITIONS,
         about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
-    )  # fmt: skip
+    )
     corrupted = TextField(
-        N_("Corrupted text"), lambda state: CHANGED_TEXTS.get(state.text, state.text), place="block",
-        about=N_("The same text, in which something is changed that matters. Parts of the run of the text above, the "
-                 "clean run, are put into its run."),
-    )  # fmt: skip
-    patched = ChoiceField(N_("Taken from the clean run"), PATCHED, place="block")
+        N_("Corrupted text"),
+        lambda state: CHANGED_TEXTS.get(state.text, state.text),
+        about=N_(
+            "The same text, in which something is changed that matters. Parts of the run of the text above, the "
+            "clean run, are put into its run."
+        ),
+    )
+    patched = ChoiceField(N_("Taken from the clean run"), PATCHED)
     corrections = ParsedField[Corrections](
         N_("Corrections"), parse_corrections, (), text=format_corrections, place="hidden"
     )
     aligned_token = ParsedField[int | None](
-        N_("Token of the corrupted text"), parse_position, None, text=format_position, parameter="aligned-token",
-        place="hidden",
-    )  # fmt: skip
+        N_("Token of the corrupted text"), parse_position, None, text=format_position, place="hidden"
+    )
     received = ChoiceField(
-        N_("Paths from heads before it into"), RECEIVED, parameter="paths",
-        when=lambda state: state.patched not in AT_POSITIONS, place="block",
-    )  # fmt: skip
-    lens_color = ChoiceField(N_("Colors"), lens_colors, parameter="lens-color", place="block")
+        N_("Paths from heads before it into"),
+        RECEIVED,
+        parameter="paths",
+        when=lambda state: state.patched not in AT_POSITIONS,
+    )
+    lens_color = ChoiceField(N_("Colors"), lens_colors)
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
 
     @property

@@ -16,9 +16,7 @@ from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import HeadField
 
-SPECIAL = {
-    N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED
-}  # fmt: skip
+SPECIAL = {N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED}
 MOSAIC = {N_("One layer"): False, N_("All layers"): True}
 
 
@@ -47,34 +45,43 @@ class ExploreState(LongMapState):
     biases = BIASES_FIELD
     normalizer = NORMALIZER_FIELD
     special_tokens = ChoiceField(
-        N_("Special tokens"), SPECIAL, when=lambda state: bool(state.inputs.special_keys), place="more",
+        N_("Special tokens"),
+        SPECIAL,
+        when=lambda state: bool(state.inputs.special_keys),
+        place="more",
         about=N_(
             "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads give them much of "
             "their attention; hide them to see the others."
         ),
-    )  # fmt: skip
-    mosaic = ChoiceField(
-        N_("Mosaic"), MOSAIC, when=lambda state: len(state.layers) > 1, place="more",
-        about=N_("The small maps: the heads of this layer, or all heads of all layers."),
-    )  # fmt: skip
-    colors = ChoiceField(
-        N_("Colors"), tuple(ColorRange), place="more",
-        about=N_("Which weight has the last color of the scale."),
-    )  # fmt: skip
-    color_by = optional_choice(
-        N_("Color by"), MAPS, lambda state: offered_metrics(state.layers), place="more",
-        about=N_("Small maps of all heads, or one number for each."),
-    )  # fmt: skip
-    pinned = QueryField()
-    predict = FlagField(
-        N_("Predict"), place="block", about=N_("Predict where the pinned query looks before you see it.")
     )
-    table = FlagField(N_("Show the numbers as a table"), place="block")
+    mosaic = ChoiceField(
+        N_("Mosaic"),
+        MOSAIC,
+        when=lambda state: len(state.layers) > 1,
+        place="more",
+        about=N_("The small maps: the heads of this layer, or all heads of all layers."),
+    )
+    colors = ChoiceField(
+        N_("Colors"), tuple(ColorRange), place="more", about=N_("Which weight has the last color of the scale.")
+    )
+    color_by = optional_choice(
+        N_("Color by"),
+        MAPS,
+        lambda state: offered_metrics(state.layers),
+        place="more",
+        about=N_("Small maps of all heads, or one number for each."),
+    )
+    pinned = QueryField()
+    predict = FlagField(N_("Predict"), about=N_("Predict where the pinned query looks before you see it."))
+    table = FlagField(N_("Show the numbers as a table"))
 
     @cached_property
     def selection(self) -> Selection:
         """The head and the display of its maps, of which all fields come before that of the query."""
         return replace(
-            super().selection, all_layers=self.mosaic, colors=self.colors, viewport=self.viewport,
+            super().selection,
+            all_layers=self.mosaic,
+            colors=self.colors,
+            viewport=self.viewport,
             cell_colors=self.cell_colors,
-        )  # fmt: skip
+        )

@@ -16,6 +16,8 @@ from attnviz.state.parts import by_title, field_key, fits_widgets, settings, tit
 T = TypeVar("T")
 Options = Mapping[str, T] | Sequence[T]
 WidgetPlace = Literal["top", "side", "more", "block", "hidden"]
+ABOUT_MODELS = N_("Models that are on this computer.")
+ABOUT_TEMPERATURE = N_("Below 1 likely tokens become likelier, above 1 all become more alike.")
 MOST_OPTIONS = 5  # that a refusal names
 
 
@@ -72,7 +74,7 @@ class Field(Generic[T]):
         parameter: str = "",
         about: str = "",
         when: Callable[[Any], bool] | None = None,
-        place: WidgetPlace = "side",
+        place: WidgetPlace = "block",
         subject: Callable[[Any], Hashable] = lambda _state: None,
     ) -> None:
         self.label, self.parameter, self.about, self.place = label, parameter, about, place
@@ -144,12 +146,14 @@ class ModelField(TextField):
     with the same model. `former` are names that older links have, with the models that they are of."""
 
     def __init__(
-        self, opening: str = MINILM, parameter: str = "model", former: Mapping[str, str] | None = None,
-        label: str = N_("Model"), **options: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            label, opening, parameter=parameter, **{"about": N_("Models that are on this computer.")} | options
-        )
+        self,
+        opening: str = MINILM,
+        parameter: str = "model",
+        former: Mapping[str, str] | None = None,
+        label: str = N_("Model"),
+        **options: Any,
+    ) -> None:
+        super().__init__(label, opening, parameter=parameter, **{"about": ABOUT_MODELS, "place": "side"} | options)
         self.former = former or {}
         self.parse = self._model
 

@@ -114,8 +114,10 @@ class HeadState(State):
         return Selection(
             source=self.source,
             layers=[each.updated(own_mechanism(self), self.mechanism) for each in self.layers],
-            index=self.layer, head=self.head, special=self.values.get("special_tokens", Special.SHOWN),
-        )  # fmt: skip
+            index=self.layer,
+            head=self.head,
+            special=self.values.get("special_tokens", Special.SHOWN),
+        )
 
     def row_link(self, row: int) -> Link:
         """Returns the link of the state in which a row is pinned; none if it is already."""

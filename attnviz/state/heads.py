@@ -44,23 +44,26 @@ def hides_fact(state: Any) -> bool:
     return bool(state.inspect == HIDDEN_FACT)
 
 
+ABOUT_DEPTH = N_("At 0% it is at the beginning of the text, at 100% before the question.")
+
+
 class HeadsState(TextQuestion):
     """What is measured of the heads of a model, on which text, and a head."""
 
-    inspect = ChoiceField(N_("Tab"), (THIS_TEXT, REPEATED, HIDDEN_FACT), place="block")
-    measure = ChoiceField(N_("What heads do"), head_measures, parameter="kind", when=is_measured, place="block")
+    inspect = ChoiceField(N_("Tab"), (THIS_TEXT, REPEATED, HIDDEN_FACT))
+    measure = ChoiceField(N_("What heads do"), head_measures, parameter="kind", when=is_measured)
     against = ChoiceField[Detector | None](
-        N_("Compared with"), lambda state: {NOTHING: None, **head_measures(state)}, when=is_measured, place="block"
+        N_("Compared with"), lambda state: {NOTHING: None, **head_measures(state)}, when=is_measured
     )
     leave_out = ChoiceField(
-        N_("Leave out"), LEFT_OUT, when=lambda state: state.inspect == THIS_TEXT, place="more",
+        N_("Leave out"),
+        LEFT_OUT,
+        when=lambda state: state.inspect == THIS_TEXT,
+        place="more",
         about=N_("Tokens that are left out do not count as queries, and weights on them as keys do not count either."),
-    )  # fmt: skip
-    words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS, when=hides_fact, place="block")
-    depth = NumberField(
-        N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, place="block",
-        about=N_("At 0% it is at the beginning of the text, at 100% before the question."),
-    )  # fmt: skip
+    )
+    words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS, when=hides_fact)
+    depth = NumberField(N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, about=ABOUT_DEPTH)
     head = chosen_head_field(lambda state: state.heads)
 
     tabs = (inspect,)
@@ -81,9 +84,11 @@ class HeadsState(TextQuestion):
         return tuple(layer.id for layer in self.layers)
 
     def grid(
-        self, layers: Int[np.ndarray, " numbers"], heads: Int[np.ndarray, " numbers"],
+        self,
+        layers: Int[np.ndarray, " numbers"],
+        heads: Int[np.ndarray, " numbers"],
         values: Float[np.ndarray, " numbers"],
-    ) -> Float[np.ndarray, "layers heads"]:  # fmt: skip
+    ) -> Float[np.ndarray, "layers heads"]:
         """Returns numbers of heads by their places; NaN where there is none."""
         grid = np.full((len(self.layers), max(layer.inputs.heads for layer in self.layers)), np.nan)
         grid[layers, heads] = values

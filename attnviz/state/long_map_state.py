@@ -17,23 +17,35 @@ class LongMapState(HeadState):
     """A head, and of a long map what its colors show and which part is in view."""
 
     quantity = ChoiceField(
-        N_("Quantity"), tuple(Quantity), lambda _state: CELL_COLORS.quantity, when=has_long_map, place="more",
+        N_("Quantity"),
+        tuple(Quantity),
+        lambda _state: CELL_COLORS.quantity,
+        when=has_long_map,
+        place="more",
         about=N_(
             "A cell stands for several queries and keys. **Mass**: how much of its queries' attention its "
             "keys get, so that a row of cells adds up to 1. **Largest weight**: of a query and a key. "
             "**Mean weight**: of the pairs that the mask allows."
         ),
-    )  # fmt: skip
+    )
     scale = ChoiceField(
-        N_("Color scale"), tuple(Scale), lambda _state: CELL_COLORS.scale, when=has_long_map, place="more",
+        N_("Color scale"),
+        tuple(Scale),
+        lambda _state: CELL_COLORS.scale,
+        when=has_long_map,
+        place="more",
         about=N_("A square root or a logarithm shows small numbers beside large ones."),
-    )  # fmt: skip
+    )
     find = TextField(
-        N_("Find in the text"), when=has_long_map,
+        N_("Find in the text"),
+        when=has_long_map,
+        place="side",
         about=N_("Goes to the tokens with which the word or phrase begins, and pins the query there."),
-    )  # fmt: skip
-    part_of_queries = RangeField(N_("Queries"), lambda state: (0, state.inputs.queries - 1), when=has_long_map)
-    part_of_keys = RangeField(N_("Keys"), lambda state: (0, state.inputs.keys - 1), when=has_long_map)
+    )
+    part_of_queries = RangeField(
+        N_("Queries"), lambda state: (0, state.inputs.queries - 1), when=has_long_map, place="side"
+    )
+    part_of_keys = RangeField(N_("Keys"), lambda state: (0, state.inputs.keys - 1), when=has_long_map, place="side")
 
     @property
     def cell_colors(self) -> CellColors:

@@ -1,5 +1,8 @@
 """What a link to Lookup says."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from attnviz.base.language import N_
@@ -25,18 +28,21 @@ SIMILARITIES: dict[str, type[Score]] = by_title((ScaledDot, Dot, General, Additi
 COLORINGS: dict[str, Colored] = {N_("winning key"): "key", N_("value that comes back"): "value"}
 W = ((0.2, -1.0), (1.0, 0.2))  # turns a query to the right
 LARGEST_W, LARGEST_SEED, SEED = 3.0, 9999, 2
+ABOUT_W = N_("qW, the query in the key space, is compared.")
+ABOUT_SEED_OF_WEIGHTS = N_("W_q, W_k and v are drawn at random; training would set them.")
 
 
 def weight_field(row: int, column: int) -> NumberField:
     label = f"W{' ₁₂'[row]}{' ₁₂'[column]}"
-    return NumberField(
-        label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=lambda state: state.similarity is General,
-        about=N_("qW, the query in the key space, is compared."), place="block",
-    )  # fmt: skip
+    return NumberField(label, W[row - 1][column - 1], -LARGEST_W, LARGEST_W, 6, when=is_score(General), about=ABOUT_W)
+
+
+def is_score(kind: type[Score]) -> Callable[[Any], bool]:
+    return lambda state: state.similarity is kind
 
 
 def coordinate(label: str, start: float) -> NumberField:
-    return NumberField(label, start, -SIDE, SIDE, 2, place="block")
+    return NumberField(label, start, -SIDE, SIDE, 2)
 
 
 class DictionaryField(ParsedField[Dictionary]):
@@ -47,38 +53,44 @@ class LookupState(State):
     """A dictionary, a query, and how it is looked up."""
 
     table = DictionaryField(
-        N_("The table as text"), Dictionary.parse, EXAMPLE, place="hidden",
+        N_("The table as text"),
+        Dictionary.parse,
+        EXAMPLE,
+        place="hidden",
         about=N_("One entry after the other, as x,y,value,word with semicolons between them."),
-    )  # fmt: skip
+    )
     query_x = coordinate(N_("Query x"), FIRST_QUERY[0])
     query_y = coordinate(N_("Query y"), FIRST_QUERY[1])
     softness = ScaleField(
-        N_("How soft? Exact match → sharp → soft → uniform"), tuple(SOFTNESS), place="block",
-        about=N_("Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
-        "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."),
-    )  # fmt: skip
+        N_("How soft? Exact match → sharp → soft → uniform"),
+        tuple(SOFTNESS),
+        about=N_(
+            "Exact match is the dictionary. Hard gives all weight to the most similar key. T is "
+            "the temperature of the softmax: the higher, the softer. Uniform no longer looks at the query."
+        ),
+    )
     gradients = FlagField(
-        N_("Gradients"), place="block",
+        N_("Gradients"),
         about=N_("How much the result changes when a number changes a little, back through the network."),
-    )  # fmt: skip
+    )
     similarity = ChoiceField(
-        N_("Similarity"), SIMILARITIES, place="block",
+        N_("Similarity"),
+        SIMILARITIES,
         about=N_(
             "**Scaled dot:** q · k / √2\n\n**Dot:** q · k\n\n**General:** (qW) · k\n\n"
             "**Additive:** vᵀ tanh(W_q q + W_k k)\n\n**Cosine:** cos(q, k)"
         ),
-    )  # fmt: skip
+    )
     w11, w12 = weight_field(1, 1), weight_field(1, 2)
     w21, w22 = weight_field(2, 1), weight_field(2, 2)
     seed = NumberField(
-        N_("Seed of its weights"), SEED, 0, LARGEST_SEED, when=lambda state: state.similarity is Additive,
-        about=N_("W_q, W_k and v are drawn at random; training would set them."), place="block",
-    )  # fmt: skip
+        N_("Seed of its weights"), SEED, 0, LARGEST_SEED, when=is_score(Additive), about=ABOUT_SEED_OF_WEIGHTS
+    )
     color = ChoiceField(
         N_("Color the plane by"),
-        COLORINGS, place="block",
+        COLORINGS,
         about=N_("What every other query would get: which key has most of its weight, or which value comes back."),
-    )  # fmt: skip
+    )
 
     @property
     def query(self) -> Point:

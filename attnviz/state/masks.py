@@ -39,28 +39,25 @@ class MaskField(ParsedField[Mask]):
     """The mask of one side of the comparison, in words."""
 
     def __init__(self, label: str, side: str) -> None:
-        super().__init__(
-            label, parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free, place="block"
-        )  # fmt: skip
+        super().__init__(label, parse, OPENING[side], parameter=f"mask-{side.lower()}", when=is_free)
         self.side = side
 
 
 def biases_of_side(label: str, side: str) -> PartsField:
-    return PartsField(
-        label, BIASES, lambda state: state.mechanism.biases, prefix=side, when=is_free, about=ABOUT_BIASES,
-        place="block",
-    )  # fmt: skip
+    own = {"when": is_free, "about": ABOUT_BIASES}
+    return PartsField(label, BIASES, lambda state: state.mechanism.biases, prefix=side, **own)
 
 
 def paint_of_side(side: str) -> FlagField:
     return FlagField(
-        N_("Paint cells in the map"), parameter=f"paint-{side.lower()}", place="block",
+        N_("Paint cells in the map"),
+        parameter=f"paint-{side.lower()}",
         when=lambda state: is_free(state) and not is_long(state.inputs),
-    )  # fmt: skip
+    )
 
 
 def side_field(label: str) -> ChoiceField[str]:
-    return ChoiceField(label, SIDES, lambda _state: "B", place="block")
+    return ChoiceField(label, SIDES, lambda _state: "B")
 
 
 def lengths(state: Any) -> Mapping[str, tuple[int, int]]:
@@ -95,13 +92,18 @@ class MasksState(LongMapState):
     score = SCORE_FIELD
     normalizer = NORMALIZER_FIELD
     laid_over = FlagField(
-        N_("Laid over the layer's own mask"), when=is_free, place="more",
+        N_("Laid over the layer's own mask"),
+        when=is_free,
+        place="more",
         about=N_("A query sees what the layer’s own mask and A, or B, both allow. Otherwise A and B replace it."),
-    )  # fmt: skip
+    )
     model_layers = ChoiceField(
-        N_("Layers of the model"), lambda state: layer_places(state.layers, state.layer), when=runs_model, place="more",
+        N_("Layers of the model"),
+        lambda state: layer_places(state.layers, state.layer),
+        when=runs_model,
+        place="more",
         about=N_("Where the model has the masks A and B when it reads the text under them."),
-    )  # fmt: skip
+    )
     mask_a = MaskField(N_("Mask A"), "A")
     biases_a = biases_of_side(N_("Biases A"), "A")
     paint_a = paint_of_side("A")
@@ -109,36 +111,40 @@ class MasksState(LongMapState):
     biases_b = biases_of_side(N_("Biases B"), "B")
     paint_b = paint_of_side("B")
     pinned = QueryField()
-    look = ChoiceField(N_("Tab"), (TWO_MASKS, GALLERY, FOR_ENGINEERS), place="block")
+    look = ChoiceField(N_("Tab"), (TWO_MASKS, GALLERY, FOR_ENGINEERS))
     load_into = side_field(N_("Load into"))
-    part = ChoiceField(N_("Part"), engineer_parts, place="block")
+    part = ChoiceField(N_("Part"), engineer_parts)
     budget = ChoiceField(
-        N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2,
-        place="block",
-    )  # fmt: skip
-    tokens = ChoiceField(N_("Tokens"), lengths, place="block")
-    block = ChoiceField(N_("Block of a kernel"), (64, 128, 256), lambda _state: 128, place="block")
-    cache_type = ChoiceField(N_("Numbers in the cache"), NUMBER_BYTES, lambda _state: 2, place="block")
-    empty_row = ChoiceField(
-        N_("An empty row becomes"), {each.name: each for each in EMPTY_ROW_CONVENTIONS}, place="block"
+        N_("Pairs computed, of those that A allows"), {percent(share): share for share in BUDGETS}, lambda _state: 0.2
     )
-    idea = ChoiceField(N_("Named mask"), {each.name: each for each in NAMED_MASKS}, place="block")
+    tokens = ChoiceField(N_("Tokens"), lengths)
+    block = ChoiceField(N_("Block of a kernel"), (64, 128, 256), lambda _state: 128)
+    cache_type = ChoiceField(N_("Numbers in the cache"), NUMBER_BYTES, lambda _state: 2)
+    empty_row = ChoiceField(N_("An empty row becomes"), {each.name: each for each in EMPTY_ROW_CONVENTIONS})
+    idea = ChoiceField(N_("Named mask"), {each.name: each for each in NAMED_MASKS})
     convention_size = NumberField(
-        N_("Size"), lambda state: state.idea.start, lambda state: state.idea.least, MOST_KEYS, parameter="size",
-        when=lambda state: bool(state.idea.size), place="block",
-    )  # fmt: skip
+        N_("Size"),
+        lambda state: state.idea.start,
+        lambda state: state.idea.least,
+        MOST_KEYS,
+        parameter="size",
+        when=lambda state: bool(state.idea.size),
+    )
     # Fewer queries than keys where the alignment is in question; elsewhere that would add a second question.
     convention_queries = NumberField(
-        N_("Queries"), lambda state: 8 if state.idea is CAUSAL else 12, 1, MOST_KEYS, parameter="queries", place="block"
+        N_("Queries"), lambda state: 8 if state.idea is CAUSAL else 12, 1, MOST_KEYS, parameter="queries"
     )
-    convention_keys = NumberField(N_("Keys"), 12, 1, MOST_KEYS, parameter="keys", place="block")
-    stacked_layers = NumberField(N_("Layers"), 4, 1, MOST_LAYERS, parameter="layers", place="block")
+    convention_keys = NumberField(N_("Keys"), 12, 1, MOST_KEYS, parameter="keys")
+    stacked_layers = NumberField(N_("Layers"), 4, 1, MOST_LAYERS, parameter="layers")
     pattern = TextField(
-        N_("Pattern of layers"), place="block", about=N_("The mask of the first layer, of the second and so on, "
-        "repeated over all layers: AAAAAB is five layers of A and one of B."),
-    )  # fmt: skip
+        N_("Pattern of layers"),
+        about=N_(
+            "The mask of the first layer, of the second and so on, "
+            "repeated over all layers: AAAAAB is five layers of A and one of B."
+        ),
+    )
     code_of = side_field(N_("Mechanism"))
-    code_in = ChoiceField(N_("Library"), tuple(EXPORTS), place="block")
+    code_in = ChoiceField(N_("Library"), tuple(EXPORTS))
 
     @property
     def selection(self) -> Selection:
@@ -168,11 +174,14 @@ class MasksState(LongMapState):
         score = self.score if isinstance(self.score, CHANGED_SCORES) and self.score != own.score else None
         before, after = (
             Intervention(
-                mask=None if self.laid_over or self._is_own(mask) else mask, score=score, normalizer=normalizer,
-                layers=self.model_layers, sparse=mask if self.laid_over and mask != Full() else None,
+                mask=None if self.laid_over or self._is_own(mask) else mask,
+                score=score,
+                normalizer=normalizer,
+                layers=self.model_layers,
+                sparse=mask if self.laid_over and mask != Full() else None,
             )
             for mask in (self.mask_a, self.mask_b)
-        )  # fmt: skip
+        )
         return before, after
 
     def _is_own(self, mask: Mask) -> bool:

@@ -14,9 +14,12 @@ START = (ScaledDot(), Cosine())
 def similarity_field(label: str, parameter: str, index: int) -> ChoiceField[str | None]:
     """Returns the field of one of the similarities that are compared, if there are several."""
     return ChoiceField(
-        label, lambda state: state.similarity_names, lambda state: dict(enumerate(state.similarity_names)).get(index),
-        parameter=parameter, when=lambda state: len(state.similarity_names) > 1, place="block",
-    )  # fmt: skip
+        label,
+        lambda state: state.similarity_names,
+        lambda state: dict(enumerate(state.similarity_names)).get(index),
+        parameter=parameter,
+        when=lambda state: len(state.similarity_names) > 1,
+    )
 
 
 class ScoresState(HeadState):
@@ -26,14 +29,12 @@ class ScoresState(HeadState):
     biases = BIASES_FIELD
     mask = mask_field("more")
     pinned = QueryField()
-    look = ChoiceField(N_("Tab"), (SIMILARITIES, NORMALIZERS_TAB), when=is_free, place="block")
-    similarities = PartsField(SIMILARITIES, SCORES, lambda _state: START, place="block")
+    look = ChoiceField(N_("Tab"), (SIMILARITIES, NORMALIZERS_TAB), when=is_free)
+    similarities = PartsField(SIMILARITIES, SCORES, lambda _state: START)
     difference_from = similarity_field(N_("Difference: from"), "from", 0)
     difference_to = similarity_field(N_("to"), "to", 1)
     normalizer = NORMALIZER_FIELD
-    normalizers = PartsField(
-        NORMALIZERS_TAB, NORMALIZERS, lambda _state: [kind() for kind in NORMALIZERS], place="block"
-    )
+    normalizers = PartsField(NORMALIZERS_TAB, NORMALIZERS, lambda _state: [kind() for kind in NORMALIZERS])
 
     @property
     def similarity_names(self) -> list[str]:

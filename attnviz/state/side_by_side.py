@@ -19,8 +19,9 @@ from attnviz.state.source_field import head_options, short_layers
 
 SAME = N_("As on the left")
 TWINS = {  # examples with one word more or less, and “it” is something else
-    EXAMPLE: EXAMPLE.replace("tired", "wide"), TRANSLATED: "The small red cars are beautiful."
-}  # fmt: skip
+    EXAMPLE: EXAMPLE.replace("tired", "wide"),
+    TRANSLATED: "The small red cars are beautiful.",
+}
 
 
 def is_model(state: Any) -> bool:
@@ -60,20 +61,29 @@ class SideBySideState(HeadState):
     special_tokens = ExploreState.special_tokens
     pinned = QueryField("more")
     right_model = ModelField(
-        SAME, "right-model", {SAME: SAME}, N_("Model on the right"), when=is_model,
+        SAME,
+        "right-model",
+        {SAME: SAME},
+        N_("Model on the right"),
+        when=is_model,
         about=N_(
             "One of the models on this computer, the path of a folder, or an id of the hub that was downloaded before."
         ),
-    )  # fmt: skip
+    )
     right_text = TextField(N_("Text on the right"), opening_right_text, when=reads_text, place="top")
     right_picture = FileField(N_("Image on the right"), PICTURES, PICTURE_MB, when=reads_picture, place="top")
     right_layer = optional_choice(
-        N_("Layer on the right"), SAME, lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)}
-    )  # fmt: skip
+        N_("Layer on the right"),
+        SAME,
+        lambda state: {layer.name: i for i, layer in enumerate(state.right_layers)},
+        place="side",
+    )
     right_head = optional_choice(
-        N_("Head on the right"), SAME,
-        lambda state: head_options(state.right_layers[state.right_index].inputs.heads)
-    )  # fmt: skip
+        N_("Head on the right"),
+        SAME,
+        lambda state: head_options(state.right_layers[state.right_index].inputs.heads),
+        place="side",
+    )
 
     @cached_property
     def right_source(self) -> Source:
@@ -102,6 +112,4 @@ class SideBySideState(HeadState):
         layers, index = self.right_layers, self.right_index
         same = min(self.head, layers[index].inputs.heads - 1) if isinstance(self.head, int) else self.head
         head = same if self.right_head is None else self.right_head
-        return Selection(
-            source=self.right_source, layers=layers, index=index, head=head, special=self.special_tokens
-        )  # fmt: skip
+        return Selection(source=self.right_source, layers=layers, index=index, head=head, special=self.special_tokens)

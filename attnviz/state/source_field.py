@@ -39,7 +39,7 @@ class SourceField(PartField[Source]):
     names a model is about that one, also where a page opens with another source."""
 
     def __init__(self) -> None:
-        super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source(), place="block")
+        super().__init__(N_("Source"), by_title(SOURCES), lambda _state: example_source())
 
     def prefix(self, kind: type, setting: str) -> str:
         return "" if setting == settings(kind)[0].name else title(kind)

@@ -72,14 +72,17 @@ class StepsState(State):
     """An example small enough to be written out, the numbers in it that are edited, a head and a query."""
 
     attention = ChoiceField(
-        N_("Attention"), (SELF, CROSS, TRANSLATOR), place="more",
-        about=N_("**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
-        "**Translator**: a head of the small translator of the Transformer page."),
-    )  # fmt: skip
+        N_("Attention"),
+        (SELF, CROSS, TRANSLATOR),
+        place="more",
+        about=N_(
+            "**Self**: keys and values from the same sentence. **Cross**: keys and values from a second sentence. "
+            "**Translator**: a head of the small translator of the Transformer page."
+        ),
+    )
     sentence = TextField(
-        N_("Sentence"), SentenceExample.text, when=has_sentence,
-        about=N_("Use 2 to 8 words."),
-    )  # fmt: skip
+        N_("Sentence"), SentenceExample.text, when=has_sentence, about=N_("Use 2 to 8 words."), place="side"
+    )
     second = TextField(
         N_("Second sentence"),
         SECOND,
@@ -96,16 +99,11 @@ class StepsState(State):
         place="more",
     )
     masked = ChoiceField(
-        N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."),
-        place="more",
-    )  # fmt: skip
-    biases = PartsField(
-        N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more"
-    )  # fmt: skip
-    english = TextField(N_("English"), TranslatorExample.english, when=has_translator)
-    similarity = ChoiceField(
-        N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more"
-    )  # fmt: skip
+        N_("Mask"), MASKS, when=has_sentence, about=N_("Causal: no key after the query."), place="more"
+    )
+    biases = PartsField(N_("Biases"), BIASES, lambda _state: (), when=has_sentence, about=ABOUT_BIASES, place="more")
+    english = TextField(N_("English"), TranslatorExample.english, when=has_translator, place="side")
+    similarity = ChoiceField(N_("Similarity"), SIMILARITIES, when=has_translator, about=ABOUT_SIMILARITY, place="more")
     translator_use = ChoiceField(
         N_("Use"),
         {name: use for use, name in USES.items()},
@@ -117,9 +115,9 @@ class StepsState(State):
     translator_head = ChoiceField(N_("Head"), by_number(HEADS), when=has_translator, place="more")
     edits = ParsedField[Edits](N_("Edits"), parse_edits, {}, text=format_edits, place="hidden")
     stage = TextField("stage", place="hidden")
-    query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1))
-    part = ChoiceField(N_("Tab"), (SUM, WHY_SCALE, PREDICT), place="block")
-    width = ScaleField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d", place="block")
+    query = ChoiceField(N_("Query"), query_rows, lambda state: min(1, len(query_rows(state)) - 1), place="side")
+    part = ChoiceField(N_("Tab"), (SUM, WHY_SCALE, PREDICT))
+    width = ScaleField(N_("Width d of the vectors"), WIDTHS, lambda _state: 64, parameter="d")
 
     @property
     def example(self) -> StepsExample:

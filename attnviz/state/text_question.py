@@ -44,9 +44,13 @@ def token_name(option: str, code: str | None = None) -> str:
 def position_field(when: Callable[[Any], bool]) -> ChoiceField[int]:
     """Returns the field of the position whose logits are asked for."""
     return ChoiceField(
-        N_("After"), lambda state: named_positions(state.predicting), lambda state: state.opening_position,
-        when=lambda state: when(state) and not state.run.names_labels, parameter="after", option_name=token_name,
-    )  # fmt: skip
+        N_("After"),
+        lambda state: named_positions(state.predicting),
+        lambda state: state.opening_position,
+        when=lambda state: when(state) and not state.run.names_labels,
+        parameter="after",
+        option_name=token_name,
+    )
 
 
 def token_field(when: Callable[[Any], bool]) -> TextField:
@@ -66,9 +70,12 @@ def other_field(when: Callable[[Any], bool]) -> TextField:
 def chosen_head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
     """Returns the field of a head, of these by their names; None for the one that a page shows by itself."""
     return ChoiceField[Head | None](
-        N_("Head"), lambda state: {AUTOMATIC: None, **heads(state)}, lambda _state: None, option_name=head_option_name,
-        parameter="effects-head", place="block",
-    )  # fmt: skip
+        N_("Head"),
+        lambda state: {AUTOMATIC: None, **heads(state)},
+        lambda _state: None,
+        option_name=head_option_name,
+        parameter="effects-head",
+    )
 
 
 class TextQuestion(State):
@@ -77,12 +84,14 @@ class TextQuestion(State):
 
     model = ModelField(SMOLLM2, "why-model")
     text = TextField(
-        N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE),
-    )  # fmt: skip
+        N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE), place="side"
+    )
     written = TextField(
-        N_("What the decoder has written"), when=lambda state: state.source.model().is_encoder_decoder,
+        N_("What the decoder has written"),
+        when=lambda state: state.source.model().is_encoder_decoder,
+        place="side",
         about=N_("Without a text, what it writes by itself."),
-    )  # fmt: skip
+    )
 
     tabs: ClassVar[tuple[Field[Any], ...]] = ()  # on which it depends what a page reads
 

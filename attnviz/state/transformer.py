@@ -18,7 +18,7 @@ from attnviz.path.sampling import NextWord
 from attnviz.result_cache import ResultCache
 from attnviz.sources.model import example_text
 from attnviz.sources.written import PROMPT
-from attnviz.state.fields import ChoiceField, ModelField, NumberField, SteppedField, TextField
+from attnviz.state.fields import ABOUT_TEMPERATURE, ChoiceField, ModelField, NumberField, SteppedField, TextField
 from attnviz.state.head_state import NO_QUERY, query_name
 from attnviz.state.source_field import short_layers
 from attnviz.state.text_question import TextQuestion
@@ -112,9 +112,12 @@ def head_field(use: Use) -> ChoiceField[tuple[int, int]]:
         return {f"{i}.{head}": (i, head) for i, layer in enumerate(layers) for head in range(layer.inputs.heads)}
 
     return ChoiceField(
-        USES[use], heads, lambda state: first_head(state, use), place="hidden",
+        USES[use],
+        heads,
+        lambda state: first_head(state, use),
+        place="hidden",
         when=lambda state: state.tab != FORWARD_PASS and use in state.uses,
-    )  # fmt: skip
+    )
 
 
 def row_options(state: Any) -> Mapping[str, int | None]:
@@ -122,39 +125,51 @@ def row_options(state: Any) -> Mapping[str, int | None]:
     return {NO_QUERY: None} | {name: row for row, name in enumerate(numbered_tokens(range(len(tokens)), tokens))}
 
 
+def draws_word(state: Any) -> bool:
+    return bool(state.tab == FORWARD_PASS and writes(state))
+
+
 class TransformerState(TextQuestion):
     """A model and a text that it reads, a tab, and in it what is open."""
 
     model = ModelField(TRANSLATOR, "transformer-model")
-    text = TextField(N_("Text"), lambda state: example_text(state.model, PROMPT if state.model == SMOLLM2 else EXAMPLE))
-    written = TextField(
-        N_("What the decoder has written"), when=has_decoder, place="more",
-        about=N_("Without a text, what it writes by itself."),
-    )  # fmt: skip
-    tab = ChoiceField(N_("Tab"), offered_tabs, place="block")
-    word = SteppedField(
-        N_("Word to write"), words_to_write, lambda state: min(FIRST_WORD, len(words_to_write(state))),
-        when=lambda state: state.tab != TRAINING and has_decoder(state), place="block",
-    )  # fmt: skip
-    temperature = NumberField(
-        N_("Temperature"), 1.0, 0.0, 3.0, 6, when=lambda state: state.tab == FORWARD_PASS and writes(state),
-        place="block", about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
-    )  # fmt: skip
-    draw = NumberField(
-        N_("Draw"), 0, 0, MOST_DRAWS, when=lambda state: state.tab == FORWARD_PASS and writes(state), place="hidden"
+    text = TextField(
+        N_("Text"), lambda state: example_text(state.model, PROMPT if state.model == SMOLLM2 else EXAMPLE), place="side"
     )
+    written = TextField(
+        N_("What the decoder has written"),
+        when=has_decoder,
+        place="more",
+        about=N_("Without a text, what it writes by itself."),
+    )
+    tab = ChoiceField(N_("Tab"), offered_tabs)
+    word = SteppedField(
+        N_("Word to write"),
+        words_to_write,
+        lambda state: min(FIRST_WORD, len(words_to_write(state))),
+        when=lambda state: state.tab != TRAINING and has_decoder(state),
+    )
+    temperature = NumberField(N_("Temperature"), 1.0, 0.0, 3.0, 6, when=draws_word, about=ABOUT_TEMPERATURE)
+    draw = NumberField(N_("Draw"), 0, 0, MOST_DRAWS, when=draws_word, place="hidden")
     open = ChoiceField(N_("Open"), parts, when=is_tab(FORWARD_PASS), place="hidden")
     head = ChoiceField(
-        N_("Head"), lambda state: {str(head): head for head in range(state.record.heads)}, parameter="path-head",
-        when=is_tab(FORWARD_PASS), place="hidden",
-    )  # fmt: skip
+        N_("Head"),
+        lambda state: {str(head): head for head in range(state.record.heads)},
+        parameter="path-head",
+        when=is_tab(FORWARD_PASS),
+        place="hidden",
+    )
     unfolded = ChoiceField(
         N_("Unfolded"), (NOTHING, BEFORE_ATTENTION, SYMBOLS, SEVERAL_HEADS), when=is_tab(FORWARD_PASS), place="hidden"
     )
     training_step = SteppedField(
-        N_("Steps of training"), training_steps, lambda _state: training_history().steps, option_name=step_name,
-        when=is_tab(TRAINING), parameter="step", place="block",
-    )  # fmt: skip
+        N_("Steps of training"),
+        training_steps,
+        lambda _state: training_history().steps,
+        option_name=step_name,
+        when=is_tab(TRAINING),
+        parameter="step",
+    )
     encoder_head, decoder_head, cross_head = (head_field(use) for use in USES)
     row = ChoiceField[int | None](
         N_("Pinned query"), row_options, option_name=query_name, when=is_tab(THREE_USES), place="hidden"
@@ -200,9 +215,11 @@ class TransformerState(TextQuestion):
         count = int(self.word) if has_decoder(self) else MOST_TOKENS
         records = _records.setdefault(model, ResultCache(MOST_RECORDS))
         return records.once(
-            lambda: model_activations(model, source.text, source.pair or None, count), source, count,
+            lambda: model_activations(model, source.text, source.pair or None, count),
+            source,
+            count,
             work=source.forward_work,
-        )  # fmt: skip
+        )
 
     @property
     def next_word(self) -> NextWord | None:

@@ -53,17 +53,11 @@ class SumState(State):
 
     names: ClassVar = ("trail", "tree", "term")
     trail = ParsedField[tuple[TrailStep, ...]](
-        N_("Opened terms"),
-        parse_trail,
-        (),
-        text=format_trail,
-        subject=question_of,
-        place="hidden",
+        N_("Opened terms"), parse_trail, (), text=format_trail, subject=question_of, place="hidden"
     )
     tree = FlagField(
-        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep."),
-        place="block",
-    )  # fmt: skip
+        N_("Five steps"), about=N_("Draws all terms of at least 5 %, and those of what heads read, five sums deep.")
+    )
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, subject=sum_of, place="hidden")
 
 
@@ -74,31 +68,50 @@ class WhyState(TextQuestion):
     position = position_field(is_logit_question)
     token, other = token_field(is_logit_question), other_field(is_logit_question)
     layer = ChoiceField(
-        N_("Layer"), lambda state: {name: i for i, name in enumerate(state.run.layers)},
-        lambda state: state.opening_head[0], parameter="why-layer", when=is_score_question,
-    )  # fmt: skip
+        N_("Layer"),
+        lambda state: {name: i for i, name in enumerate(state.run.layers)},
+        lambda state: state.opening_head[0],
+        parameter="why-layer",
+        when=is_score_question,
+    )
     head = ChoiceField(
-        N_("Head"), lambda state: {str(head): head for head in range(state.run.heads[state.layer])},
+        N_("Head"),
+        lambda state: {str(head): head for head in range(state.run.heads[state.layer])},
         lambda state: min(state.opening_head[1], state.run.heads[state.layer] - 1),
-        parameter="why-head", when=is_score_question,
-    )  # fmt: skip
+        parameter="why-head",
+        when=is_score_question,
+    )
     query = ChoiceField(
-        N_("From"), lambda state: named_positions(state.run.queries(state.layer)), lambda state: state.opening_query,
-        parameter="why-from", when=is_score_question, option_name=token_name,
-    )  # fmt: skip
+        N_("From"),
+        lambda state: named_positions(state.run.queries(state.layer)),
+        lambda state: state.opening_query,
+        parameter="why-from",
+        when=is_score_question,
+        option_name=token_name,
+    )
     key = ChoiceField(
-        N_("At"), lambda state: named_positions(state.run.keys(state.layer)),
+        N_("At"),
+        lambda state: named_positions(state.run.keys(state.layer)),
         lambda state: state.strongest_key if is_score_question(state) else 0,
-        parameter="why-at", when=is_score_question, option_name=token_name,
-    )  # fmt: skip
+        parameter="why-at",
+        when=is_score_question,
+        option_name=token_name,
+    )
     over = ChoiceField[int | Literal["mean"]](
-        N_("Rather than at"), lambda state: {**AVERAGE, **named_positions(state.run.keys(state.layer))},
-        parameter="why-over", when=is_score_question, option_name=token_name,
-    )  # fmt: skip
+        N_("Rather than at"),
+        lambda state: {**AVERAGE, **named_positions(state.run.keys(state.layer))},
+        parameter="why-over",
+        when=is_score_question,
+        option_name=token_name,
+    )
     side = ChoiceField(
-        N_("By what wrote"), SIDES, parameter="why-side", place="more", when=is_score_question,
+        N_("By what wrote"),
+        SIDES,
+        parameter="why-side",
+        place="more",
+        when=is_score_question,
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
-    )  # fmt: skip
+    )
     trail, tree, term = SumState.trail, SumState.tree, SumState.term
 
     @property
@@ -139,9 +152,14 @@ def question_words(state: WhyState) -> list[tuple[str, Field[Any]]]:
     """Returns the question of a state as a sentence: words, and the fields after them."""
     if state.values.get("question", LOGIT_QUESTION) == LOGIT_QUESTION:
         return [
-            (_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other), (_("after"), WhyState.position),
-        ]  # fmt: skip
+            (_("Why does it say"), WhyState.token),
+            (_("rather than"), WhyState.other),
+            (_("after"), WhyState.position),
+        ]
     return [
-        (_("Why does"), WhyState.layer), (_("head"), WhyState.head), (_("look from"), WhyState.query),
-        (_("at"), WhyState.key), (_("rather than at"), WhyState.over),
-    ]  # fmt: skip
+        (_("Why does"), WhyState.layer),
+        (_("head"), WhyState.head),
+        (_("look from"), WhyState.query),
+        (_("at"), WhyState.key),
+        (_("rather than at"), WhyState.over),
+    ]

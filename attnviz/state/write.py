@@ -17,7 +17,7 @@ from attnviz.result_cache import result_cache
 from attnviz.sources.model import example_text
 from attnviz.sources.written import PROMPT, Written
 from attnviz.state.explore import ExploreState
-from attnviz.state.fields import ChoiceField, FlagField, ModelField, NumberField, ParsedField
+from attnviz.state.fields import ABOUT_TEMPERATURE, ChoiceField, FlagField, ModelField, NumberField, ParsedField
 from attnviz.state.head_state import query_name, query_options
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText
 
 CHAT_TOKENS = 48  # of an answer in a chat at first
+OF_SAMPLING: dict[str, Any] = {"when": lambda state: state.next_token, "place": "more"}
+ABOUT_TOP_K = N_("The number of the likeliest tokens among which one is drawn; 0: all.")
+ABOUT_TOP_P = N_("Only the likeliest tokens are drawn from, which have this share of the probability together.")
+ABOUT_SEED = N_("The same seed draws the same tokens again.")
+ABOUT_LENGTH = N_("How many tokens are written at most.")
 MOST_BRANCHES = 12
 BETWEEN_BRANCHES = "~"
 LIKELIEST, RANDOM = N_("The likeliest"), N_("At random")
@@ -93,47 +98,48 @@ def prompt_of(state: Any) -> Hashable:
     return tuple(state.values[name] for name in ("model", "prompt", "chat", "system", "earlier"))
 
 
+def opening_length(state: Any) -> int:
+    return min(CHAT_TOKENS if state.chat else Written.tokens, written_tokens())
+
+
 class WriteState(LongMapState):
     """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
 
     model = ModelField(SMOLLM2, parameter="writer")
-    prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT))
+    prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT), place="side")
     chat = FlagField(
-        N_("As a chat"), place="more",
+        N_("As a chat"),
+        place="more",
         about=N_("The prompt is put into the form in which the model was trained to answer: with roles and marks."),
-    )  # fmt: skip
+    )
     system = LongTextField(
-        N_("System message"), "", when=lambda state: state.chat, place="more",
+        N_("System message"),
+        "",
+        when=lambda state: state.chat,
+        place="more",
         about=N_("What the model reads before the prompt."),
-    )  # fmt: skip
+    )
     earlier = LongField[tuple[str, ...]](
         N_("Earlier messages"), parse_messages, (), text=format_messages, when=lambda state: state.chat, place="hidden"
     )
     template_tokens = FlagField(
-        N_("Template tokens"), when=lambda state: state.chat, place="more",
+        N_("Template tokens"),
+        when=lambda state: state.chat,
+        place="more",
         about=N_("Shows the tokens that the model's chat template puts around each message."),
-    )  # fmt: skip
+    )
     next_token = ChoiceField(
-        N_("Next token"), {LIKELIEST: False, RANDOM: True}, place="more",
+        N_("Next token"),
+        {LIKELIEST: False, RANDOM: True},
+        place="more",
         about=N_("The likeliest token, or one drawn at random by the probabilities."),
-    )  # fmt: skip
+    )
     temperature = NumberField(
-        N_("Temperature"), 1.0, 0.05, 4.0, 2, when=lambda state: state.next_token, place="more",
-        parameter="write-temperature",
-        about=N_("Below 1 likely tokens become likelier, above 1 all become more alike."),
-    )  # fmt: skip
-    top_k = NumberField(
-        N_("Top k"), 0, 0, 1_000, when=lambda state: state.next_token, place="more",
-        about=N_("The number of the likeliest tokens among which one is drawn; 0: all."),
-    )  # fmt: skip
-    top_p = NumberField(
-        N_("Top p"), 1.0, 0.01, 1.0, 2, when=lambda state: state.next_token, place="more",
-        about=N_("Only the likeliest tokens are drawn from, which have this share of the probability together."),
-    )  # fmt: skip
-    seed = NumberField(
-        N_("Seed"), 1, 0, 999_999, when=lambda state: state.next_token, place="more", parameter="write-seed",
-        about=N_("The same seed draws the same tokens again."),
-    )  # fmt: skip
+        N_("Temperature"), 1.0, 0.05, 4.0, 2, parameter="write-temperature", about=ABOUT_TEMPERATURE, **OF_SAMPLING
+    )
+    top_k = NumberField(N_("Top k"), 0, 0, 1_000, about=ABOUT_TOP_K, **OF_SAMPLING)
+    top_p = NumberField(N_("Top p"), 1.0, 0.01, 1.0, 2, about=ABOUT_TOP_P, **OF_SAMPLING)
+    seed = NumberField(N_("Seed"), 1, 0, 999_999, parameter="write-seed", about=ABOUT_SEED, **OF_SAMPLING)
     choices = ParsedField[Branch](
         N_("Chosen tokens"), parse_choices, (), text=format_choices, subject=prompt_of, place="hidden"
     )
@@ -141,18 +147,21 @@ class WriteState(LongMapState):
         N_("Branches"), parse_branches, (), text=format_branches, subject=prompt_of, place="hidden"
     )
     length = NumberField(
-        N_("Tokens"), lambda state: min(CHAT_TOKENS if state.chat else Written.tokens, written_tokens()), 1,
-        written_tokens(), subject=prompt_of, place="top", about=N_("How many tokens are written at most."),
-    )  # fmt: skip
+        N_("Tokens"), opening_length, 1, written_tokens(), subject=prompt_of, place="top", about=ABOUT_LENGTH
+    )
     layer, head = LayerField(), HeadField()
     colors = ExploreState.colors
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
     pinned = ChoiceField[int | None](
-        N_("Pinned query"), query_options, lambda state: state.opening_row, option_name=query_name,
-        subject=prompt_of, place="more",
+        N_("Pinned query"),
+        query_options,
+        lambda state: state.opening_row,
+        option_name=query_name,
+        subject=prompt_of,
+        place="more",
         about=N_("The row of the map and the words that it looks at; without one, those of the last word."),
-    )  # fmt: skip
+    )
 
     @property
     def sampling(self) -> Sampler:
@@ -187,9 +196,12 @@ class WriteState(LongMapState):
     def selection(self) -> Selection:
         """The head in the text so far, which is that of the same source with fewer tokens."""
         return replace(
-            super().selection, source=replace(self.source, tokens=len(self.text.steps)), colors=self.colors,
-            viewport=self.viewport, cell_colors=self.cell_colors,
-        )  # fmt: skip
+            super().selection,
+            source=replace(self.source, tokens=len(self.text.steps)),
+            colors=self.colors,
+            viewport=self.viewport,
+            cell_colors=self.cell_colors,
+        )
 
     @property
     def row(self) -> int:

@@ -179,8 +179,9 @@ def _problem(call: Call, layer: ChunkedLayer) -> str:
     if any(isinstance(one, Tensor) and one.ndim == 4 for one in call.options.values()):
         return f"its scores depend on more than a rule of positions. {WHOLE}"
     continued = isinstance(call.mask, LazyMask) and call.mask.query_range == (
-        layer.tokens, layer.tokens + call.lengths[0]
-    )  # fmt: skip
+        layer.tokens,
+        layer.tokens + call.lengths[0],
+    )
     if not continued or call.module is not layer.module:
         return f"its calls in one chunk do not continue those in the chunk before. {WHOLE}"
     return ""

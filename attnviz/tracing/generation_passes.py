@@ -141,9 +141,13 @@ class JoinedLayers:
         side, other = target.with_length(queries), (source if is_cross else target).with_length(keys)
         if len(parts) == 1 and queries == total:
             named = first.inputs.with_tokens(
-                query_tokens=side.tokens, key_tokens=other.tokens, special_queries=side.special,
-                special_keys=other.special, query_ids=side.ids, key_ids=other.ids,
-            )  # fmt: skip
+                query_tokens=side.tokens,
+                key_tokens=other.tokens,
+                special_queries=side.special,
+                special_keys=other.special,
+                query_ids=side.ids,
+                key_ids=other.ids,
+            )
             return replace(first, inputs=named)
         shown, count = [], 0
         for layer, columns in parts:

@@ -13,14 +13,12 @@ from attnviz.ui.link_state import link_parameters, unlinked
 SAMPLES = sorted(path for path in (ASSETS / "samples").iterdir() if path.suffix in READERS)
 
 
-def downloads(files: Sequence[tuple[str, str, Callable[[], str | bytes]]], note: str = "") -> None:
-    """Draws buttons for files, each with its label, its name and what makes it, a note on them, and the link. PNG and
+def downloads(files: Sequence[tuple[str, str, Callable[[], str | bytes]]]) -> None:
+    """Draws buttons for files, each with its label, its name and what makes it, and the link. PNG and
     SVG are made in the browser by the charts."""
     with st.popover(_("Download"), icon=":material/download:", key="page-download"):
         for label, name, make in files:
             st.download_button(label, make, name, on_click="ignore", width="stretch")
-        if note:
-            st.caption(note)
         st.caption(_("PNG, SVG and numbers of a figure: the icon above it. Link to this state:"))
         st.code(link(), language=None, wrap_lines=True)
         if reason := unlinked.get():

@@ -11,7 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _, option_with_name
 from attnviz.base.settings import MB, upload_bytes
-from attnviz.server.page_runs import page_failure
 from attnviz.sources.upload import File
 from attnviz.state.fields import (
     ChoiceField,
@@ -110,20 +109,6 @@ def choice_tabs(field: ChoiceField[Any], state: Any = None) -> dict[str, Any]:
         write_widget(key, name_of(option_with_name(chosen, names, field.option_name) or names[0]))
     opening = name_of(field.name_of(state, field.opening(state)))
     return dict(zip(names, st.tabs(labels, default=opening, key=key, bind=BIND), strict=True))
-
-
-def draw_tabs(field: ChoiceField[Any], shows: Mapping[str, Callable[[], object]], state: Any = None) -> None:
-    """Draws the options of a field as tabs, and calls the function of the open one, by the name of its option. If that
-    fails, the reason is shown below what it has drawn."""
-    for name, tab in choice_tabs(field, state).items():
-        if tab.open:
-            with tab:
-                try:
-                    shows[name]()
-                except ValueError as problem:
-                    show_error(str(problem))
-                except Exception as problem:  # noqa: BLE001 - the rest of the page stays, whatever it is
-                    show_error(page_failure(problem))
 
 
 def note_refusal(field: Field[Any], state: Any) -> None:
@@ -247,9 +232,12 @@ def choose_class(field: PartField[T], start: T) -> type[T] | None:
     # On the first run of a link the widget has no state yet.
     about = help_text(menu.get(chosen_option(key, menu), menu[opening]))
     name = st.selectbox(
-        options=list(menu), index=list(menu).index(opening), format_func=names_of(key, menu, menu_name),
-        on_change=widget_callback(key, enter_group), **_common(field) | {"help": about},
-    )  # fmt: skip
+        options=list(menu),
+        index=list(menu).index(opening),
+        format_func=names_of(key, menu, menu_name),
+        on_change=widget_callback(key, enter_group),
+        **_common(field) | {"help": about},
+    )
     return None if name == AS_IN_MODEL else menu[name]
 
 
@@ -262,9 +250,13 @@ def choose_several(field: PartsField, start: Sequence[Any]) -> tuple:
     started = {type(one): one for one in start if type(one) in field.kinds}
     requested_values().names(field.parameter, menu)  # which refuses others
     chosen = st.multiselect(
-        options=list(menu), default=[title(kind) for kind in started], select_all=False, placeholder=_("None"),
-        format_func=names_of(field.parameter, menu), **_common(field),
-    )  # fmt: skip
+        options=list(menu),
+        default=[title(kind) for kind in started],
+        select_all=False,
+        placeholder=_("None"),
+        format_func=names_of(field.parameter, menu),
+        **_common(field),
+    )
     objects = [one for one in start if type(one) not in field.kinds]
     for name in chosen:
         kind = menu[name]

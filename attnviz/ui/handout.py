@@ -48,10 +48,9 @@ def show() -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="handout-actions"):
         every = element("a", _("← All lessons"), href=address("/lessons"))
         st.html(element("div", every, class_="attnviz-row attnviz-links"), width="content")
-        st.download_button(
-            _("Download"), handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream",
-            icon=":material/download:", on_click="ignore", help=_("One file, which prints without a connection"),
-        )  # fmt: skip
+        file, name, kind = handout_file(lesson, app), f"{file_stem(lesson)}.html", "application/octet-stream"
+        icon, about = ":material/download:", _("One file, which prints without a connection")
+        st.download_button(_("Download"), file, name, kind, icon=icon, on_click="ignore", help=about)
         st.caption(_("Print this page with the browser: the answers are on a page of their own."))
     st.html(handout(lesson, app, as_images=True))
 

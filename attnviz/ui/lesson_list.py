@@ -80,8 +80,8 @@ def _card(number: int, lesson: Lesson) -> Markup:
     link = lesson.link(1, *([presentation.PRESENTING] if presentation.presenting() else []))
     title = element("a", lesson.title, href=address(f"/{link}"), target="_self")
     finished = _("Finished in this browser")
-    tick = element("span", "✓", class_="attnviz-tick", data_lesson=lesson.name, title=finished, role="img",
-                   aria_label=finished, hidden="")  # fmt: skip
+    named = {"title": finished, "aria_label": finished, "role": "img"}
+    tick = element("span", "✓", class_="attnviz-tick", data_lesson=lesson.name, hidden="", **named)
     return element(
         "article",
         element("span", number, tick, class_="attnviz-number"),

@@ -24,9 +24,7 @@ from attnviz.ui.page_state import draw_field
 from attnviz.ui.session_values import SessionValue, widget_callback, write_widget
 from attnviz.ui.widget_values import current_value, field_state, field_text, set_drawn_value
 
-OTHER_FIELDS = {
-    "A": (MasksState.paint_a, MasksState.biases_a), "B": (MasksState.paint_b, MasksState.biases_b)
-}  # fmt: skip
+OTHER_FIELDS = {"A": (MasksState.paint_a, MasksState.biases_a), "B": (MasksState.paint_b, MasksState.biases_b)}
 MOST_UNDONE = 50
 GRID_MEGABYTES = 1
 LANGUAGE = N_(
@@ -55,17 +53,19 @@ def draw_mask(field: MaskField, state: State) -> None:
         label = _("Mask {side} in words", side=side)
         draw_text(field, label=label, label_visibility="collapsed")
         st.menu_button(
-            _(name) if name else _("Custom rule"), list(MASK_MENU), key=f"{key}-menu",
-            help=_("Masks of the catalogue"), format_func=_menu_line,
+            _(name) if name else _("Custom rule"),
+            list(MASK_MENU),
+            key=f"{key}-menu",
+            help=_("Masks of the catalogue"),
+            format_func=_menu_line,
             on_click=widget_callback(f"{key}-menu", lambda chosen: _write(field, MASK_MENU[chosen]())),
-        )  # fmt: skip
+        )
         with st.popover(
             "", icon=":material/tune:", help=_("Parameters, painting, biases and grids of {side}", side=side)
         ):
-            st.button(
-                _("Undo"), key=f"undo-{side}", icon=":material/undo:", type="tertiary",
-                disabled=len(_history(field)) < 2 and not problem, on_click=_undo, args=(field,),
-            )  # fmt: skip
+            off, icon = len(_history(field)) < 2 and not problem, ":material/undo:"
+            undo = partial(_undo, field)
+            st.button(_("Undo"), f"undo-{side}", icon=icon, type="tertiary", disabled=off, on_click=undo)
             if name and not problem:
                 st.markdown(f"**{_(name)}**", help=help_text(type(mask)))
                 _draw_parameters(field, mask)
@@ -140,13 +140,17 @@ def _choose_grid(field: MaskField) -> None:
         _or_refusal(field, lambda: _write(field, Grid.read(file.name, file.getvalue())))
 
     st.text_area(
-        _("A grid of 0 and 1, a query per line"), key=pasted, on_change=widget_callback(pasted, paste),
+        _("A grid of 0 and 1, a query per line"),
+        key=pasted,
+        on_change=widget_callback(pasted, paste),
         placeholder="1 0 0\n1 1 0\n1 1 1",
-    )  # fmt: skip
+    )
     st.file_uploader(
-        _("Or a file: .csv or .npy"), key=uploaded, on_change=widget_callback(uploaded, upload),
+        _("Or a file: .csv or .npy"),
+        key=uploaded,
+        on_change=widget_callback(uploaded, upload),
         max_upload_size=GRID_MEGABYTES,
-    )  # fmt: skip
+    )
 
 
 def _refusal(field: MaskField) -> SessionValue[str]:

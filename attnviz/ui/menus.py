@@ -24,9 +24,9 @@ def names_of(key: str, options: Iterable[str], name: OptionName = option_name) -
     return name
 
 
-def chosen_option(key: str, options: Iterable[str], default: str = "", name: OptionName = option_name) -> str:
-    """Returns the option of a menu before it is drawn: that of the session, or else that of the link."""
+def chosen_option(key: str, options: Iterable[str]) -> str:
+    """Returns the option of a menu before it is drawn: that of the session, or else of the link; else no text."""
     if has_widget(key):
         return str(read_widget(key))
-    linked = st.query_params.get(key)
-    return (option_with_name(linked, options, name) or linked) if linked else default
+    linked = st.query_params.get(key, "")
+    return option_with_name(linked, options, option_name) or linked

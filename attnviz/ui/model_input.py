@@ -107,8 +107,11 @@ def model_facts(source: Model, layers: Trace) -> str:
         size = _("{size} in {type_name}", size=size, type_name=type_name(model.model.dtype))
     facts = _(
         "{title}: {count} attention layers of {head_counts} heads, {size}",
-        title=title, count=layers.layer_count, head_counts=head_counts, size=size,
-    )  # fmt: skip
+        title=title,
+        count=layers.layer_count,
+        head_counts=head_counts,
+        size=size,
+    )
     if "text" not in model.modality:
         return facts
     reader = _("the model") if model.limit < MOST_TOKENS else "attnviz"
@@ -136,8 +139,10 @@ def sharing_sentence(heads: int, kv_heads: int) -> str:
         return _("All {heads} query heads share one head of keys and values (multi-query attention).", heads=heads)
     return _(
         "{heads} query heads share {kv_heads} heads of keys and values, {group} each (grouped-query attention).",
-        heads=heads, kv_heads=kv_heads, group=heads // kv_heads,
-    )  # fmt: skip
+        heads=heads,
+        kv_heads=kv_heads,
+        group=heads // kv_heads,
+    )
 
 
 def shortened_path(path: str) -> str:

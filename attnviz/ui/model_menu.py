@@ -1,5 +1,6 @@
 """The menu of models, which all pages share: those that are here, those that a visitor has named, and downloads."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from attnviz.base.formatting import byte_size
 from attnviz.base.language import N_, _
 from attnviz.models import MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
@@ -15,7 +17,7 @@ from attnviz.server.scheduling import without_slot
 from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
 from attnviz.state.fields import ModelField
-from attnviz.ui import cache, conversion, model_download
+from attnviz.ui import cache, model_download
 from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
@@ -44,11 +46,9 @@ _names_submitted = SessionValue("submitted names", int)
 _refused = SessionValue[_Refused | None]("refused model", lambda: None)
 
 
-def choose_model(
-    field: ModelField, *, in_row: bool = False, more: DeltaGenerator | None = None, is_first: bool = True
-) -> str:
+def choose_model(field: ModelField, *, more: DeltaGenerator | None = None, is_first: bool = True) -> str:
     """Draws the menu of models, and for the first one the widgets for others, by default below it, if this instance
-    allows them; returns the model's name. In a row there is little room for them."""
+    allows them; returns the model's name."""
     hosted = allowed_models() is not None
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
@@ -59,21 +59,20 @@ def choose_model(
         names = names_of(field.parameter, options)
         return st.selectbox(options=options, index=0, format_func=names, accept_new_options=not hosted, **more)
 
-    name = draw_text(field, menu, **{"help": None} if hosted or in_row else {})
+    name = draw_text(field, menu, **{"help": None} if hosted else {})
     if not hosted and is_first:
         # Each name has a box of its own: a box that is emptied in the run that closes its popover is no longer there
         # to hear of it, and its old text would be submitted once more when the popover is opened again.
         number = _names_submitted.get() or ""
-        label = _("Another model")
-        with (more or st).popover(
-            "" if in_row else label, icon=":material/add:", width="content" if in_row else "stretch",
-            help=label if in_row else None, key=f"another model{number}",
-        ):  # fmt: skip
+        key = f"another model{number}"
+        with (more or st).popover(_("Another model"), icon=":material/add:", width="stretch", key=key):
             box = f"another{number}"
             st.text_input(
-                _("Its id on the hub, or the path of a folder or a GGUF file"), key=box,
-                on_change=widget_callback(box, partial(_submit, field)), placeholder="openai-community/gpt2",
-            )  # fmt: skip
+                _("Its id on the hub, or the path of a folder or a GGUF file"),
+                key=box,
+                on_change=widget_callback(box, partial(_submit, field)),
+                placeholder="openai-community/gpt2",
+            )
             st.caption(_(ANOTHER))
     return typed_model(field.parse(name))
 
@@ -137,7 +136,7 @@ def _load(name: str) -> _Refused | None:
     refused = _refused.get()
     if refused is None or refused.name != name:
         try:
-            load_model(name, conversion.progress_bar())
+            load_model(name, progress_bar())
             refused = None
         except NotDownloaded as problem:
             refused = _not_downloaded(name, problem)
@@ -168,3 +167,22 @@ def _offer_remedy(refused: _Refused) -> None:
         model_download.offer(refused.away, model_cache.HUB)
     elif allowed_models() is None or refused.name in model_choices():
         st.button(_("Try again"), icon=":material/refresh:", key="again", on_click=_refused.set, args=(None,))
+
+
+def progress_bar() -> Callable[[int, int], None]:
+    """Returns a function of the bytes done and in total that draws a bar, and removes it at the end."""
+    place, shown = st.empty(), -1
+
+    def draw(done: int, size: int) -> None:
+        nonlocal shown
+        percent = 100 * done // max(1, size)
+        if percent == shown:  # the browser is told of each percent once
+            return
+        shown = percent
+        text = _("The file is read: {done} of {size}", done=byte_size(done), size=byte_size(size))
+        if done < size:
+            place.progress(percent, text)
+        else:
+            place.empty()
+
+    return draw

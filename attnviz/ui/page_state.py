@@ -5,14 +5,17 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from attnviz.state.fields import Field, LinkReader, ModelField, ParsedField, WidgetPlace
+from attnviz.base.language import option_name
+from attnviz.state.fields import ChoiceField, Field, LinkReader, ModelField, ParsedField, TextField, WidgetPlace
 from attnviz.state.state import State
+from attnviz.state.text_question import AVERAGE_TOKEN
 from attnviz.ui.field_widgets import draw, draw_text, hidden_container, note_refusal
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
 from attnviz.ui.model_menu import typed_model
-from attnviz.ui.question_menu import draw_menu
 from attnviz.ui.widget_values import current_value, set_drawn_value
+
+OFFERED = 12  # of the likeliest tokens in a menu
 
 S = TypeVar("S", bound=State)
 Words = Sequence[tuple[str, Field[Any]]]
@@ -75,3 +78,21 @@ def _draw_hidden_text(field: Field[Any], state: State) -> None:
     assert isinstance(field, ParsedField)
     note_refusal(field, state)
     draw_text(field, label_visibility="collapsed")
+
+
+def draw_menu(field: Field[Any], state: Any) -> Any:
+    """Draws a field of a question and returns its value; for a token any word may be typed."""
+    if not isinstance(field, TextField):
+        longest = (
+            max(len(option_name(option)) for option in field.options(state)) if isinstance(field, ChoiceField) else 0
+        )
+        return draw(field, state, label_visibility="collapsed", width=max(140, min(260, 7 * longest + 50)))
+    opening = field.opening(state)
+    likeliest = [state.run.name(token) for token, _probability in state.run.likeliest(state.position, OFFERED)]
+    first = [option_name(AVERAGE_TOKEN)] if field.name == "other" else []
+
+    def menu(value: str, **more: Any) -> str | None:
+        options = list(dict.fromkeys([opening, *first, *likeliest, value]))
+        return st.selectbox(options=options, accept_new_options=not state.run.names_labels, **more)
+
+    return draw_text(field, menu, opening=opening, label_visibility="collapsed", width=130, help=None)

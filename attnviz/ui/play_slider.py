@@ -32,8 +32,11 @@ def slider(field: ChoiceField[T], state: Any = None) -> T:
         st.button(
             _("Pause") if plays(field) else _("Play"),
             icon=":material/pause:" if plays(field) else ":material/play_arrow:",
-            key=f"{key}-play", disabled=len(options) < 2, on_click=_press, args=(field, state),
-        )  # fmt: skip
+            key=f"{key}-play",
+            disabled=len(options) < 2,
+            on_click=_press,
+            args=(field, state),
+        )
         chosen = draw(field, state, st.select_slider)
     if plays(field):
         _go_on(field, state)

@@ -46,13 +46,9 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
     Another query, other keys or other weights start a new round. `key` distinguishes several predictions on a page.
     """
     if not is_predictable(weights):
+        name = visible(query)
         st.info(
-            plain(
-                _(
-                    "There is nothing to predict: the weights of {query} are not shares of attention.",
-                    query=visible(query),
-                )
-            )
+            plain(_("There is nothing to predict: the weights of {query} are not shares of attention.", query=name))
         )
         return True
     now = SessionValue(f"{key} round", _Round).get()
@@ -68,9 +64,13 @@ def predict(key: str, query: str, keys: Sequence[str], weights: Float[np.ndarray
             )
         else:
             st.button(
-                _("Reveal"), key=f"{key}-reveal", type="primary", icon=":material/visibility:",
-                disabled=prediction is None, on_click=now.reveal,
-            )  # fmt: skip
+                _("Reveal"),
+                key=f"{key}-reveal",
+                type="primary",
+                icon=":material/visibility:",
+                disabled=prediction is None,
+                on_click=now.reveal,
+            )
         verdict = prediction_sentences(keys, prediction, weights) if now.revealed and prediction is not None else [""]
         st.html(html.join(map(html.summary, verdict)))
         revealed = normalized(weights) if now.revealed else np.full(len(keys), np.nan)
@@ -94,9 +94,11 @@ def prediction_sentences(
             "The most important key is {key}, with {weight}; {predicted}, which you predicted, gets {predicted_weight}."
         )
     sentence = sentence.format(
-        key=visible(keys[best]), weight=number(float(weights[best])), predicted=visible(keys[predicted]),
+        key=visible(keys[best]),
+        weight=number(float(weights[best])),
+        predicted=visible(keys[predicted]),
         predicted_weight=number(float(weights[predicted])),
-    )  # fmt: skip
+    )
     total = float(np.nansum(weights))
     also = (
         []

@@ -1,6 +1,5 @@
 """Links to Why, beside the sentences of maps and beside next words."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,17 +22,12 @@ def why_address(link: Link) -> str:
     return presentation.page_link("why", link)
 
 
-def cell_links(
-    links: ScoreLinks | None, queries: Sequence[int] | None = None, keys: Sequence[int] | None = None
-) -> CellLinks | None:
-    """Returns the links of the cells of a map of these queries and keys, by default of all."""
+def cell_links(links: ScoreLinks | None) -> CellLinks | None:
+    """Returns the links of the cells of a map."""
     if links is None:
         return None
-    return CellLinks(
-        _(WHY_THERE), why_address(links.head), (WhyState.query.parameter, WhyState.key.parameter),
-        tuple(links.queries if queries is None else (links.queries[i] for i in queries)),
-        tuple(links.keys if keys is None else (links.keys[i] for i in keys)),
-    )  # fmt: skip
+    parameters = WhyState.query.parameter, WhyState.key.parameter
+    return CellLinks(_(WHY_THERE), why_address(links.head), parameters, tuple(links.queries), tuple(links.keys))
 
 
 def with_cell_links(picture: Chart[HeatmapSpec], links: CellLinks | None) -> Chart[HeatmapSpec]:

@@ -14,9 +14,10 @@ from attnviz.state.effects import EffectsState
 from attnviz.views.head_circuits import CircuitsView, TokenRow, circuits_view
 
 PARTS: dict[Composition, str] = {
-    "key": N_("is a part of the key of"), "query": N_("is a part of the query of"),
+    "key": N_("is a part of the key of"),
+    "query": N_("is a part of the query of"),
     "value": N_("is a part of the value of"),
-}  # fmt: skip
+}
 
 
 def circuit_blocks(state: EffectsState) -> Iterator[Block]:

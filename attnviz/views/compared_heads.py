@@ -104,8 +104,12 @@ def compared_heads(state: EffectsState, effects: HeadEffects) -> ComparedHeads:
     """Returns the numbers of all heads. Raises ValueError if the share of no head is known where there are some."""
     weights, strongest = result_cache().once(
         partial(_weights, state),
-        "weights of heads", state.source, [*_queries(state)], state.without_first, work=state.source.forward_work,
-    )  # fmt: skip
+        "weights of heads",
+        state.source,
+        [*_queries(state)],
+        state.without_first,
+        work=state.source.forward_work,
+    )
     own = sum_of_measure(state)
     shares = np.full(weights.shape, np.nan) if own is None else _on_heads(state, own.heads.sum(-1).numpy())
     known = {WEIGHT: weights, SHARE: shares, EFFECT: effects.heads}

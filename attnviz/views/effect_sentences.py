@@ -42,8 +42,7 @@ def measure_sentence(state: EffectsState, own: float) -> str:
     """Returns the measure where nothing is taken away."""
     name = measure_name(state)
     if isinstance(state.metric, KL | Cosine):
-        return _("Measured is {measure}: {value} where nothing is taken away.", measure=name,
-                 value=number(own))  # fmt: skip
+        return _("Measured is {measure}: {value} where nothing is taken away.", measure=name, value=number(own))
     return _("Now {measure} is {value}.", measure=name, value=number(own))
 
 
@@ -146,9 +145,12 @@ def changes_sentence(made: Compensation, others: Sequence[tuple[str, float, floa
         for name, before, after in others
     )
     names = {
-        "own": signed(made.of_head), "change": signed(made.of_others), "parts": parts, "effect": signed(made.effect),
+        "own": signed(made.of_head),
+        "change": signed(made.of_others),
+        "parts": parts,
+        "effect": signed(made.effect),
         "direct": signed(made.direct) if np.isfinite(made.direct) else "",
-    }  # fmt: skip
+    }
     if abs(made.of_others) < least:
         text = _("Without it, what others write changes the measure little, by {change} together.", **names)
     elif abs(made.effect - made.direct) > abs(made.effect) / 2 > abs(made.direct):

@@ -143,11 +143,9 @@ def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: boo
     if links is not None:
         queries, keys = [links.queries[i] for i in head_map.queries], [links.keys[i] for i in head_map.keys]
         links = replace(links, queries=queries, keys=keys)
-    return Figure(
-        picture, "heatmap", HEIGHT, opens, [map_panel(head_map, selection.title, row)],
-        pinned=row if is_whole else None, score_links=links,
-        zooms=None if is_whole else map_zooms(state, head_map), grows=True,
-    )  # fmt: skip
+    panels, zooms = [map_panel(head_map, selection.title, row)], None if is_whole else map_zooms(state, head_map)
+    pinned = row if is_whole else None
+    return Figure(picture, "heatmap", HEIGHT, opens, panels, pinned=pinned, score_links=links, zooms=zooms, grows=True)
 
 
 def _heads(state: ExploreState, view: HeadView) -> Figure:

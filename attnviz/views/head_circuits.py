@@ -106,14 +106,16 @@ class CircuitsView:
             return _(
                 "When {head} looks at “{word}”, it raises “{word}” itself by {value} standard deviations: number "
                 "{rank} of all {count} tokens.",
-                rank=rank, **facts,
-            )  # fmt: skip
+                rank=rank,
+                **facts,
+            )
         rank = grouped(int((self.writes < own).sum()) + 1)
         return _(
             "When {head} looks at “{word}”, it lowers “{word}” itself by {value} standard deviations: number {rank} of "
             "all {count} tokens that it lowers.",
-            rank=rank, **facts,
-        )  # fmt: skip
+            rank=rank,
+            **facts,
+        )
 
     @cached_property
     def copied_shares(self) -> tuple[float, float]:
@@ -141,8 +143,12 @@ class CircuitsView:
         return _(
             "Its copying score is {score}. Of {sampled} random tokens, {raised} are among the {first} that it raises "
             "the most when it looks at them, and {lowered} among the {first} that it lowers the most.",
-            score=signed(score), sampled=SAMPLED, raised=raised, lowered=lowered, first=FIRST,
-        )  # fmt: skip
+            score=signed(score),
+            sampled=SAMPLED,
+            raised=raised,
+            lowered=lowered,
+            first=FIRST,
+        )
 
     def copying_scores(self) -> HeadNumbers:
         """Returns the copying scores of all heads. Raises ValueError if they are not known."""

@@ -45,8 +45,9 @@ class HeadDetail:
     def sentence(self, effect: str) -> str:
         """Returns what the head looks at, writes and does, in a sentence; `effect` says what ablating it changes."""
         strongest = int(self.weights.argmax())
-        names = {"head": self.name[:1].upper() + self.name[1:], "word": self.word, "key": self.keys[strongest],
-                 "weight": number(self.weights[strongest]), "effect": effect}  # fmt: skip
+        name, key = self.name[:1].upper() + self.name[1:], self.keys[strongest]
+        weight = number(self.weights[strongest])
+        names = {"head": name, "word": self.word, "key": key, "weight": weight, "effect": effect}
         if np.isnan(self.share):
             return _("{head} looks from “{word}” most at “{key}” ({weight}). Without the head: {effect}.", **names)
         return _(

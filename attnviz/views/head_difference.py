@@ -1,5 +1,7 @@
 """The difference of two head maps as a chart."""
 
+from typing import Any
+
 from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.downsampled_difference import downsampled_difference
@@ -28,7 +30,6 @@ def head_difference(
         [a if a == b else f"{a} / {b}" for a, b in zip(*both, strict=True)]
         for both in zip(before.labels, after.labels, strict=True)
     )
-    return difference_heatmap(
-        before.weights, after.weights, *tokens,
-        charts=charts, names=names, sentences=sentences, zoom_key=zoom_key(before.inputs), link=link,
-    )  # fmt: skip
+    named: dict[str, Any] = {"charts": charts, "names": names, "sentences": sentences}
+    zooms = zoom_key(before.inputs)
+    return difference_heatmap(before.weights, after.weights, *tokens, zoom_key=zooms, link=link, **named)

@@ -25,10 +25,11 @@ def head_mosaic(
     if selection.is_long:
         thumbnails, largest = selection.cell_colors.scale.place(thumbnails, largest), 1.0
     picture = layer_mosaic(
-        thumbnails.reshape(count, heads, *thumbnails.shape[1:]), [selection.layers[i].id for i in indices],
+        thumbnails.reshape(count, heads, *thumbnails.shape[1:]),
+        [selection.layers[i].id for i in indices],
         largest=largest,
         chosen=[(indices.index(selection.index), selection.head)] if isinstance(selection.head, int) else [],
-    )  # fmt: skip
+    )
     part = part_in_view(selection)
     if part is not None:
         picture.figure.add_shape(_view_frame(selection, picture.spec, part))

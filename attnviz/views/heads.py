@@ -12,11 +12,12 @@ from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
 from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
 from attnviz.base.formatting import grouped, percent
-from attnviz.base.language import _, plural, value_error
+from attnviz.base.language import N_, _, plural, value_error
 from attnviz.base.link import Link
 from attnviz.effects.ablation import Head
 from attnviz.effects.head_circuits import HeadCircuits
 from attnviz.figures.scatter import SHAPES, scatter
+from attnviz.layer import Kind, Layer
 from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import (
     Anchor,
@@ -43,7 +44,6 @@ from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT, HeadsState
 from attnviz.state.parts import help_text
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE
-from attnviz.views import attention_kinds
 from attnviz.views.head_circuits import circuits_of_model
 from attnviz.views.hidden_fact import hidden_fact
 from attnviz.views.selected_maps import map_panel, selected_map
@@ -51,6 +51,11 @@ from attnviz.views.selected_maps import map_panel, selected_map
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
 
+KIND_NAMES = {  # of an encoder–decoder model
+    ("encoder", False): N_("Encoder self-attention"),
+    ("decoder", False): N_("Decoder self-attention"),
+    ("decoder", True): N_("Encoder–decoder attention"),
+}
 LISTED, NAMED = 10, 4  # heads in the table, and of each kind
 MAP, POINTS = 360, 420  # pixels
 _detections: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
@@ -59,8 +64,10 @@ _detections: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 def heads(state: HeadsState) -> Iterator[Block]:
     """Yields the open tab. Raises ValueError if the model reads no text."""
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
-        THIS_TEXT: _this_text, REPEATED: _repeated, HIDDEN_FACT: hidden_fact,
-    }  # fmt: skip
+        THIS_TEXT: _this_text,
+        REPEATED: _repeated,
+        HIDDEN_FACT: hidden_fact,
+    }
     yield Tabs(HeadsState.inspect, state, available(parts[state.inspect](state)))
 
 
@@ -79,9 +86,13 @@ def _this_text(state: HeadsState) -> Iterator[Block]:
 
     yield _choice(state)
     yield Computed(
-        "metrics", compute, lambda: ("head metrics", state.source, excluded), describe, partial(_of_table, state),
+        "metrics",
+        compute,
+        lambda: ("head metrics", state.source, excluded),
+        describe,
+        partial(_of_table, state),
         work=heads_work(layers),
-    )  # fmt: skip
+    )
     yield Caption(
         _(
             "**What you are seeing.** Each number is a mean over the queries of this text; a share is one of all "
@@ -205,14 +216,14 @@ def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Hea
         return shown.grid("heads-grid", hint, shown.opens_head(state), head)
     other, places = measured[state.against], [*state.heads.values()]
     rows, columns = zip(*places, strict=True)
-    kinds = [*dict.fromkeys(map(attention_kinds.group, state.layers))]
+    kinds = [*dict.fromkeys(map(kind_of, state.layers))]
     names = [
         f"{shown.name(place)}: {other.title} {other.text(place)}, {shown.title} {shown.text(place)}" for place in places
     ]
     picture = scatter(
         other.values[rows, columns], shown.values[rows, columns], names, np.array(rows),
         [i for i, place in enumerate(places) if place == head],
-        titles=(other.title, shown.title), kinds=[kinds.index(attention_kinds.group(state.layers[i])) for i in rows],
+        titles=(other.title, shown.title), kinds=[kinds.index(kind_of(state.layers[i])) for i in rows],
         labels=[*map(shown.short_name, places)], aspect=0.5, group=_("layer"),
     ).with_about(hint=_("Each point is a head. Click to open it."))  # fmt: skip
 
@@ -225,7 +236,7 @@ def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Hea
 def _about_points(state: HeadsState, *numbers: HeadNumbers) -> Iterator[str]:
     """Yields what the shapes of points are, and how many heads have none."""
     is_encoder_decoder = state.source.model().is_encoder_decoder
-    kinds = dict.fromkeys(attention_kinds.kind_name(layer, is_encoder_decoder) for layer in state.layers)
+    kinds = dict.fromkeys(kind_name(layer, is_encoder_decoder) for layer in state.layers)
     if len(kinds) > 1:
         yield " · ".join(f"{shape} {name}" for shape, name in zip(SHAPES.values(), kinds, strict=False))
     total = len(state.heads)
@@ -258,9 +269,12 @@ def _map(state: HeadsState, head: Head) -> Iterator[Block]:
     explore = HeadState(source=state.source, layer=index, head=number_of_head).link()
     without = effects_link(state.link(), HeadsState.head.name_of(state, head))
     yield Paragraph(
-        (Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"), " ",
-         Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"))
-    )  # fmt: skip
+        (
+            Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"),
+            " ",
+            Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"),
+        )
+    )
 
 
 def _kinds(state: HeadsState, measured: dict[Detector, HeadNumbers]) -> Table:
@@ -284,3 +298,14 @@ def detection_of_model(model: "LoadedModel", make_circuits: Callable[[], HeadCir
     results = _detections.setdefault(model, ResultCache(1))
     compute = partial(detect_heads, model, make_circuits, detectors=MEASURES)
     return results.once(compute, "detection", work=len(SEEDS) * work)
+
+
+def kind_of(layer: Layer) -> tuple[str, bool]:
+    """Returns what layers of one kind have in common: their stack, and whether they are cross-attention."""
+    return layer.id.stack, layer.kind is Kind.CROSS
+
+
+def kind_name(layer: Layer, is_encoder_decoder: bool) -> str:
+    """Returns the name of a layer's kind of attention."""
+    stack = layer.id.stack.capitalize()
+    return _(KIND_NAMES.get(kind_of(layer), stack) if is_encoder_decoder else stack)

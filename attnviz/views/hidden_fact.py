@@ -38,8 +38,9 @@ def hidden_fact(state: HeadsState) -> Iterator[Block]:
     yield Row([Control(HeadsState.words, state), Control(HeadsState.depth, state)], "heads-haystack")
     yield Summary(_mass_sentence(state, example, masses, numbers, head), partial(numbers.quantities, "mass of"))
     yield numbers.grid("heads-needle", _("Click a head to see its map."), numbers.opens_head(state), head)
-    yield Note(_("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact,
-                 question=haystack.question))  # fmt: skip
+    yield Note(
+        _("Hidden in the text: “{fact}” At its end: “{question}”", fact=haystack.fact, question=haystack.question)
+    )
     table = numbers.table((_("Head"), _("mass on the fact")), state, strongest)
     yield Columns([(0.4, [table]), (0.6, [Control(HeadsState.head, state), *_marked_map(state, example, head)])])
     yield More(_("The text"), [Paragraph(haystack.text)])

@@ -97,10 +97,9 @@ class LensView:
             return text
         ranks = self.predictions.rank[:, self.position]
         best = int(ranks.argmin())
-        return text + " " + _(
-            "“{token}” has its best rank {when}: {rank}.",
-            token=self._text(self.token), when=self.when(best), rank=grouped(int(ranks[best])),
-        )  # fmt: skip
+        names = {"token": self._text(self.token), "when": self.when(best), "rank": grouped(int(ranks[best]))}
+        best_rank = _("“{token}” has its best rank {when}: {rank}.", **names)
+        return f"{text} {best_rank}"
 
     def when(self, layer: int) -> str:
         """Returns after which layer a row is, as part of a sentence."""
@@ -109,16 +108,19 @@ class LensView:
     def chart(self) -> Chart[MosaicSpec]:
         """Returns the likeliest token of each layer and position, on a color."""
         drawn = slice(self.positions.start, self.positions.stop)
-        values, largest = self._colors[:, drawn], 1.0
+        values, largest = self.colors[:, drawn], 1.0
         if self.state.lens_color == ENTROPY:
-            largest = float(self._colors.max()) or 1.0
+            largest = float(self.colors.max()) or 1.0
         layer, position = self.cell
         return layer_tokens(
-            values, self.layer_names, [plain_word(self._words[i]) for i in self.positions],
+            values,
+            self.layer_names,
+            [plain_word(self._words[i]) for i in self.positions],
             [[likeliest[0] for likeliest in row] for row in self.names],
             [[self._cell_sentence(i, j) for j in self.positions] for i in range(len(self.names))],
-            largest=largest, chosen=(layer, position - drawn.start) if position in self.positions else None,
-        ).with_about(label=_("Logit lens"), hint=_("Click a cell to see its likeliest tokens."))  # fmt: skip
+            largest=largest,
+            chosen=(layer, position - drawn.start) if position in self.positions else None,
+        ).with_about(label=_("Logit lens"), hint=_("Click a cell to see its likeliest tokens."))
 
     @property
     def rows(self) -> list[LensRow]:
@@ -130,11 +132,12 @@ class LensView:
         read = text_of_model(self.state.source)
         return [
             LensRow(
-                self._text(token), number(probability),
+                self._text(token),
+                number(probability),
                 None if read is None else read.token_link(token, second if token == first else first, position),
             )
             for token, probability in zip(tokens, probabilities, strict=True)
-        ]  # fmt: skip
+        ]
 
     @property
     def title(self) -> str:
@@ -148,9 +151,13 @@ class LensView:
         count, notes = self.predictions.entropy.shape[1], []
         if len(self.positions) < count:
             notes.append(
-                _("Drawn are tokens {first} to {last} of {count}.", first=self.positions[0] + 1,
-                  last=self.positions[-1] + 1, count=grouped(count))
-            )  # fmt: skip
+                _(
+                    "Drawn are tokens {first} to {last} of {count}.",
+                    first=self.positions[0] + 1,
+                    last=self.positions[-1] + 1,
+                    count=grouped(count),
+                )
+            )
         if self.predictions.is_normalized:
             notes.append(_("The layers of this model end with a norm, so that their stream is normalized already."))
         return " ".join(notes)
@@ -167,13 +174,9 @@ class LensView:
                 numbers[f"rank after {name}"] = float(self.predictions.rank[layer, self.position])
         return numbers
 
-    @property
+    @cached_property
     def colors(self) -> Float[np.ndarray, "layers tokens"]:
         """The values that the colors stand for, at all tokens."""
-        return self._colors
-
-    @cached_property
-    def _colors(self) -> Float[np.ndarray, "layers tokens"]:
         if self.state.lens_color == ENTROPY:
             return self.predictions.entropy.numpy()
         if self.state.lens_color == CHOSEN:
@@ -203,8 +206,10 @@ class LensView:
         rank = grouped(int(self.predictions.rank[layer, position]))
         return _(
             "At “{word}”, {when}: {tokens}; entropy {entropy} bits; rank of “{token}”: {rank}",
-            token=self._text(self.token), rank=rank, **facts,
-        )  # fmt: skip
+            token=self._text(self.token),
+            rank=rank,
+            **facts,
+        )
 
 
 def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
@@ -225,10 +230,13 @@ def logit_lens_blocks(state: EffectsState) -> Iterator[Block]:
     yield Control(EffectsState.lens_color, state)
     yield Heading(shown.title)
     rows = [
-        (html.token(row.token), row.probability,
-         "" if row.link is None else Anchor(_("Why this word?"), row.link, "why", "attnviz-page-link"))
+        (
+            html.token(row.token),
+            row.probability,
+            "" if row.link is None else Anchor(_("Why this word?"), row.link, "why", "attnviz-page-link"),
+        )
         for row in shown.rows
-    ]  # fmt: skip
+    ]
     yield Table((_("token"), _("probability"), _("why the model says it")), rows)
     yield Note(_("Why is asked of the whole model: why it says the token there, rather than the likeliest other one."))
     yield Caption(

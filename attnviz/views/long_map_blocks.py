@@ -6,9 +6,8 @@ from functools import lru_cache, partial
 import torch
 
 from attnviz.analysis.head_maps import strongest_keys
-from attnviz.analysis.peaks import peak_positions
-from attnviz.analysis.token_context import token_context
-from attnviz.analysis.token_search import find_phrase
+from attnviz.analysis.map_cells import peak_positions
+from attnviz.analysis.token_context import find_phrase, token_context
 from attnviz.base.formatting import grouped, quoted, visible
 from attnviz.base.language import _, plural
 from attnviz.base.link import Link
@@ -63,9 +62,11 @@ def search_blocks(state: LongMapState) -> Iterator[Block]:
     following = positions[(current[0] + 1) % len(positions)] if current else positions[0]
     values = {"pinned": selection.queries.index(following)} if queries and following in selection.queries else {}
     link = viewport_link(
-        state, around(following, inputs.queries) if queries else None, around(following, inputs.keys) if keys else None,
+        state,
+        around(following, inputs.queries) if queries else None,
+        around(following, inputs.keys) if keys else None,
         **values,
-    )  # fmt: skip
+    )
     count = grouped(len(positions))
     text = plural("{count} match", "{count} matches", len(positions), count=count)
     if current:
@@ -97,14 +98,17 @@ def pinned_curve(state: LongMapState, head_map: HeadMap, row: int) -> Iterator[B
     keys = [selection.keys[i] for i in peaks.tolist()]
     first, end = head_map.viewport.keys
     picture = query_curve(
-        weights[peaks], torch.tensor(keys), numbered_token(inputs, inputs.query_tokens, query),
+        weights[peaks],
+        torch.tensor(keys),
+        numbered_token(inputs, inputs.query_tokens, query),
         [numbered_token(inputs, inputs.key_tokens, key) for key in keys],
-        shaded=None if end is None else (first, end), scale=head_map.cell_colors.scale,
+        shaded=None if end is None else (first, end),
+        scale=head_map.cell_colors.scale,
         allowed=head_map.sentences.allowed,
     ).with_about(
         name=_("attention of query {query} {title}", query=query, title=head_map.title),
         hint=_("All keys of the pinned query. Click one to go there."),
-    )  # fmt: skip
+    )
 
     def opens(point: int, _column: int) -> Link:
         return viewport_link(state, around(query, inputs.queries), around(keys[point], inputs.keys))

@@ -67,9 +67,11 @@ class PatchingView:
         if isinstance(metric, Cosine):
             name = _("the cosine with the vector of the clean text")
         own = _(
-            "Measured is {measure}: {clean} in the clean run, {corrupted} in the corrupted one.", measure=name,
-            clean=number(patching.clean), corrupted=number(patching.corrupted),
-        )  # fmt: skip
+            "Measured is {measure}: {clean} in the clean run, {corrupted} in the corrupted one.",
+            measure=name,
+            clean=number(patching.clean),
+            corrupted=number(patching.corrupted),
+        )
         if not self.has_way:
             more = _("Both are the same, so there is nothing to recover. Change the corrupted text.")
         elif not self.is_complete:  # what recovers most is not known yet
@@ -103,14 +105,17 @@ class PatchingView:
     def numbers(self) -> HeadNumbers:
         """The shares, of heads or of positions."""
         run = self.state.run
-        options: dict[str, Any] = {"counts": run.heads} if self.is_of_heads else {
-            "columns": self._column_names, "names": self._position_name,
-        }  # fmt: skip
+        options: dict[str, Any] = {"columns": self._column_names, "names": self._position_name}
+        if self.is_of_heads:
+            options = {"counts": run.heads}
         return HeadNumbers(
             _("Recovered by heads") if self.is_of_heads else _("Recovered by layers and positions"),
-            [run.ids[layer] for layer in self.patching.layers], self.recovered,
-            sign=(_("farther"), _("recovered")), texts=lambda place: _share(self.recovered[place]), **options,
-        )  # fmt: skip
+            [run.ids[layer] for layer in self.patching.layers],
+            self.recovered,
+            sign=(_("farther"), _("recovered")),
+            texts=lambda place: _share(self.recovered[place]),
+            **options,
+        )
 
     def _position_name(self, place: Place) -> str:
         run, layer = self.state.run, self.patching.layers[place[0]]

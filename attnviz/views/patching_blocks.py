@@ -36,9 +36,13 @@ def patching_blocks(state: EffectsState) -> Iterator[Block]:
     Raises ValueError if nothing can be patched."""
     yield Control(EffectsState.corrupted, state)
     yield Computed(
-        "patching", partial(patching_view, state), partial(patching_key, state), describe,
-        partial(_of_patching, state), subject=(state.source, state.metric),
-    )  # fmt: skip
+        "patching",
+        partial(patching_view, state),
+        partial(patching_key, state),
+        describe,
+        partial(_of_patching, state),
+        subject=(state.source, state.metric),
+    )
     yield Control(EffectsState.patched, state, stays=True)
     yield from _alignment(state)
     yield Caption(

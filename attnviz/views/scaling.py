@@ -71,6 +71,7 @@ def scaling_sentence(scaling: Scaling, width: int) -> Markup:
         (number(float(one[0, i])), number(float(one[1, i])))
         for one in (scaling.variance, scaling.greatest, scaling.gradient)
     )
+    names = {"variance": plain, "scaled_variance": scaled, "weight": peak, "scaled_weight": calm}
     return Markup(
         _(
             "At d = {width} dot products have a variance of <b>{variance}</b> (in theory {width}); divided by "
@@ -78,7 +79,4 @@ def scaling_sentence(scaling: Scaling, width: int) -> Markup:
             "instead of <b>{scaled_weight}</b>, and the gradient of the softmax <b>{gradient}</b> instead of "
             "<b>{scaled_gradient}</b>."
         )
-    ).format(
-        width=width, keys=KEYS, variance=plain, scaled_variance=scaled, weight=peak, scaled_weight=calm, gradient=small,
-        scaled_gradient=large,
-    )  # fmt: skip
+    ).format(width=width, keys=KEYS, gradient=small, scaled_gradient=large, **names)

@@ -57,8 +57,9 @@ def scores(state: ScoresState) -> Iterator[Block]:
         yield Unavailable(f"{layer.locked_reason} {more}")
         return
     parts: dict[str, Callable[[ScoresState], Iterable[Block]]] = {
-        SIMILARITIES: _similarities, NORMALIZERS_TAB: _normalizers,
-    }  # fmt: skip
+        SIMILARITIES: _similarities,
+        NORMALIZERS_TAB: _normalizers,
+    }
     yield Tabs(ScoresState.look, state, available(parts[state.look](state)))
 
 
@@ -96,9 +97,10 @@ def _maps(state: ScoresState, maps: dict[str, HeadMap]) -> Iterator[list[Block]]
         if i == len(compared) == 2:
             yield _difference(state, maps)
         picture = head_map.chart(largest=end, link=LINK).with_about(
-            label=_("Attention weights with {name}", name=_(name)), name=_("attention {name}", name=_(name)),
+            label=_("Attention weights with {name}", name=_(name)),
+            name=_("attention {name}", name=_(name)),
             hint=_("Point at a cell: it is marked in all maps."),
-        )  # fmt: skip
+        )
         panel = map_panel(head_map, name, row)
         shown = f"{_(name)} · {_('random weights')}" if name in random else _(name)
         figure = Figure(picture, chart_name(name), MAP, opens, [panel], pinned=row, title=shown, grows="beside")
@@ -123,9 +125,13 @@ def _difference(state: ScoresState, maps: dict[str, HeadMap]) -> list[Block]:
     first, second = state.difference_from or "", state.difference_to or ""
     names = _(first), _(second)
     picture = head_difference(
-        maps[first], maps[second], charts=(chart_name(first), chart_name(second)), names=names,
-        sentences=change_sentences(*names), link=LINK,
-    )  # fmt: skip
+        maps[first],
+        maps[second],
+        charts=(chart_name(first), chart_name(second)),
+        names=names,
+        sentences=change_sentences(*names),
+        link=LINK,
+    )
     title = f"{_(second)} − {_(first)}"
     return [Figure(picture, "score-change", MAP, state.cell_link, pinned=state.pinned, title=title, grows="beside")]
 
@@ -173,9 +179,13 @@ def _rows(rows: dict[str, Float[np.ndarray, " keys"]], tokens: Sequence[str], to
     keys = np.sort(np.argsort(-np.abs(np.nan_to_num(weights)).max(0), kind="stable")[:MOST_KEYS])
     names, shown = [_(name) for name in rows], [tokens[i] for i in keys]
     picture = heatmap(
-        weights[:, keys], names, shown, largest=largest_weight([weights]), fan=False,
+        weights[:, keys],
+        names,
+        shown,
+        largest=largest_weight([weights]),
+        fan=False,
         sentences=CellSentences(_(UNDER, token=token), _(MASKED_UNDER, token=token)),
-    ).with_about(label=_("One row under each normalizer"), hint=_("Point at a cell to read it."))  # fmt: skip
+    ).with_about(label=_("One row under each normalizer"), hint=_("Point at a cell to read it."))
     labels = tuple(map(escaped, names))  # whole
     picture.figure.update_layout(yaxis={"title": {"text": _("normalizers")}, "ticktext": labels})
     picture = replace(picture, spec=replace(picture.spec, query_labels=labels))

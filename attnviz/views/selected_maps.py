@@ -204,8 +204,11 @@ def compute_map(
     name = "downsampled map", CELLS
     make = partial(
         downsample_rows or partial(downsample_map, compute, inputs),
-        cells=(CELLS, CELLS), queries=rows, keys=keys, special=special,
-    )  # fmt: skip
+        cells=(CELLS, CELLS),
+        queries=rows,
+        keys=keys,
+        special=special,
+    )
     work = work * len(range(inputs.queries)[rows]) // inputs.queries
     whole = result_cache().finished(*name, WHOLE, *key) if downsample_rows and part != WHOLE else None
     if whole:  # the log-sum-exp of its rows is known, so the part needs no other keys

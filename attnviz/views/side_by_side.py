@@ -80,11 +80,13 @@ class Sides:
         rows, columns = (list(map(list, zip(*pairs, strict=True))) for pairs in (self.rows, self.columns))
         left, right = (
             replace(
-                one, queries=[one.queries[row] for row in own_rows], keys=[one.keys[column] for column in own_columns],
+                one,
+                queries=[one.queries[row] for row in own_rows],
+                keys=[one.keys[column] for column in own_columns],
                 weights=one.weights[np.ix_(own_rows, own_columns)],
             )
             for one, own_rows, own_columns in zip((self.left, self.right), rows, columns, strict=True)
-        )  # fmt: skip
+        )
         return left, right
 
     @cached_property
@@ -153,8 +155,7 @@ def _pictures(state: SideBySideState, sides: Sides) -> list[list[Block]]:
         hint = _("Point at a cell: it is marked on both sides.") if sides.is_compared else picture.about.hint
         picture = picture.with_about(label=label, name=f"{picture.about.name} {label}", hint=hint)
         panel = map_panel(head_map, title, pinned)
-        figure = Figure(_placed(picture, places), name, MAP, opens, [panel], pinned=pinned, title=title,
-                        grows="beside")  # fmt: skip
+        figure = Figure(_placed(picture, places), name, MAP, opens, [panel], pinned=pinned, title=title, grows="beside")
         columns.append([figure])
     return [*columns, _difference(state, sides)] if sides.is_compared else columns
 
@@ -165,9 +166,10 @@ def _difference(state: SideBySideState, sides: Sides) -> list[Block]:
     picture = head_difference(
         *sides.aligned, charts=CHARTS, names=(_("left"), _("right")), sentences=LEFT_AND_RIGHT, link=LINK
     ).with_about(
-        label=_("What is different on the right"), description=_("The right map minus the left one, cell by cell."),
+        label=_("What is different on the right"),
+        description=_("The right map minus the left one, cell by cell."),
         hint=_("More attention on the right is blue, less is brown."),
-    )  # fmt: skip
+    )
     pinned = rows.index(state.pinned) if state.pinned in rows else None
 
     def opens(row: int, _column: int) -> Link:
@@ -199,9 +201,13 @@ def _summary(state: SideBySideState, sides: Sides) -> Summary:
         template = LESS if change < 0 else MORE
         before, after = (float(np.nan_to_num(one.weights)[row, column]) for one in sides.aligned)
         text = _(
-            template, query=_both(sides, row, "query_tokens"), key=_both(sides, column, "key_tokens"),
-            change=number(abs(change)), left=number(before), right=number(after),
-        )  # fmt: skip
+            template,
+            query=_both(sides, row, "query_tokens"),
+            key=_both(sides, column, "key_tokens"),
+            change=number(abs(change)),
+            left=number(before),
+            right=number(after),
+        )
     return Summary(text, partial(_quantities, state, sides), query)
 
 
@@ -217,8 +223,9 @@ def _quantities(state: SideBySideState, sides: Sides) -> Quantities:
     if sides.is_compared:
         numbers = {
             "largest difference": float(np.abs(np.nan_to_num(sides.change)).max()),
-            "compared queries": float(len(sides.rows)), "compared keys": float(len(sides.columns)),
-        }  # fmt: skip
+            "compared queries": float(len(sides.rows)),
+            "compared keys": float(len(sides.columns)),
+        }
     places = (state.pinned, None if state.pinned is None else dict(sides.rows).get(state.pinned))
     for one, row, name in zip((sides.left, sides.right), places, ("left", "right"), strict=True):
         if row is not None:
@@ -239,8 +246,12 @@ def _left_out(sides: Sides) -> Iterator[str]:
             yield _(
                 "The difference leaves out the {axis} that belong to none on the other side: {left} of {lefts} on the "
                 "left, {right} of {rights} on the right.",
-                axis=name, left=counts[0] - len(pairs), lefts=counts[0], right=counts[1] - len(pairs), rights=counts[1],
-            )  # fmt: skip
+                axis=name,
+                left=counts[0] - len(pairs),
+                lefts=counts[0],
+                right=counts[1] - len(pairs),
+                rights=counts[1],
+            )
 
 
 def _not_on_the_right(state: SideBySideState) -> Iterator[str]:
@@ -250,9 +261,7 @@ def _not_on_the_right(state: SideBySideState) -> Iterator[str]:
         names = {"missing": option_name(left.layer.name), "shown": option_name(right.layer.name)}
         yield _("There is no {missing} on the right: {shown} is shown there.", **names)
     if state.right_head is None and right.head != left.head:
-        yield _(
-            "There is no head {head} on the right: head {count} is shown there.", head=left.head, count=right.head
-        )  # fmt: skip
+        yield _("There is no head {head} on the right: head {count} is shown there.", head=left.head, count=right.head)
 
 
 def _titles(state: SideBySideState) -> list[str]:

@@ -181,8 +181,11 @@ def matrices_content(state: StepsState, problem: str) -> dict[str, Any]:
     tokens, keys, heads = steps.inputs.query_tokens, steps.inputs.key_tokens, steps.inputs.heads
     matrices = result_cache().once(
         lambda: [as_json(one, one.rows in (tokens, keys), one.columns == keys) for one in steps.for_head(head)],
-        "matrices", state.example, format_edits(state.fitting_edits), head,
-    )  # fmt: skip
+        "matrices",
+        state.example,
+        format_edits(state.fitting_edits),
+        head,
+    )
     several = heads > 1
     return {
         "matrices": matrices,

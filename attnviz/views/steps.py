@@ -32,8 +32,10 @@ from attnviz.views.step_stages import lost_edits_sentence, stage_blocks
 def steps(state: StepsState) -> Iterator[Block]:
     """Yields the open tab."""
     parts: dict[str, Callable[[StepsState], Iterable[Block]]] = {
-        SUM: _sum, WHY_SCALE: scaling_blocks, PREDICT: _predict
-    }  # fmt: skip
+        SUM: _sum,
+        WHY_SCALE: scaling_blocks,
+        PREDICT: _predict,
+    }
     yield InWords(quoted(state.english if state.attention == TRANSLATOR else state.sentence))
     yield Tabs(StepsState.part, state, available(parts[state.part](state)))
 
@@ -67,8 +69,9 @@ def _rest_of_the_layer(example: TranslatorExample) -> Note:
     before, after = _(
         "In the translator, the outputs of all {heads} heads of a layer are then placed side by "
         "side and multiplied by Wᴼ. These matrices are too large to be read here. See {link}.",
-        heads=HEADS, link="\0",
-    ).split("\0")  # fmt: skip
+        heads=HEADS,
+        link="\0",
+    ).split("\0")
     layer = f"{'encoder' if example.use == 'encoder' else 'decoder'} {example.layer}"
     link = (("text", example.english), ("open", layer), ("unfolded", SEVERAL_HEADS))
     return Note((before, Anchor(_("Transformer → Several heads"), link, "transformer"), after))

@@ -126,10 +126,14 @@ def _terms(shown: StateAnswer) -> Iterator[Block]:
     """Yields the largest terms with their running sum, and how the sum adds up."""
     rows = term_rows(shown)
     cells = [
-        (Anchor(row.writer, shown.state.link_with(term=SumTerm.from_share(row.term))), html.token(row.word), row.share,
-         row.sum_so_far)
+        (
+            Anchor(row.writer, shown.state.link_with(term=SumTerm.from_share(row.term))),
+            html.token(row.word),
+            row.share,
+            row.sum_so_far,
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     terms = [row.term for row in rows]
     marked = terms.index(shown.term) if shown.term in terms else None
     yield Table((_("What wrote it"), _("at"), _("share"), _("sum so far")), cells, marked)

@@ -87,9 +87,13 @@ class WhyAnswer:
         np.add.at(mlps, [*self.mlp_layers], shown.mlps.sum(-1).numpy())
         inputs = shown.constant + shown.bias, float(shown.embeddings.sum())
         return HeadNumbers(
-            _("Shares of heads and MLPs"), self.run.ids, heads, sign=for_and_against(self.favored), mlps=mlps,
+            _("Shares of heads and MLPs"),
+            self.run.ids,
+            heads,
+            sign=for_and_against(self.favored),
+            mlps=mlps,
             inputs=inputs,
-        )  # fmt: skip
+        )
 
     def place(self, term: SumTerm | WriterShare) -> Place:
         """Returns where the number of a term is among those of heads."""
@@ -181,10 +185,12 @@ class WhyAnswer:
         """The sum by kinds of writers; those that are 0 are left out."""
         shown = self.attribution
         parts = {
-            _("heads"): float(shown.heads.sum()), _("MLPs"): float(shown.mlps.sum()),
-            _("embeddings"): float(shown.embeddings.sum()), _("constant"): shown.constant,
+            _("heads"): float(shown.heads.sum()),
+            _("MLPs"): float(shown.mlps.sum()),
+            _("embeddings"): float(shown.embeddings.sum()),
+            _("constant"): shown.constant,
             _("bias of positions"): shown.bias,
-        }  # fmt: skip
+        }
         return {name: value for name, value in parts.items() if abs(value) >= 0.005}
 
     @property
@@ -296,9 +302,7 @@ class WhyAnswer:
         place, name = (self.column(term), level), self.short_name(term)
         if name == facts["writer"]:  # too long: the row names the layer
             name = "MLP" if term.head is None else str(term.head)
-        return DrawnNode(
-            name, sentence, term.share, *place, term.head is not None, source, node.parent, question
-        )  # fmt: skip
+        return DrawnNode(name, sentence, term.share, *place, term.head is not None, source, node.parent, question)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,9 +25,10 @@ def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
     if isinstance(metric, Score):
         keys = run.keys(metric.layer)
         names = {
-            "head": head_name(run.layers[metric.layer], metric.head), "key": plain_word(keys[metric.key]),
+            "head": head_name(run.layers[metric.layer], metric.head),
+            "key": plain_word(keys[metric.key]),
             "query": plain_word(run.queries(metric.layer)[metric.query]),
-        }  # fmt: skip
+        }
         if metric.over is None:
             return _("Why does {head} look from “{query}” at “{key}”?", **names)
         over = _("the average key") if metric.over == "mean" else _("“{word}”", word=plain_word(keys[metric.over]))
@@ -38,9 +39,10 @@ def question_sentence(shown: WhyAnswer, steps: int | None = None) -> str:
     token, other = _two_names(shown)
     if run.names_labels:
         return (
-            _("Why does it say “{token}” rather than {other}?", token=token, other=other) if other
+            _("Why does it say “{token}” rather than {other}?", token=token, other=other)
+            if other
             else _("Why does it say “{token}”?", token=token)
-        )  # fmt: skip
+        )
     names = {"token": token, "other": other, "word": plain_word(run.predicting[metric.position])}
     if not other:
         return _("Why is the logit of “{token}” at “{word}” what it is?", **names)
@@ -56,7 +58,7 @@ def step_question(shown: WhyAnswer, step: TrailStep) -> str:
         "head": head_name(run.layers[step.layer], step.head),
         "source": plain_word(run.keys(step.layer)[step.source]),
         "word": plain_word(run.queries(step.layer)[step.position]),
-    }  # fmt: skip
+    }
     if step.question == "value":
         return _("What did {head} find at “{source}” for “{word}”?", **names)
     if step.question == "key":
@@ -71,8 +73,12 @@ def answer_sentence(shown: WhyAnswer) -> str:
         whole = shown.sums[0].total
         if any(step.question != "value" for step in shown.trail) or total * whole <= 0:
             return _("It carries {total} from there.", total=signed(total))
-        return _("It carries {total} from there, {share} of the {whole} that was asked for.", total=signed(total),
-                 share=percent(total / whole, 2), whole=signed(whole))  # fmt: skip
+        return _(
+            "It carries {total} from there, {share} of the {whole} that was asked for.",
+            total=signed(total),
+            share=percent(total / whole, 2),
+            whole=signed(whole),
+        )
     if isinstance(shown.attribution.metric, Score):
         return _score_sentence(shown)
     if not isinstance(shown.metric, Logit | LogitDifference):
@@ -86,10 +92,16 @@ def answer_sentence(shown: WhyAnswer) -> str:
                 return _("The logit of “{token}” is {total} below that of {other}.", **names)
             return _("The logit of “{token}” is {total} above that of {other}.", **names)
         if total < 0:
-            return _("The logit of “{token}” is {total} below that of {other}, which is {factor} times as likely.",
-                     factor=factor, **names)  # fmt: skip
-        return _("The logit of “{token}” is {total} above that of {other}: it is {factor} times as likely.",
-                 factor=factor, **names)  # fmt: skip
+            return _(
+                "The logit of “{token}” is {total} below that of {other}, which is {factor} times as likely.",
+                factor=factor,
+                **names,
+            )
+        return _(
+            "The logit of “{token}” is {total} above that of {other}: it is {factor} times as likely.",
+            factor=factor,
+            **names,
+        )
     return _("The logit of “{token}” is {total}.", token=token, total=fixed(total))
 
 
@@ -114,8 +126,9 @@ def sum_sentence(shown: WhyAnswer) -> str:
         "The shares of {writers} at {positions} add up to {total}; {error} is missing.",
         writers=plural("{count} writer", "{count} writers", writers, count=writers),
         positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
-        total=fixed(attribution.total, 3), error=f"{abs(attribution.error):.0e}".replace("-", "−"),
-    )  # fmt: skip
+        total=fixed(attribution.total, 3),
+        error=f"{abs(attribution.error):.0e}".replace("-", "−"),
+    )
     if attribution.gates:
         gates = enumeration(attribution.gates[:MOST_GATES])
         sentence += " " + _("The nonlinearities of {modules} are held as factors.", modules=gates)
@@ -137,8 +150,9 @@ def term_text(shown: WhyAnswer) -> str:
 
 def _term_sentence(shown: WhyAnswer, term: WriterShare) -> str:
     """Returns a term in a sentence."""
-    sentence = _("{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term),
-                 share=signed(term.share))  # fmt: skip
+    sentence = _(
+        "{writer} at “{word}” adds {share}.", writer=shown.writer(term), word=shown.word(term), share=signed(term.share)
+    )
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -147,16 +161,22 @@ def reading_sentences(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     key, source = reading.strongest_key, reading.strongest_source
     sentences = [
         _term_sentence(shown, reading.term),
-        _("It gives {weight} of its attention to “{key}”, and takes {share} from there.",
-          weight=number(reading.weights[key]), key=reading.keys[key],
-          share=signed(reading.sources[key])),
-    ]  # fmt: skip
+        _(
+            "It gives {weight} of its attention to “{key}”, and takes {share} from there.",
+            weight=number(reading.weights[key]),
+            key=reading.keys[key],
+            share=signed(reading.sources[key]),
+        ),
+    ]
     if source != key:
         sentences.append(
-            _("Its largest share is from “{key}”: {share}, with a weight of {weight}.",
-              weight=number(reading.weights[source]), key=reading.keys[source],
-              share=signed(reading.sources[source]))
-        )  # fmt: skip
+            _(
+                "Its largest share is from “{key}”: {share}, with a weight of {weight}.",
+                weight=number(reading.weights[source]),
+                key=reading.keys[source],
+                share=signed(reading.sources[source]),
+            )
+        )
     return sentences + _two_tokens(shown, reading)
 
 
@@ -167,15 +187,22 @@ def _two_tokens(shown: WhyAnswer, reading: HeadReading) -> list[str]:
     if not isinstance(metric, LogitDifference) or not isinstance(metric.other, int):
         return []
     first, second = (
-        float(shown.run.attribution(LogitDifference(token, "mean", metric.position))
-              .heads[reading.layer, reading.head, reading.term.position])
+        float(
+            shown.run.attribution(LogitDifference(token, "mean", metric.position)).heads[
+                reading.layer, reading.head, reading.term.position
+            ]
+        )
         for token in (metric.token, metric.other)
-    )  # fmt: skip
+    )
     tokens = {"token": shown.run.token_text(metric.token), "other": shown.run.token_text(metric.other)}
     sentences = [
-        _("Against the average token, it adds {first} to the logit of “{token}” and {second} to that of “{other}”.",
-          first=signed(first), second=signed(second), **tokens)
-    ]  # fmt: skip
+        _(
+            "Against the average token, it adds {first} to the logit of “{token}” and {second} to that of “{other}”.",
+            first=signed(first),
+            second=signed(second),
+            **tokens,
+        )
+    ]
     looked_at = reading.keys[reading.strongest_key]
     change = {tokens["token"]: first, tokens["other"]: second}.get(looked_at, 0.0)
     if abs(change) < LEAST_SHARE * size(shown.attribution):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -109,10 +110,11 @@ def effect_numbers(state: EffectsState, effects: HeadEffects) -> HeadNumbers:
 
     reverse, ends = effect_colors(state)
     largest = float(np.nanmax(np.abs(heads), initial=0)) or 1.0  # MLPs do far more
+    mlps = effects.mlps if np.isfinite(effects.mlps).any() else None
+    colors: dict[str, Any] = {"largest": largest, "sign": ends, "reverse": reverse}
     return HeadNumbers(
-        _("Effects of heads and MLPs"), run.ids, heads, largest=largest, sign=ends, reverse=reverse,
-        counts=run.heads, texts=text, mlps=effects.mlps if np.isfinite(effects.mlps).any() else None,
-    )  # fmt: skip
+        _("Effects of heads and MLPs"), run.ids, heads, counts=run.heads, texts=text, mlps=mlps, **colors
+    )
 
 
 def chosen_head(state: EffectsState, head: Head, effects: HeadEffects) -> Iterator[Block]:

@@ -45,8 +45,10 @@ def _of_effects(state: EffectsState, effects: Float[np.ndarray, " words"]) -> It
     largest = int(np.abs(effects).argmax())
     sentence = _(
         "Without “{word}”, {measure} changes most: by {effect}.",
-        word=words[largest], measure=measure, effect=signed(effects[largest]),
-    )  # fmt: skip
+        word=words[largest],
+        measure=measure,
+        effect=signed(effects[largest]),
+    )
     ask = _("Without which word does {measure} change most?", measure=measure)
     options = [name.removeprefix(WITHOUT) for name in numbers]  # equal words are numbered
     panel = Panel(_("Effects of hiding words"), effects[None], [""], words, is_signed=True, reverse=reverse)

@@ -77,8 +77,12 @@ def test_a_mask_compared_with_itself_changes_nothing(mask):
     seen = ~a.isnan()
     assert torch.equal(difference(a, again)[seen], torch.zeros(int(seen.sum())))
     assert outcome_counts(outcomes(a, again)) == {
-        "neither": int((~seen).sum()), "kept": int(seen.sum()), "re-weighted": 0, "removed": 0, "added": 0
-    }  # fmt: skip
+        "neither": int((~seen).sum()),
+        "kept": int(seen.sum()),
+        "re-weighted": 0,
+        "removed": 0,
+        "added": 0,
+    }
     for row, same in zip(a, again, strict=True):
         where = mass_shift(row, same)
         assert where.total == 0

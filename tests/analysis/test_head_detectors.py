@@ -127,9 +127,13 @@ def test_a_head_that_copies_has_all_attention_but_that_on_the_first_token(sign: 
     """Orthogonal embeddings, equal weights on all tokens so far, and values that are written as they are read."""
     size = 64
     config = LlamaConfig(
-        vocab_size=size, hidden_size=size, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1,
+        vocab_size=size,
+        hidden_size=size,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
         tie_word_embeddings=True,
-    )  # fmt: skip
+    )
     model = LlamaForCausalLM(config).eval()
     attention = model.model.layers[0].self_attn
     with torch.no_grad():
@@ -156,6 +160,10 @@ def test_of_an_encoder_and_a_decoder_the_decoders_heads_may_copy() -> None:
     found = detect_heads(translator(), seeds=SEEDS[:1])
     known = np.isfinite(found.mean(COPYING)).all(1).tolist()
     assert dict(zip(map(str, found.layers), known, strict=True)) == {
-        "encoder 0": False, "encoder 1": False, "decoder 0": True, "decoder 0 cross": True, "decoder 1": True,
+        "encoder 0": False,
+        "encoder 1": False,
+        "decoder 0": True,
+        "decoder 0 cross": True,
+        "decoder 1": True,
         "decoder 1 cross": True,
-    }  # fmt: skip
+    }

@@ -10,7 +10,7 @@ from torch.distributions import Categorical
 
 from attnviz import Inputs, Mechanism
 from attnviz.analysis.head_maps import row_summary
-from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetricTable, head_metrics, layer_metrics
+from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetricTable, head_metrics
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.masks import Causal, Full, Mask, Padding, SlidingWindow
 from attnviz.mechanism import BLOCK
@@ -27,6 +27,11 @@ SPECIAL = (0, 8)
 class OddQueriesSeeNothing(Mask):
     def __call__(self, b, h, q, k):
         return (q % 2 == 0) & (k <= q)
+
+
+def layer_metrics(inputs, mechanism, **options) -> torch.Tensor:
+    table = head_metrics([Layer(LayerId(), Kind.SELF, inputs, mechanism)], **options)
+    return torch.from_numpy(np.stack([*table.values.values()]))
 
 
 def text(heads: int = 3, tokens: tuple[str, ...] = WORDS, special: tuple[int, ...] = SPECIAL, seed: int = 0) -> Inputs:

@@ -26,8 +26,18 @@ from attnviz.masks import (
 )
 from attnviz.normalizers import Differential, Sigmoid, Sink, Softmax, SoftmaxPlusOne, Sparsemax
 
-MASKS = [Full(), Causal(), SlidingWindow(7), SinksAndWindow(2, 5), Strided(3), Band(4), Padding(11), Padding(0),
-         parse("q % 5 == k % 3"), Documents((9, 20))]  # fmt: skip
+MASKS = [
+    Full(),
+    Causal(),
+    SlidingWindow(7),
+    SinksAndWindow(2, 5),
+    Strided(3),
+    Band(4),
+    Padding(11),
+    Padding(0),
+    parse("q % 5 == k % 3"),
+    Documents((9, 20)),
+]
 
 
 def inputs_of(queries, keys, heads=2, kv_heads=1, seed=0):
@@ -62,9 +72,10 @@ def test_a_softmax_keeps_its_weights_on_keys_that_both_masks_allow(own, sparse):
 
 
 @pytest.mark.parametrize(
-    "normalizer", [Softmax(0.25), Softmax(3.0), SoftmaxPlusOne(), Sink(5.0), Sink(torch.tensor([9.0, -2.0]))],
+    "normalizer",
+    [Softmax(0.25), Softmax(3.0), SoftmaxPlusOne(), Sink(5.0), Sink(torch.tensor([9.0, -2.0]))],
     ids=["sharp", "flat", "plus one", "sink", "a sink for each head"],
-)  # fmt: skip
+)
 def test_a_sink_is_no_key_and_a_temperature_counts(normalizer):
     inputs, sparse = inputs_of(40, 40), SlidingWindow(6)
     for head in range(2):
@@ -72,10 +83,16 @@ def test_a_sink_is_no_key_and_a_temperature_counts(normalizer):
         same(kept.share, softmax_shares(inputs, Causal(), sparse, head, getattr(normalizer, "temperature", 1.0)))
 
 
-@pytest.mark.parametrize("mechanism", [
-    Mechanism(mask=Causal(), normalizer=Sparsemax()), Mechanism(mask=Causal(), normalizer=Sigmoid()),
-    Mechanism(biases=(ALiBi(),), mask=Causal()), Mechanism(biases=(SSMax(),), mask=Causal()),
-], ids=["sparsemax", "sigmoid", "alibi", "ssmax"])  # fmt: skip
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Mechanism(mask=Causal(), normalizer=Sparsemax()),
+        Mechanism(mask=Causal(), normalizer=Sigmoid()),
+        Mechanism(biases=(ALiBi(),), mask=Causal()),
+        Mechanism(biases=(SSMax(),), mask=Causal()),
+    ],
+    ids=["sparsemax", "sigmoid", "alibi", "ssmax"],
+)
 @pytest.mark.parametrize("sample", [None, 9])
 def test_other_normalizers_and_biases_keep_what_their_dense_weights_say(mechanism, sample):
     inputs, sparse = inputs_of(40, 40), SinksAndWindow(1, 4)
@@ -103,9 +120,7 @@ def test_more_keys_keep_more_mass_and_all_keys_keep_all(queries, keys, seed):
     few = torch.rand(queries, keys, generator=generator) < 0.3
     more = few | (torch.rand(queries, keys, generator=generator) < 0.3)
     dense = dense_head(inputs, Mechanism(mask=Causal("bottom right")))
-    small, large, rest, whole = (
-        dense.kept(mask).share for mask in (*map(Grid.from_array, (few, more, ~few)), Full())
-    )  # fmt: skip
+    small, large, rest, whole = (dense.kept(mask).share for mask in (*map(Grid.from_array, (few, more, ~few)), Full()))
     has_mass = ~whole.isnan()
     assert (whole[has_mass] == 1).all()
     assert (small <= large + 1e-6)[has_mass].all()

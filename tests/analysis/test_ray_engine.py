@@ -64,8 +64,9 @@ def long_head(tokens: int) -> tuple[Inputs, Mechanism]:
 
 
 def identical(left: Downsampled, right: Downsampled) -> bool:
-    numbers = [[getattr(one, name) for name in ("mass", "maximum", "query", "key", "allowed", "lse")]
-               for one in (left, right)]  # fmt: skip
+    numbers = [
+        [getattr(one, name) for name in ("mass", "maximum", "query", "key", "allowed", "lse")] for one in (left, right)
+    ]
     return all(torch.equal(a.nan_to_num(-1), b.nan_to_num(-1)) for a, b in zip(*numbers, strict=True))
 
 

@@ -13,8 +13,10 @@ from tests.support.architectures import ZOO, text
 POSITION = 6
 BATCH = {"input_ids": text()["input_ids"][:1]}
 SHARED = {  # parts of other kinds than experts that a router has chosen
-    "DeepSeek-V3": ["shared_experts"], "DeepSeek-V3.2": ["shared_experts"], "Llama 4": ["shared_expert", "experts"],
-}  # fmt: skip
+    "DeepSeek-V3": ["shared_experts"],
+    "DeepSeek-V3.2": ["shared_experts"],
+    "Llama 4": ["shared_expert", "experts"],
+}
 
 
 def zoo_model(name: str) -> nn.Module:

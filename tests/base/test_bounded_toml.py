@@ -88,9 +88,9 @@ def test_work_grows_no_faster_than_a_text(parts: tuple[str, str, str]) -> None:
 PIECE = st.sampled_from(
     [
         *('"', "'", '"""', "'''", "\\", "#", "\n", "\r\n", ".", "=", ",", "[", "]", "{", "}", " ", "a", "1", "-", "_"),
-        *("a.b.c.d.e.f.g.h.i = 1", "x = ", '""""a""""', "''''a''''", "\\\"", "[[a]]", "0xff", "1e9", "\t", "\x00"),
+        *("a.b.c.d.e.f.g.h.i = 1", "x = ", '""""a""""', "''''a''''", '\\"', "[[a]]", "0xff", "1e9", "\t", "\x00"),
     ]
-)  # fmt: skip
+)
 
 
 @given(st.lists(PIECE, max_size=30).map("".join), st.lists(PIECE, min_size=1, max_size=4).map("".join))
@@ -136,8 +136,12 @@ def test_each_limit_is_where_it_says() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ['x = "a.b.c.d.e.f.g.h.i.j [[[[[[[[[["', "x = '''\na.b.c.d.e.f.g.h.i.j\n[[[[[[[[[['''", "# a.b.c.d.e.f.g.h.i.j = 1",
-     'x = """\n"" ["a".b.c.d.e.f.g.h.i.j] \\""" ""\\\\"""'],
-)  # fmt: skip
+    [
+        'x = "a.b.c.d.e.f.g.h.i.j [[[[[[[[[["',
+        "x = '''\na.b.c.d.e.f.g.h.i.j\n[[[[[[[[[['''",
+        "# a.b.c.d.e.f.g.h.i.j = 1",
+        'x = """\n"" ["a".b.c.d.e.f.g.h.i.j] \\""" ""\\\\"""',
+    ],
+)
 def test_strings_and_comments_may_hold_anything(text: str) -> None:
     assert parse_toml(text) == tomllib.loads(text)

@@ -43,27 +43,42 @@ def installed(monkeypatch: pytest.MonkeyPatch, prefix: Path, url: str = "", **in
     ("prefix", "file", "kind", "install", "start"),
     [
         (
-            "env", "bin/pip", Environment.PIP, '"$HOME/env/bin/python" -m pip install "attnviz[ray]"',
+            "env",
+            "bin/pip",
+            Environment.PIP,
+            '"$HOME/env/bin/python" -m pip install "attnviz[ray]"',
             '"$HOME/env/bin/python" -m attnviz',
         ),
         (
-            ".cache/uv/archive-v0/X", "pyvenv.cfg", Environment.UVX, 'uvx --from "attnviz[all,ray]" attnviz',
+            ".cache/uv/archive-v0/X",
+            "pyvenv.cfg",
+            Environment.UVX,
+            'uvx --from "attnviz[all,ray]" attnviz',
             'uvx --from "attnviz[all]" attnviz',
         ),
         (
-            ".cache/pipx/5cc", "pipx_metadata.json", Environment.PIPX_RUN,
-            'pipx run --spec "attnviz[all,ray]" attnviz', 'pipx run --spec "attnviz[all]" attnviz',
+            ".cache/pipx/5cc",
+            "pipx_metadata.json",
+            Environment.PIPX_RUN,
+            'pipx run --spec "attnviz[all,ray]" attnviz',
+            'pipx run --spec "attnviz[all]" attnviz',
         ),
         (
-            "pipx/venvs/attnviz", "pipx_metadata.json", Environment.PIPX, 'pipx install --force "attnviz[all,ray]"',
+            "pipx/venvs/attnviz",
+            "pipx_metadata.json",
+            Environment.PIPX,
+            'pipx install --force "attnviz[all,ray]"',
             '"$HOME/pipx/venvs/attnviz/bin/python" -m attnviz',
         ),
         (
-            "uv/tools/attnviz", "uv-receipt.toml", Environment.UV_TOOL, 'uv tool install --force "attnviz[all,ray]"',
+            "uv/tools/attnviz",
+            "uv-receipt.toml",
+            Environment.UV_TOOL,
+            'uv tool install --force "attnviz[all,ray]"',
             '"$HOME/uv/tools/attnviz/bin/python" -m attnviz',
         ),
     ],
-)  # fmt: skip
+)
 def test_each_kind_of_environment_has_its_commands(
     prefix: str, file: str, kind: str, install: str, start: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,8 +104,9 @@ def test_programs_on_the_path_are_called_by_their_names(home: Path, monkeypatch:
     assert (install_line("app"), start_line()) == ('pip install "attnviz[app]"', "attnviz")
     installed(monkeypatch, home / "other")
     assert (install_line("app"), start_line()) == (
-        '"$HOME/other/bin/python" -m pip install "attnviz[app]"', '"$HOME/other/bin/python" -m attnviz'
-    )  # fmt: skip
+        '"$HOME/other/bin/python" -m pip install "attnviz[app]"',
+        '"$HOME/other/bin/python" -m attnviz',
+    )
 
 
 def test_the_source_is_where_attnviz_was_installed_from(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,18 @@ def install(built: Path, folder: Path, extra: str) -> Path:
     requirements = message_from_bytes(metadata.read_bytes()).get_all("Requires-Dist") or []
     venv.create(folder / "environment", symlinks=True)
     programs = folder / "environment" / "bin"
-    run("uv", "pip", "install", "--quiet", "--offline", "--no-deps", "--python", programs / "python", wheel(built),
-        cwd=folder)  # fmt: skip
+    run(
+        "uv",
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        programs / "python",
+        wheel(built),
+        cwd=folder,
+    )
     links = folder / "needed" / "site-packages"  # Streamlit looks for this name
     links.mkdir(parents=True)
     for name in needed(requirements, extra):

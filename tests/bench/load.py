@@ -113,8 +113,24 @@ class Figures:
 def load(counts: Sequence[tuple[str, int, int]] = VISITORS, minutes: float = MINUTES) -> None:
     """Prints the times of the runs, the errors, the processor time and the memory, for several models and numbers of
     visitors and servers."""
-    columns = ("model", "visitors", "servers", "runs", "errors", "p50 ms", "p95 ms", "max ms", "light p50", "light p95",
-               "CPU ms", "MB before", "MB", "growth", "MB left", "s to back")  # fmt: skip
+    columns = (
+        "model",
+        "visitors",
+        "servers",
+        "runs",
+        "errors",
+        "p50 ms",
+        "p95 ms",
+        "max ms",
+        "light p50",
+        "light p95",
+        "CPU ms",
+        "MB before",
+        "MB",
+        "growth",
+        "MB left",
+        "s to back",
+    )
     table(f"Visitors of Explore who think for 0 to {THINKING:.0f} seconds, for {60 * minutes:g} seconds", columns)
     errors = Counter[str]()
     for model, count, servers in counts:

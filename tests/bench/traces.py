@@ -59,9 +59,15 @@ def llama(tokens: int) -> Any:
     """A random Llama with 4 layers of 2 heads that share one key and value head."""
     torch.manual_seed(0)
     config = hf.LlamaConfig(
-        vocab_size=VOCABULARY, hidden_size=32, intermediate_size=64, num_hidden_layers=4, num_attention_heads=2,
-        num_key_value_heads=1, max_position_embeddings=tokens, use_cache=False,
-    )  # fmt: skip
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=tokens,
+        use_cache=False,
+    )
     return hf.LlamaModel(config).eval()
 
 

@@ -151,9 +151,12 @@ def test_a_hundred_threads_vote_at_once(store_address: str, record_property) -> 
     def vote(number: int) -> None:
         start.wait()
         store.write(
-            code, {"answers": {str(number): b"%d" % number}}, expected=Expectation("poll", "open", b"1"),
-            most=100, is_shared=False,
-        )  # fmt: skip
+            code,
+            {"answers": {str(number): b"%d" % number}},
+            expected=Expectation("poll", "open", b"1"),
+            most=100,
+            is_shared=False,
+        )
 
     with ThreadPoolExecutor(100) as threads:
         began = time.perf_counter()

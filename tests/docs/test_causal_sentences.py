@@ -49,8 +49,13 @@ because = 1
 <img src="a.webp" alt="Why it says it">
 """
     assert [text for text in prose(page) if not set(text) <= {"-"}] == [
-        "Heads (Clark et al. 2019) add.", "Ask Why.", "it says", "share", "what it adds", "a point of two lines",
+        "Heads (Clark et al. 2019) add.",
+        "Ask Why.",
+        "it says",
+        "share",
+        "what it adds",
+        "a point of two lines",
         "Why it says it",
-    ]  # fmt: skip
+    ]
     assert causal("Why a decoder may not look ahead")
     assert not causal("Why does it look there?")

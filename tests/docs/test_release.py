@@ -17,16 +17,36 @@ from docs.tools.release import commands, git_problems, link_problems, notes, pro
 
 ROOT = Path(__file__).parents[2]
 HOME = "https://example.org/owner/attnviz"
-FILES = ("pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "attnviz/__init__.py",
-         "docs/tools/published_readme.py")  # fmt: skip
+FILES = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CITATION.cff",
+    "attnviz/__init__.py",
+    "docs/tools/published_readme.py",
+)
 CHANGES = "### The app\n\n- **Start**: a page.\n\n### The library\n\n- `capture`.\n"
 # https://github.com/citation-file-format/citation-file-format/blob/1.2.0/schema-guide.md
 CITATION_REQUIRED = {"authors", "cff-version", "message", "title"}
 CITATION_FIELDS = CITATION_REQUIRED | {
-    "abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords", "license", "license-url",
-    "preferred-citation", "references", "repository", "repository-artifact", "repository-code", "type", "url",
+    "abstract",
+    "commit",
+    "contact",
+    "date-released",
+    "doi",
+    "identifiers",
+    "keywords",
+    "license",
+    "license-url",
+    "preferred-citation",
+    "references",
+    "repository",
+    "repository-artifact",
+    "repository-code",
+    "type",
+    "url",
     "version",
-}  # fmt: skip
+}
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -75,11 +95,15 @@ def test_nothing_is_in_the_way_of_a_release_that_is_ready(ready: Path) -> None:
         ("CITATION.cff", r"\nversion: \d\S+", "\nversion: 0.0.0", "CITATION.cff has version 0.0.0: expected"),
         ("CITATION.cff", "2030-01-31", "2030-01-30", "date-released 2030-01-30: expected 2030-01-31."),
         ("CITATION.cff", "date-released.*\n", "", "date-released missing: expected 2030-01-31."),
-        ("CITATION.cff", HOME, "https://example.org/other",
-         f"repository-code https://example.org/other: expected {HOME}"),
+        (
+            "CITATION.cff",
+            HOME,
+            "https://example.org/other",
+            f"repository-code https://example.org/other: expected {HOME}",
+        ),
         ("pyproject.toml", r"Repository = .*", "", "write the address of publication as Repository"),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_in_a_text_is_a_sentence(file: str, pattern: str, text: str, problem: str, ready: Path) -> None:
     replace(ready / file, pattern, text)
     [found] = text_problems(ready)

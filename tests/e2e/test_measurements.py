@@ -64,7 +64,7 @@ def test_a_page_is_measured_only_in_front_and_at_the_size_of_the_others(browser:
 
 
 def test_mutants_are_killed() -> None:
-    assert re.search(r"2 of +2 killed", printed("tests.mutate", "--sample", "2", "analysis/peaks.py"))
+    assert re.search(r"2 of +2 killed", printed("tests.mutate", "--sample", "2", "analysis/token_context.py"))
 
 
 def test_a_picture_of_the_documentation_is_taken(address: str, tmp_path: Path) -> None:

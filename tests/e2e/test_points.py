@@ -70,9 +70,14 @@ def test_figures_of_any_kind_are_drawn(points: Points) -> None:
         expect(chart.locator(".attnviz-sentence")).to_have_text("")
     # What plotly_adapter.js relies on, and plotly does not document.
     assert points.chart("lines").locator(".attnviz-graph").evaluate(UNDOCUMENTED) == {
-        "size": True, "offset": True, "pixels": True, "units": True, "ticks": [0, 1, 2, 3],
-        "annotations": True, "shapes": True,
-    }  # fmt: skip
+        "size": True,
+        "offset": True,
+        "pixels": True,
+        "units": True,
+        "ticks": [0, 1, 2, 3],
+        "annotations": True,
+        "shapes": True,
+    }
 
 
 def test_a_chart_in_a_hidden_tab_is_not_drawn(points: Points) -> None:
@@ -106,9 +111,16 @@ def test_the_arrow_keys_go_from_point_to_point_and_enter_opens(points: Points) -
     stage.focus()
     # By x the points are 0, 1, 2, 4, by y 1, 2, 0, 4; point 3 has no place.
     for key, head in (
-        ("ArrowRight", 0), ("ArrowRight", 1), ("ArrowRight", 2), ("ArrowRight", 4), ("ArrowRight", 4),
-        ("ArrowDown", 0), ("ArrowDown", 2), ("ArrowUp", 0), ("ArrowLeft", 0),
-    ):  # fmt: skip
+        ("ArrowRight", 0),
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowRight", 4),
+        ("ArrowRight", 4),
+        ("ArrowDown", 0),
+        ("ArrowDown", 2),
+        ("ArrowUp", 0),
+        ("ArrowLeft", 0),
+    ):
         stage.press(key)
         expect(live).to_have_text(f"Head {head} <b>")
     stage.press("Enter")

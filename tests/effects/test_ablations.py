@@ -58,12 +58,14 @@ METRICS: dict[str, tuple[EffectMetric, Callable[[Tensor, Tensor], Tensor]]] = {
     "probability": (Probability(5), lambda after, before: last(after).softmax(-1)[5] - last(before).softmax(-1)[5]),
     "KL": (
         KL(),
-        lambda after, before: nn.functional.kl_div(
-            last(after).log_softmax(-1), last(before).log_softmax(-1), reduction="sum", log_target=True
-        )
-        / log(2),
+        lambda after, before: (
+            nn.functional.kl_div(
+                last(after).log_softmax(-1), last(before).log_softmax(-1), reduction="sum", log_target=True
+            )
+            / log(2)
+        ),
     ),
-}  # fmt: skip
+}
 
 
 def by_hand(

@@ -93,9 +93,12 @@ def test_other_texts_give_the_effects_of_ablations(how) -> None:
 def test_progress_gets_the_results_so_far() -> None:
     steps = []
     compensations(
-        tiny("GPT-2"), TINY["GPT-2"].batch(), METRIC, [(0, 0), (1, 1)],
+        tiny("GPT-2"),
+        TINY["GPT-2"].batch(),
+        METRIC,
+        [(0, 0), (1, 1)],
         on_progress=lambda share, found: steps.append((share, [made.head for made in found])),
-    )  # fmt: skip
+    )
     assert steps == [(0.5, [(0, 0)]), (1.0, [(0, 0), (1, 1)])]
 
 

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from attnviz.effects import LogitDifference
-from attnviz.effects.ablation import Head
-from attnviz.effects.head_groups import group_effects
+from attnviz.effects.ablation import Head, group_effects
 from tests.support.output_projections import CORRUPTED, HEADS, TINY, by_head, outputs, projections, tiny
 
 METRIC = LogitDifference(5, 7)

@@ -231,8 +231,9 @@ def test_two_threads_read_one_model() -> None:
     model, found = llama(), []
     batches = [{"input_ids": IDS}, {"input_ids": IDS.flip(-1)}]
     expected = [logit_lens(model, batch) for batch in batches]
-    threads = [threading.Thread(target=lambda one=one: found.append((one, logit_lens(model, batches[one])))) for one in
-               (0, 1)]  # fmt: skip
+    threads = [
+        threading.Thread(target=lambda one=one: found.append((one, logit_lens(model, batches[one])))) for one in (0, 1)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -22,7 +22,6 @@ CHARTS = {
     "mosaic": lambda: figures.mosaic(WEIGHTS),
     "layer_mosaic": lambda: layer_mosaic(WEIGHTS[None, None], [LayerId()], largest=1.0),
     "head_grid": lambda: figures.head_grid(WEIGHTS),
-    "lines": lambda: figures.lines(WEIGHTS, TOKENS, row=1),
     "products": lambda: figures.products(*WEIGHTS),
     "scatter": lambda: figures.scatter(*WEIGHTS, TOKENS, np.array([0, 1]), titles=("entropy", "distance")),
     "curves": lambda: figures.curves([0, 10], WEIGHTS, last=10),
@@ -34,7 +33,7 @@ CHARTS = {
     "share_bars": lambda: share_bars({"the room": WEIGHTS[0]}, TOKENS),
     "query_curve": lambda: query_curve(WEIGHTS[0], np.array([0, 7]), "it", TOKENS),
     "difference": lambda: difference_heatmap(WEIGHTS, WEIGHTS, TOKENS, TOKENS, charts=("a", "b")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -50,9 +49,6 @@ def test_numbers_and_tokens_are_said() -> None:
     said = {name: make().about.description for name, make in CHARTS.items()}
     assert said["heatmap"].startswith("2 queries by 2 keys.")
     assert said["head_grid"] == "2 layers by 2 heads, a cell each."
-    assert said["lines"] == "<b> gives 0.50 of its attention to it."
-    masked = figures.lines(np.array([[np.nan, np.nan]]), ["it"], ["a", "b"], row=0)
-    assert masked.about.description == "it may not look at a."
     assert said["scatter"] == "2 heads, each a point: entropy across, distance up."
     assert said["accuracy"] == "attention: 100% at 4 words, 100% at 5; fixed vector: 100% at 4 words, 80% at 5."
     assert said["bars with sentences"] == "it: more. b: less"

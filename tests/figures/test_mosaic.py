@@ -55,25 +55,6 @@ def test_names_stand_above_heads_or_on_the_axes(rows: tuple[str, ...]) -> None:
     assert (chart.figure.layout.yaxis.ticktext or ()) == rows
 
 
-def test_cells_that_are_blank_have_the_color_of_the_page() -> None:
-    weights = np.array([[[0.5, np.nan], [np.nan, np.nan]]], dtype="f4")
-    blank = np.array([[[False, False], [True, False]]])
-    canvas = mosaic(weights, columns=1, names=["Head 0"], blank=blank).figure.data[0].z
-    assert canvas[-FINE :: FINE // 2, 1 :: FINE // 2][:, 0].tolist() == [canvas[-FINE, 0], GAP_CODE]
-    assert canvas[-1, -1] == canvas[-FINE, -1] == MASKED_CODE
-
-
-def test_labels_stand_above_heads_whose_rows_and_columns_have_names() -> None:
-    axes = {"row_names": ("0", "1"), "column_names": ("0", "1")}
-    chart = mosaic(np.zeros((4, 3, 3), dtype="f4"), columns=2, names=list("abcd"), labels=list("wxyz"), **axes)
-    assert [one.text for one in chart.figure.layout.annotations] == list("wxyz")
-    assert chart.figure.layout.yaxis.title.text == "layers"
-    assert chart.figure.layout.xaxis.title.text == "heads"
-    assert chart.spec.names == tuple("abcd")
-    for head, one in enumerate(chart.figure.layout.annotations):
-        assert chart.spec.head_at(int(one.y), int(one.x + 0.5)) == head
-
-
 @pytest.mark.parametrize(("layers", "is_wide"), [(2, False), (MOST_ROWS, False), (MOST_ROWS + 1, True), (30, True)])
 def test_many_layers_run_from_left_to_right(layers: int, is_wide: bool) -> None:
     heads = 3

@@ -63,9 +63,16 @@ def test_a_lesson_is_read_and_its_link_says_its_state(tmp_path):
     link = urlsplit(lesson.link(1, ("present", "1")))
     assert link.path == "masks"
     assert parse_qsl(link.query) == [
-        ("mask-a", "full & ~band(2)"), ("layers", "7"), ("big", "0.5"), ("paint-a", "true"),
-        ("biases", "ALiBi"), ("biases", "Soft cap"), ("lesson", "one"), ("lesson-step", "1"), ("present", "1"),
-    ]  # fmt: skip
+        ("mask-a", "full & ~band(2)"),
+        ("layers", "7"),
+        ("big", "0.5"),
+        ("paint-a", "true"),
+        ("biases", "ALiBi"),
+        ("biases", "Soft cap"),
+        ("lesson", "one"),
+        ("lesson-step", "1"),
+        ("present", "1"),
+    ]
 
 
 STEPS = """
@@ -104,15 +111,21 @@ right = "y"
 def test_a_step_has_a_page_a_state_and_a_check(tmp_path):
     lesson = read_lesson(written(tmp_path, STEPS))
     assert [step.check for step in lesson.steps] == [
-        Tap(2), NumberCheck("weight of it"), Condition("largest weight", "<", "0.25"), Choice(("x", "y"), "y"),
-    ]  # fmt: skip
+        Tap(2),
+        NumberCheck("weight of it"),
+        Condition("largest weight", "<", "0.25"),
+        Choice(("x", "y"), "y"),
+    ]
     assert [step.state for step in lesson.steps] == [(("a", "1"),), None, (("b", "2"),), ()]
     assert [step.controls for step in lesson.steps] == [(), ("a", "b"), (), ()]
     assert lesson.steps[2].holds == (Condition("sum of weights", "=", "1"),)
     links = [urlsplit(lesson.link(number)) for number in range(1, 5)]
     assert [(link.path, parse_qsl(link.query)[:-2]) for link in links] == [
-        ("masks", [("a", "1")]), ("masks", [("a", "1")]), ("masks", [("b", "2")]), ("explore", []),
-    ]  # fmt: skip
+        ("masks", [("a", "1")]),
+        ("masks", [("a", "1")]),
+        ("masks", [("b", "2")]),
+        ("explore", []),
+    ]
 
 
 def test_a_lesson_without_steps_opens_its_page(tmp_path):
@@ -470,10 +483,13 @@ def several_heads() -> list[str]:
     assert "ne" in [layer.inputs.key_tokens[key] for key in weights.topk(2).indices]
     return [
         *(str(size) for size in (found.inputs.heads, found.matrices["heads"].values.shape[1])),
-        number(float(before[word])), number(abs(changes[index, head])), str(head), str(layer.id.index),
+        number(float(before[word])),
+        number(abs(changes[index, head])),
+        str(head),
+        str(layer.id.index),
         f"{max(abs(changes[other]) for other in others):.2f}",
         "1",  # what a row adds up to
-    ]  # fmt: skip
+    ]
 
 
 def before_attention() -> list[str]:

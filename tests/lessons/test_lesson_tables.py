@@ -43,9 +43,12 @@ def test_what_a_step_has_besides_stays() -> None:
     table = parse_table('title = "a"\nx = 1\nquestions = [{ ask = "b", answer = "c", reech = "d" }]')
     written = with_steps(table, lesson_steps(table), [("masks", (("a", "1"),))])
     assert written == {
-        "title": "a", "x": 1, "page": "masks", "state": {"a": "1"},
+        "title": "a",
+        "x": 1,
+        "page": "masks",
+        "state": {"a": "1"},
         "steps": [{"ask": "b", "answer": "c", "reech": "d"}],
-    }  # fmt: skip
+    }
 
 
 def test_a_new_lesson_can_be_edited_and_is_not_whole() -> None:
@@ -56,9 +59,16 @@ def test_a_new_lesson_can_be_edited_and_is_not_whole() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["title = 3", "steps = 'x'", "steps = ['x']", "state = { a = { b = 1 } }", "[[steps]]\nask = true", "page = []",
-     "[[steps]]\n" * 13],
-)  # fmt: skip
+    [
+        "title = 3",
+        "steps = 'x'",
+        "steps = ['x']",
+        "state = { a = { b = 1 } }",
+        "[[steps]]\nask = true",
+        "page = []",
+        "[[steps]]\n" * 13,
+    ],
+)
 def test_a_table_of_other_types_or_of_too_many_steps_is_not_for_the_form(text: str) -> None:
     assert not can_be_edited(parse_table(text))
 
@@ -72,7 +82,7 @@ def test_a_table_of_other_types_or_of_too_many_steps_is_not_for_the_form(text: s
         ("steps?lesson=01&lesson-step=2&right=1&present=1", ("steps", (("present", "1"),))),
         ("  effects?text=  ", ("effects", (("text", ""),))),
     ],
-)  # fmt: skip
+)
 def test_an_address_is_a_page_in_a_state(text: str, place) -> None:
     assert parse_address(text) == place
     assert parse_address(page_address(*place)) == place

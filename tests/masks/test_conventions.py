@@ -111,9 +111,15 @@ def on_flash_attention(layer, causal):
 def longformer(size, queries, keys):
     """The inputs that each output of one Longformer layer has a gradient for."""
     config = LongformerConfig(
-        attention_window=size, vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1,
-        intermediate_size=8, max_position_embeddings=64, pad_token_id=1,
-    )  # fmt: skip
+        attention_window=size,
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=64,
+        pad_token_id=1,
+    )
     model = LongformerModel(config).eval()
     x = torch.randn(1, keys, 8)
     jacobian = torch.autograd.functional.jacobian(lambda x: model(inputs_embeds=x).last_hidden_state[0], x)

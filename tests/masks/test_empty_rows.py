@@ -16,7 +16,7 @@ from transformers.models.swin import modeling_swin
 
 from attnviz import Mechanism
 from attnviz.masks import Causal, Mask, Padding
-from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, leaked_mass, masked_softmax
+from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS, masked_softmax
 
 NAMES = [each.name for each in EMPTY_ROW_CONVENTIONS]
 EMPTY = 2  # the query that sees nothing
@@ -28,6 +28,10 @@ class AllButOne(Mask):
 
     def __call__(self, b, h, q, k):
         return (k <= q) & (q != EMPTY)
+
+
+def leaked_mass(weights: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    return weights.masked_fill(allowed, 0).sum(-1)
 
 
 @pytest.fixture
@@ -122,9 +126,15 @@ def test_finite_fill_as_swin_adds_it():
 def test_finite_fill_as_markuplm_adds_it():
     """A text of padding alone is attended to as if none of it were padding, up to rounding."""
     config = MarkupLMConfig(
-        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, max_depth=2,
-        xpath_unit_hidden_size=2, attn_implementation="eager",
-    )  # fmt: skip
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_depth=2,
+        xpath_unit_hidden_size=2,
+        attn_implementation="eager",
+    )
     model = MarkupLMModel(config).eval()
     captured = []
     attention = model.encoder.layer[0].attention.self

@@ -47,8 +47,10 @@ def test_a_grid_is_its_matrix_in_every_form(matrix):
 @given(MATRIX, st.integers(1, 5), st.integers(0, 4), st.integers(0, 4))
 def test_a_cell_of_a_block_sparse_grid_is_a_block_of_pairs(matrix, block, fewer_queries, fewer_keys):
     array = np.array(matrix)
-    queries, keys = (count * block - min(fewer, block - 1) for count, fewer in
-                     zip(array.shape, (fewer_queries, fewer_keys), strict=True))  # fmt: skip
+    queries, keys = (
+        count * block - min(fewer, block - 1)
+        for count, fewer in zip(array.shape, (fewer_queries, fewer_keys), strict=True)
+    )
     grid = Grid.from_array(array, block)
     expected = array.repeat(block, 0).repeat(block, 1)[:queries, :keys]
     assert np.array_equal(cells(grid.bind(queries, keys, 1), queries, keys).numpy(), expected)

@@ -867,7 +867,7 @@ def test_tables_are_bounded_before_they_are_made(text):
         ("lambda b, h, q, k: b < 1", "Bei Zeichen 20: b ist die Position im Batch. Eine Maske ist"),
         ("lambda b, h, q: q", "Eine mask_mod hat vier Parameter, für Batch, Kopf, Query und Key"),
     ],
-)  # fmt: skip
+)
 def test_errors_are_in_the_language_of_the_reader(text: str, sentence: str) -> None:
     with language("de"):
         with pytest.raises(MaskError) as german:

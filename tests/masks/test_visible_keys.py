@@ -13,10 +13,25 @@ from attnviz.masks.visible_keys import KeyRange, key_ranges, keys_in_words
 
 SIZES = ((7, 7), (3, 9), (9, 3))
 ATOMS = (
-    "causal", "full", "sinks(2)", "band(1)", "sliding_window(3)", "k < 2", "k >= 3", "k == 4", "q - k == 1",
-    "0 <= q - k < 3", "abs(q - k) <= 2", "k > q + 1", "2 > k - q", "k != q", "k < -1", "shifted(causal, 1)",
-    "sinks_and_window(1, 2)", "prefix_lm(3)",
-)  # fmt: skip
+    "causal",
+    "full",
+    "sinks(2)",
+    "band(1)",
+    "sliding_window(3)",
+    "k < 2",
+    "k >= 3",
+    "k == 4",
+    "q - k == 1",
+    "0 <= q - k < 3",
+    "abs(q - k) <= 2",
+    "k > q + 1",
+    "2 > k - q",
+    "k != q",
+    "k < -1",
+    "shifted(causal, 1)",
+    "sinks_and_window(1, 2)",
+    "prefix_lm(3)",
+)
 ANY = st.recursive(
     st.sampled_from(ATOMS),
     lambda parts: (

@@ -74,10 +74,11 @@ MODELS = {
     "bart": (bart, bart_projections),
     "falcon": (lambda: falcon("sdpa"), lambda model: [block.self_attention.dense for block in model.transformer.h]),
     "falcon-eager": (
-        lambda: falcon("eager"), lambda model: [block.self_attention.dense for block in model.transformer.h],
+        lambda: falcon("eager"),
+        lambda model: [block.self_attention.dense for block in model.transformer.h],
     ),
     "bloom": (bloom, lambda model: [block.self_attention.dense for block in model.transformer.h]),
-}  # fmt: skip
+}
 
 
 def first(result):

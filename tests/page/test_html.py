@@ -23,7 +23,6 @@ ESCAPED = "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"
         html.summary(EVIL),
         html.note(EVIL),
         html.paragraphs([EVIL]),
-        html.strongest([(EVIL, EVIL)]),
         html.table([EVIL], [[EVIL, EVIL]]),
     ],
 )

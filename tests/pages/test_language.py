@@ -32,7 +32,7 @@ TABS = {
     "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
     "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),
-}  # fmt: skip
+}
 PAGES = [
     ("start", {}),
     ("explore", {}),

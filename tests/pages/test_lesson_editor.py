@@ -175,11 +175,11 @@ def test_an_address_that_is_none_is_refused_and_the_step_keeps_its_page(address:
     [
         ("weight of animal = 0.68", "weight of animal = 0.5", "“weight of animal = 0.5” does not hold"),
         ("weight of animal = 0.68", "weight of dog = 0.5", "This page has no “weight of dog”; it has weight of [CLS]"),
-        ('tap = 1', 'number = "result"', "This page has no “result”"),
-        ('tap = 1', 'reach = "largest weight > 0.1"', "This holds already when the step opens"),
+        ("tap = 1", 'number = "result"', "This page has no “result”"),
+        ("tap = 1", 'reach = "largest weight > 0.1"', "This holds already when the step opens"),
         ('pinned = "10 · it"', 'pinned = "none"', "This page has 0 words with a weight to tap"),
     ],
-)  # fmt: skip
+)
 def test_what_the_page_does_not_bear_out_is_said(old: str, new: str, mistake: str) -> None:
     app = editor(LESSON.name)
     assert old in written(app)

@@ -31,10 +31,12 @@ def shown(app: AppTest) -> dict:
 def shows(app: AppTest, expected: Steps, head: int = 0) -> bool:
     texts = {one["name"]: one["texts"] for one in shown(app)["matrices"]}
     wanted = {
-        one.name: [[f"{value:.2f}".replace("-inf", "−∞").replace("-0.00", "0.00").replace("-", "−") for value in row]
-                   for row in one.values.tolist()]
+        one.name: [
+            [f"{value:.2f}".replace("-inf", "−∞").replace("-0.00", "0.00").replace("-", "−") for value in row]
+            for row in one.values.tolist()
+        ]
         for one in expected.for_head(head)
-    }  # fmt: skip
+    }
     return texts == wanted
 
 
@@ -44,16 +46,32 @@ def test_begins_with_the_example_and_its_first_stage() -> None:
     data = shown(app)
     assert data["stage"] == "queries"
     assert [stage["title"] for stage in data["stages"]] == [
-        "Queries", "Keys", "Similarity", "Scaling", "Exponential", "Softmax", "Values", "Weighted sum"
-    ]  # fmt: skip
+        "Queries",
+        "Keys",
+        "Similarity",
+        "Scaling",
+        "Exponential",
+        "Softmax",
+        "Values",
+        "Weighted sum",
+    ]
     assert not errors(app)
 
 
 def test_a_link_holds_the_whole_state() -> None:
     app = page(
-        sentence="to be or not", attention="Cross", second="sein oder nicht", d_k="3", heads="2", head_shown="Head 1",
-        masked="Causal", biases="ALiBi", query="2 · or", stage="softmax", edits="Q1.2.0_0.5~X.0.1_-2.0",
-    )  # fmt: skip
+        sentence="to be or not",
+        attention="Cross",
+        second="sein oder nicht",
+        d_k="3",
+        heads="2",
+        head_shown="Head 1",
+        masked="Causal",
+        biases="ALiBi",
+        query="2 · or",
+        stage="softmax",
+        edits="Q1.2.0_0.5~X.0.1_-2.0",
+    )
     example = SentenceExample("to be or not", "sein oder nicht", 3, 2, Causal(), (ALiBi(),))
     assert shows(app, compute_steps(example, {"Q1": {(2, 0): 0.5}, "X": {(0, 1): -2.0}}), head=1)
     data = shown(app)

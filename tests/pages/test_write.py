@@ -21,11 +21,15 @@ from tests.support.waiting import until
 @pytest.mark.parametrize(
     "link",
     [
-        {"choices": "x"}, {"branches": "x~y"}, {"choices": "3.1-2.1"}, {"length": "0"},
-        {"chat": "true", "earlier": '["a"]', "length": "2"}, {"earlier": "x"},
+        {"choices": "x"},
+        {"branches": "x~y"},
+        {"choices": "3.1-2.1"},
+        {"length": "0"},
+        {"chat": "true", "earlier": '["a"]', "length": "2"},
+        {"earlier": "x"},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_a_link_does_not_have_is_left_out(link: dict[str, str]) -> None:
     app = ok(open_page("write", **link))
     assert not errors(app)

@@ -127,8 +127,10 @@ def test_a_page_shows_its_place_in_the_line_while_it_waits(monkeypatch):
         assert page.shown == []
         for place in (3, 3, 2):
             show(place)
-        sentences = ["The server is computing for others. Your place in the line: 3.",
-                     "The server is computing for others. Your place in the line: 2."]  # fmt: skip
+        sentences = [
+            "The server is computing for others. Your place in the line: 3.",
+            "The server is computing for others. Your place in the line: 2.",
+        ]
         assert page.shown == sentences
     assert page.shown == [*sentences, ""]
 

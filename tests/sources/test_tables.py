@@ -94,13 +94,14 @@ REFUSED = {
     "a long index": (csv(pd.DataFrame(LONG, columns=[*"abcde"]), index_label="n 1"), INDEX.format("0, 1, 2, …")),
     "an index with a name, and a header": (csv(PLAIN, index_label="row"), "“row”, which is not .* write “token” above"),
     "an index of an index": (
-        csv(NAMED.reset_index(names="Unnamed: 0")), r"Column 2 is called “Unnamed: 0”, as an index is\. Delete it, or",
+        csv(NAMED.reset_index(names="Unnamed: 0")),
+        r"Column 2 is called “Unnamed: 0”, as an index is\. Delete it, or",
     ),
     "two indices": (csv(NAMED.set_index([[0, 1], [4, 5]])), "Column 2 is called “”, as an index is"),
     "a number that is missing": (b",0.5,0.25\n0.5,1,2", "Row 1, column 1 is empty. Write “token” there if this row is"),
     "a name that is missing": (b",3,7\nthe,1,2", "Row 1, column 1 is empty. Write “token” there if this row is"),
     "headings for two of three": (b"x,y\n1,2,3\n4,5,6", "Row 2 has 3 columns, but 2 have a heading"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("data", "sentence"), REFUSED.values(), ids=REFUSED)
@@ -150,9 +151,12 @@ def test_separators_may_stand_in_tokens(text: str) -> None:
 
 def test_indices_of_parquet_are_no_numbers() -> None:
     for frame in (
-        PLAIN.set_axis([*"abc"], axis=1), NAMED.rename_axis("word_id").set_axis([7, 3]), NAMED.rename_axis("word_id"),
-        NAMED.reset_index(), NAMED.reset_index(names="Unnamed: 0"),
-    ):  # fmt: skip
+        PLAIN.set_axis([*"abc"], axis=1),
+        NAMED.rename_axis("word_id").set_axis([7, 3]),
+        NAMED.rename_axis("word_id"),
+        NAMED.reset_index(),
+        NAMED.reset_index(names="Unnamed: 0"),
+    ):
         found = read_file("a.parquet", parquet(frame))
         np.testing.assert_array_equal(found.arrays["vectors"], MATRIX)
         assert not found.tokens
@@ -219,17 +223,20 @@ def test_rows_that_add_up_to_1_are_asked_about(array: np.ndarray) -> None:
     np.save(file, array)
     uploads = [Upload(File("a.npy", file.getvalue())), Upload(File("a.npz", npz(x=array)))]
     for layers in (
-        lambda: from_arrays(array), lambda: from_arrays({"arr_0": array}), *(upload.layers for upload in uploads),
+        lambda: from_arrays(array),
+        lambda: from_arrays({"arr_0": array}),
+        *(upload.layers for upload in uploads),
         Upload(File("a.json", json.dumps(array.tolist()).encode())).layers,
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=BOTH):
             layers()
     for reading, fidelity in (("vectors", None), ("weights", "weights_only")):
         for layers in (
-            from_arrays(array, reading=reading), from_arrays({reading: array}),
+            from_arrays(array, reading=reading),
+            from_arrays({reading: array}),
             Upload(File("a.npy", file.getvalue()), reading=reading).layers(),
             Upload(File("a.npz", npz(**{reading: array}))).layers(),
-        ):  # fmt: skip
+        ):
             assert {layer.fidelity for layer in layers} == {fidelity}
 
 

@@ -47,8 +47,11 @@ def test_fields_say_what_their_widgets_need():
     assert "Your own vectors" in Upload.__doc__
     labels = {field.name: field.metadata["label"] for field in fields(Upload)}
     assert labels == {
-        "file": "Vectors", "heads": "Number of heads", "rotary": "Rotary positions", "reading": "Read as",
-    }  # fmt: skip
+        "file": "Vectors",
+        "heads": "Number of heads",
+        "rotary": "Rotary positions",
+        "reading": "Read as",
+    }
     assert Upload.__dataclass_fields__["heads"].metadata["max"] == 64
 
 

@@ -21,8 +21,11 @@ def chat(copied):
 
 def test_a_chat_is_read_with_its_system_message_and_what_was_said_before(chat):
     assert [tuple(message) for message in chat.messages] == [
-        ("system", "the fox stops"), ("user", "a dog"), ("assistant", "the lazy dog"), ("user", "the fox"),
-    ]  # fmt: skip
+        ("system", "the fox stops"),
+        ("user", "a dog"),
+        ("assistant", "the lazy dog"),
+        ("user", "the fox"),
+    ]
     text, model = chat.write(), chat.model()
     batch, tokens, roles = encode_chat(model, chat.messages)
     assert text.steps[0].trace[0].inputs.query_ids == tuple(batch["input_ids"][0].tolist())

@@ -28,63 +28,130 @@ from attnviz.views.pages import PAGES
 TEXTS = ["a b c", "the cat sat", "ein Satz & mehr?"]
 MASKS = ["full", "causal", "sliding_window(3)", "causal & (q - k < 4)", "~band(1)"]
 LINKS = {
-    "source": ["Toy"], "text": TEXTS, "toy.heads": ["1", "2", "4", "99", "x"], "toy.seed": ["0", "7", "nan"],
-    "layer": ["layer 0", "encoder 3"], "head": ["Head 0", "Head 1", "Kopf 1", "Mean of heads", "Head 9"],
-    "mask": ["Full", "Causal", "Sliding window", "— Window —", "?"], "mask.size": ["1", "3", "0", "1e9"],
-    "mask-a": [*MASKS, "nonsense("], "mask-b": MASKS,
-    "score": [kind.__name__ for kind in SCORES], "normalizer": [kind.__name__ for kind in NORMALIZERS],
-    "normalizer.temperature": ["0.5", "2", "inf"], "biases": ["", "ALiBi", "Soft cap", "T5"], "biases-b": ["ALiBi"],
-    "pinned": ["none", "1 · b", "1 · cat"], "predict": ["true", "perhaps"], "colors": ["0 to 1", "0 bis 1"],
-    "look": ["Similarities", "Normalizers", "Cost", "Kosten"], "similarities": ["Dot", "Cosine", ""],
-    "query-x": ["0.5", "9", "-1.005"], "softness": ["hard", "T = 0.3"],
-    "similarity": ["General", "Additive", "Dot"], "w11": ["-1", "2.5", "2.123456"], "seed": ["3"],
-    "attention": ["Self", "Cross", "Translator"], "sentence": ["a b c", "a"], "d-k": ["2", "8"], "heads": ["2", "4"],
-    "head-shown": ["Head 1", "Head 3"], "masked": ["Causal"], "query": ["0 · a", "2 · c"],
-    "edits": ["Q0.1.2_0.5", "…"], "part": ["Predict"], "stage": ["softmax"], "d": ["4", "5"],
-    "maps": ["Wipe", "Überblenden"], "tokens": ["512", "1,024", "7"], "block": ["64", "1"], "budget": ["5%", "0.5"],
-    "cache-type": ["fp32", "fp8 oder int8"], "empty-row": ["zeros"], "keys": ["3", "65", "inf"],
-    "idea": ["causal", "Sliding window", "Prefix seen by all", "Neighborhood on a grid"], "size": ["0", "3", "5", "65"],
+    "source": ["Toy"],
+    "text": TEXTS,
+    "toy.heads": ["1", "2", "4", "99", "x"],
+    "toy.seed": ["0", "7", "nan"],
+    "layer": ["layer 0", "encoder 3"],
+    "head": ["Head 0", "Head 1", "Kopf 1", "Mean of heads", "Head 9"],
+    "mask": ["Full", "Causal", "Sliding window", "— Window —", "?"],
+    "mask.size": ["1", "3", "0", "1e9"],
+    "mask-a": [*MASKS, "nonsense("],
+    "mask-b": MASKS,
+    "score": [kind.__name__ for kind in SCORES],
+    "normalizer": [kind.__name__ for kind in NORMALIZERS],
+    "normalizer.temperature": ["0.5", "2", "inf"],
+    "biases": ["", "ALiBi", "Soft cap", "T5"],
+    "biases-b": ["ALiBi"],
+    "pinned": ["none", "1 · b", "1 · cat"],
+    "predict": ["true", "perhaps"],
+    "colors": ["0 to 1", "0 bis 1"],
+    "look": ["Similarities", "Normalizers", "Cost", "Kosten"],
+    "similarities": ["Dot", "Cosine", ""],
+    "query-x": ["0.5", "9", "-1.005"],
+    "softness": ["hard", "T = 0.3"],
+    "similarity": ["General", "Additive", "Dot"],
+    "w11": ["-1", "2.5", "2.123456"],
+    "seed": ["3"],
+    "attention": ["Self", "Cross", "Translator"],
+    "sentence": ["a b c", "a"],
+    "d-k": ["2", "8"],
+    "heads": ["2", "4"],
+    "head-shown": ["Head 1", "Head 3"],
+    "masked": ["Causal"],
+    "query": ["0 · a", "2 · c"],
+    "edits": ["Q0.1.2_0.5", "…"],
+    "part": ["Predict"],
+    "stage": ["softmax"],
+    "d": ["4", "5"],
+    "maps": ["Wipe", "Überblenden"],
+    "tokens": ["512", "1,024", "7"],
+    "block": ["64", "1"],
+    "budget": ["5%", "0.5"],
+    "cache-type": ["fp32", "fp8 oder int8"],
+    "empty-row": ["zeros"],
+    "keys": ["3", "65", "inf"],
+    "idea": ["causal", "Sliding window", "Prefix seen by all", "Neighborhood on a grid"],
+    "size": ["0", "3", "5", "65"],
     "queries": ["8", "12", "0"],
-    "layers": ["24", "0"], "pattern": ["AAB", ""], "code-of": ["A", "C"], "code-in": ["NumPy"], "load-into": ["A"],
-    "from": ["Cosine", "T5"], "to": ["Dot", "Scaled dot"], "table": ["true", "1,0,5,cat;0,1,2,hen", "1,0"],
-    "find": ["sat"], "part-of-queries": ["0", "2"], "quantity": ["Mean weight"],
-    "sinks.size": ["2"], "cosine.tau": ["0.1234567891"], "score.scale": ["", "0.08838834764831845"],
+    "layers": ["24", "0"],
+    "pattern": ["AAB", ""],
+    "code-of": ["A", "C"],
+    "code-in": ["NumPy"],
+    "load-into": ["A"],
+    "from": ["Cosine", "T5"],
+    "to": ["Dot", "Scaled dot"],
+    "table": ["true", "1,0,5,cat;0,1,2,hen", "1,0"],
+    "find": ["sat"],
+    "part-of-queries": ["0", "2"],
+    "quantity": ["Mean weight"],
+    "sinks.size": ["2"],
+    "cosine.tau": ["0.1234567891"],
+    "score.scale": ["", "0.08838834764831845"],
     "mask.vertical-slash.columns": ["0 5 9", "a"],
-    "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"], "model.pair": ["a dog", " "],
+    "model": ["", "sentence-transformers/all-MiniLM-L6-v2", "/nowhere", "org/none"],
+    "model.pair": ["a dog", " "],
     "inspect": ["Patching", "Hidden fact", "Versteckte Tatsache"],
     "special-tokens": ["Hidden"],
     "color-by": ["Entropy", "Entropie", "Mass"],
-    "kind": ["Itself", "Next token", "induction head"], "against": ["Entropy", "nothing"],
+    "kind": ["Itself", "Next token", "induction head"],
+    "against": ["Entropy", "nothing"],
     "leave-out": ["Special tokens"],
-    "right-model": ["As on the left", "Wie links", "", "org/none"], "right-text": TEXTS,
+    "right-model": ["As on the left", "Wie links", "", "org/none"],
+    "right-text": TEXTS,
     "right-layer": ["encoder 5", "layer 2"],
-    "right-head": ["Head 2", "Mean of heads"], "words": ["100", "1e9"], "depth": ["0", "-4"],
+    "right-head": ["Head 2", "Mean of heads"],
+    "words": ["100", "1e9"],
+    "depth": ["0", "-4"],
     "transformer-model": ["", "sentence-transformers/all-MiniLM-L6-v2", "org/none"],
     "english": ["I sleep .", "the zebra", "", "a" * 5000],
-    "word": ["1", "3", "99"], "temperature": ["0.0", "0.35", "3", "nan", "-1"], "draw": ["7", "1e99"],
+    "word": ["1", "3", "99"],
+    "temperature": ["0.0", "0.35", "3", "nan", "-1"],
+    "draw": ["7", "1e99"],
     "path-head": ["3", "11", "-1"],
     "open": ["decoder 1", "encoder 0 attention weights", "memory", "model", "<script>"],
     "tab": ["How attention forms", "Three uses", "Drei Verwendungen", "Several heads"],
-    "encoder-head": ["0.2", "9.9"], "cross-head": ["1.3", "x"], "row": ["1 · sleep", "none"],
-    "unfolded": ["In symbols", "Mehrere Köpfe", "?"], "step": ["0", "2,400", "2.400", "7"],
-    "prompt": ["the cat", " "], "writer": ["org/none", ""], "chat": ["true"], "system": ["Be brief."],
+    "encoder-head": ["0.2", "9.9"],
+    "cross-head": ["1.3", "x"],
+    "row": ["1 · sleep", "none"],
+    "unfolded": ["In symbols", "Mehrere Köpfe", "?"],
+    "step": ["0", "2,400", "2.400", "7"],
+    "prompt": ["the cat", " "],
+    "writer": ["org/none", ""],
+    "chat": ["true"],
+    "system": ["Be brief."],
     "earlier": ['["Hi","Yes?"]', '["Hi"]', "x"],
-    "next-token": ["At random", "Zufällig"], "write-temperature": ["0.5", "9"], "top-k": ["40", "-1"],
-    "top-p": ["0.9", "0"], "write-seed": ["7"], "length": ["2", "3", "0", "513"], "choices": ["0.7042-5.260", "5"],
+    "next-token": ["At random", "Zufällig"],
+    "write-temperature": ["0.5", "9"],
+    "top-k": ["40", "-1"],
+    "top-p": ["0.9", "0"],
+    "write-seed": ["7"],
+    "length": ["2", "3", "0", "513"],
+    "choices": ["0.7042-5.260", "5"],
     "branches": ["0.1~0.1-3.4", "~", "x"],
     "why-model": ["sentence-transformers/all-MiniLM-L6-v2", "attnviz/translator-en-fr", "org/none"],
-    "written": ["le petit chat", "zebra"], "question": ["Where a head looks", "Wohin ein Kopf schaut"],
-    "after": ["0 · The", "99 · no"], "says": ["Mary", "#182", "", "#99999999"],
-    "rather-than": ["John", "the average token", "zzz"], "why-layer": ["layer 3", "encoder 1", "decoder 1 cross"],
-    "why-head": ["2", "99"], "why-from": ["1 · cat", "x"], "why-at": ["0 · When"], "why-over": ["0 · When", "y"],
-    "why-side": ["the query"], "trail": ["value.2.1.3.0-key.1.1.2.1", "value.2.1.99.0", "x"], "tree": ["true"],
+    "written": ["le petit chat", "zebra"],
+    "question": ["Where a head looks", "Wohin ein Kopf schaut"],
+    "after": ["0 · The", "99 · no"],
+    "says": ["Mary", "#182", "", "#99999999"],
+    "rather-than": ["John", "the average token", "zzz"],
+    "why-layer": ["layer 3", "encoder 1", "decoder 1 cross"],
+    "why-head": ["2", "99"],
+    "why-from": ["1 · cat", "x"],
+    "why-at": ["0 · When"],
+    "why-over": ["0 · When", "y"],
+    "why-side": ["the query"],
+    "trail": ["value.2.1.3.0-key.1.1.2.1", "value.2.1.99.0", "x"],
+    "tree": ["true"],
     "term": ["2.1.3", "mlp.1.2", "word.2", "encoder.9", "x"],
     "measure": ["logit", "Wahrscheinlichkeit", "KL of all tokens", "loss of the text", "cosine of the vector"],
-    "instead": ["its mean over other texts", "x"], "averages": ["true"],
+    "instead": ["its mean over other texts", "x"],
+    "averages": ["true"],
     "other-texts": ["The cat sat.", "", "a\n" * 30],
-    "hidden-from": ["layer 3", "encoder 1", "all layers"], "hidden-from-head": ["2", "99"],
+    "hidden-from": ["layer 3", "encoder 1", "all layers"],
+    "hidden-from-head": ["2", "99"],
     "effects-head": ["layer 2, head 1", "encoder 1, head 0", "layer 99, head 1", "none"],
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -161,8 +228,12 @@ def test_a_link_has_the_second_text_of_a_model_and_no_picture() -> None:
 def test_a_state_is_made_in_python_too() -> None:
     state = ExploreState(source=Toy("a b c"), mask=SlidingWindow(2), head=1)
     assert state.link() == (
-        ("source", "Toy"), ("text", "a b c"), ("head", "Head 1"), ("mask", "Sliding window"), ("mask.size", "2"),
-    )  # fmt: skip
+        ("source", "Toy"),
+        ("text", "a b c"),
+        ("head", "Head 1"),
+        ("mask", "Sliding window"),
+        ("mask.size", "2"),
+    )
     with pytest.raises(TypeError, match="no size"):
         ExploreState(size=3)
     with pytest.raises(ValueError, match="no text yet"):
@@ -174,17 +245,28 @@ def test_a_state_is_made_in_python_too() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "names"),
-    [(ExploreState, "source layer head mask score"), (ScoresState, "similarities"), (MasksState, "mask_a biases_b"),
-     (LookupState, "table softness"), (StepsState, "attention sentence edits"),
-     (TransformerState, "model text written tab word temperature draw open head cross_head training_step")],
-)  # fmt: skip
+    [
+        (ExploreState, "source layer head mask score"),
+        (ScoresState, "similarities"),
+        (MasksState, "mask_a biases_b"),
+        (LookupState, "table softness"),
+        (StepsState, "attention sentence edits"),
+        (TransformerState, "model text written tab word temperature draw open head cross_head training_step"),
+    ],
+)
 def test_states_declare_their_fields(kind: type[State], names: str) -> None:
     assert {*names.split()} <= {field.name for field in kind.fields}
 
 
 def test_the_state_of_every_page_is_in_the_link() -> None:
-    link = (("lang", "de"), ("present", "1"), ("lesson", "06-one-head"), ("lesson-step", "2"), ("right", "1.2"),
-            ("write", "new"))  # fmt: skip
+    link = (
+        ("lang", "de"),
+        ("present", "1"),
+        ("lesson", "06-one-head"),
+        ("lesson-step", "2"),
+        ("right", "1.2"),
+        ("write", "new"),
+    )
     state = EveryPageState.read(link)
     assert state.presented
     assert state.link() == link
@@ -194,9 +276,13 @@ def test_the_state_of_every_page_is_in_the_link() -> None:
 @pytest.mark.parametrize("kind", [ExploreState, MasksState])
 def test_a_part_of_a_long_map_is_in_the_link(kind: type[State], monkeypatch: pytest.MonkeyPatch) -> None:
     link = [
-        ("source", "Toy"), ("text", "a b c d"), ("part-of-queries", "3"), ("part-of-queries", "1"),
-        ("find", "c"), ("scale", "Square root"),
-    ]  # fmt: skip
+        ("source", "Toy"),
+        ("text", "a b c d"),
+        ("part-of-queries", "3"),
+        ("part-of-queries", "1"),
+        ("find", "c"),
+        ("scale", "Square root"),
+    ]
     short = kind.read(link)
     assert (short.viewport, short.find) == (Viewport(), "")
     monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 4)
@@ -237,8 +323,13 @@ def test_settings_are_in_the_link_with_all_their_digits(score: Score) -> None:
 
 
 def test_settings_that_a_class_does_not_take_are_refused_alone() -> None:
-    link = [("source", "Toy"), ("text", "a b"), ("mask", "Vertical slash"), ("mask.vertical-slash.columns", "1 x"),
-            ("mask.vertical-slash.slashes", "0 2")]  # fmt: skip
+    link = [
+        ("source", "Toy"),
+        ("text", "a b"),
+        ("mask", "Vertical slash"),
+        ("mask.vertical-slash.columns", "1 x"),
+        ("mask.vertical-slash.slashes", "0 2"),
+    ]
     state = ExploreState.read(link)
     assert state.mask == VerticalSlash(slashes=(0, 2))
     assert len(state.refused) == 1

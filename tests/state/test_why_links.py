@@ -72,10 +72,14 @@ def test_what_why_cannot_be_asked_about_has_no_link(saved, isolated):
     long = "cat " * (LONGEST_LINK // 4)
     most = most_tokens(Model(name=SMOLLM2).model().model, MOST_BYTES)
     without = [
-        selection(Toy()), replace(chosen, head=Aggregate.MEAN), other, replace(chosen, layers=named),
-        selection(Model(pair="It slept.")), selection(Model(f"{long}.")),
+        selection(Toy()),
+        replace(chosen, head=Aggregate.MEAN),
+        other,
+        replace(chosen, layers=named),
+        selection(Model(pair="It slept.")),
+        selection(Model(f"{long}.")),
         selection(Model("cat" * 2 + " cat" * (most + 1), SMOLLM2)),
-    ]  # fmt: skip
+    ]
     assert [selection_links(each) for each in without] == [None] * len(without)
     for source in (Model(long), Model("cat" + " cat" * (most - 1), SMOLLM2)):
         assert selection_links(selection(source)) is not None

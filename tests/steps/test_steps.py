@@ -329,9 +329,20 @@ def test_stages_come_in_the_order_of_the_computation() -> None:
     )
     every = SentenceExample(heads=2, mask=Causal(), biases=(ALiBi(),))
     assert compute_steps(every).stages == (
-        "queries", "keys", "similarity", "scaling", "biases", "mask", "exp", "softmax", "values", "output", "heads",
-        "projection", "contributions",
-    )  # fmt: skip
+        "queries",
+        "keys",
+        "similarity",
+        "scaling",
+        "biases",
+        "mask",
+        "exp",
+        "softmax",
+        "values",
+        "output",
+        "heads",
+        "projection",
+        "contributions",
+    )
 
 
 @given(examples)
@@ -453,8 +464,16 @@ def test_any_text_is_read_as_edits_or_refused_in_words(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.415, "0.41"), (-1.5, "−1.50"), (0.0, "0.00"), (-0.0, "0.00"), (-0.004, "−0.004"), (2e-7, "2e−07"),
-     (-math.inf, "−∞"), (1000.0, "1000.00")],
-)  # fmt: skip
+    [
+        (0.415, "0.41"),
+        (-1.5, "−1.50"),
+        (0.0, "0.00"),
+        (-0.0, "0.00"),
+        (-0.004, "−0.004"),
+        (2e-7, "2e−07"),
+        (-math.inf, "−∞"),
+        (1000.0, "1000.00"),
+    ],
+)
 def test_numbers_as_they_are_read(value: float, said: str) -> None:
     assert cell_number(value) == said

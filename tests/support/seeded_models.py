@@ -13,13 +13,25 @@ CORRUPTED = torch.tensor([[3, 17, 33, 5, 17, 42, 50, 28]])
 TEXTS = torch.tensor([[3, 8, 42, 11, 25]]), torch.tensor([[3, 17, 60, 4, 31, 54, 9, 28, 40, 12]])
 SOURCE = 0, 1  # the layer and the head from which paths are patched
 SIZES = {
-    "vocab_size": WORDS, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+    "vocab_size": WORDS,
+    "hidden_size": WIDTH,
+    "intermediate_size": 2 * WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "max_position_embeddings": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 GPT2_SIZES = {
-    "vocab_size": WORDS, "n_embd": WIDTH, "n_inner": 2 * WIDTH, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64,
-    "bos_token_id": 1, "eos_token_id": 2,
-}  # fmt: skip
+    "vocab_size": WORDS,
+    "n_embd": WIDTH,
+    "n_inner": 2 * WIDTH,
+    "n_layer": LAYERS,
+    "n_head": HEADS,
+    "n_positions": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
 SEEDED: dict[str, Callable[[], Any]] = {
     "GPT-2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT2_SIZES)),
     "Llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-5)),

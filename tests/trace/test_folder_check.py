@@ -194,7 +194,7 @@ def changed(**fields: Any) -> Callable[[dict[str, Any], Path], object]:
         (changed(layers=[{"file": FILE, "kind": "self", "id": {}}] * 2), "layers[1].id: “layer” is the name of a"),
         (changed(axes=[{"tokens": ["x"] * ((1 << 20) + 1)}]), "of at most 1,048,576 texts; it has 1,048,577."),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_or_doubtful_is_said(
     change: Callable[[dict[str, Any], Path], object], sentence: str, tmp_path: Path
 ) -> None:

@@ -53,7 +53,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a path out of the folder": (lambda _, x: x.update(file="../x.safetensors"), "not a layer's file in this folder"),
     "a path from the root": (lambda _, x: x.update(file="/etc/passwd"), "not a layer's file in this folder"),
     "a file that is missing": (lambda _, x: x.update(file="layer-0009.safetensors"), "layer-0009.safetensors is missi"),
-    "no file": (lambda _, x: x.pop("file"), "layers[0].file: It is missing. Give \"layer-0000"),
+    "no file": (lambda _, x: x.pop("file"), 'layers[0].file: It is missing. Give "layer-0000'),
     "too few tokens": (lambda m, _: m["axes"][0].update(tokens=["a"]), "axes[0] names 1 tokens, but query is for 4"),
     "tokens that are none": (lambda m, _: m["axes"][0].update(tokens=[1, 2, 3, 4]), "1,048,576 texts; item 0 is 1"),
     "special tokens that are not there": (lambda m, _: m["axes"][0].update(special=[4]), "There is no token 4"),
@@ -72,26 +72,32 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "a mask as a score": (lambda _, x: x["mechanism"].update(score={"name": "Softmax"}), "has no score “Softmax”"),
     "a score without a name": (lambda _, x: x["mechanism"].update(score={"name": ["a"]}), "has no score"),
     "an unknown parameter": (
-        lambda _, x: x["mechanism"].update(score={"name": "Dot", "x": 1}), "Dot has no parameter “x”",
+        lambda _, x: x["mechanism"].update(score={"name": "Dot", "x": 1}),
+        "Dot has no parameter “x”",
     ),
     "a parameter of the wrong kind": (
-        lambda _, x: x["mechanism"].update(normalizer={"name": "Softmax", "temperature": "hot"}), "of the wrong kind",
+        lambda _, x: x["mechanism"].update(normalizer={"name": "Softmax", "temperature": "hot"}),
+        "of the wrong kind",
     ),
     "a huge parameter": (
-        lambda _, x: x["mechanism"].update(score={"name": "Additive", "hidden": 10**12}), "at most 1,048,576",
+        lambda _, x: x["mechanism"].update(score={"name": "Additive", "hidden": 10**12}),
+        "at most 1,048,576",
     ),
     "a temperature near 0": (
         lambda _, x: x["mechanism"].update(normalizer={"name": "Softmax", "temperature": 5e-324}),
         "temperature of Softmax is 4.941e-324; 0 or a size from 1e-12 to at most 1,048,576 is possible.",
     ),
     "a scale beyond float32": (
-        lambda _, x: x["mechanism"].update(score={"name": "ScaledDot", "scale": -1e300}), "scale of ScaledDot is -1e",
+        lambda _, x: x["mechanism"].update(score={"name": "ScaledDot", "scale": -1e300}),
+        "scale of ScaledDot is -1e",
     ),
     "a cap near 0": (
-        lambda _, x: x["mechanism"].update(biases=[{"name": "SoftCap", "cap": 1e-50}]), "cap of SoftCap is 1e-50; 0 or",
+        lambda _, x: x["mechanism"].update(biases=[{"name": "SoftCap", "cap": 1e-50}]),
+        "cap of SoftCap is 1e-50; 0 or",
     ),
     "a tensor from nowhere": (
-        lambda _, x: x["mechanism"].update(normalizer={"name": "Sink", "logit": {"tensor": "x"}}), "not in the layer's",
+        lambda _, x: x["mechanism"].update(normalizer={"name": "Sink", "logit": {"tensor": "x"}}),
+        "not in the layer's",
     ),
     "a table of nothing": (lambda _, x: x["mechanism"].update(mask={"tensor": "x"}), "not in the layer's file"),
     "a mechanism that is none": (lambda _, x: x.update(mechanism="causal"), "mechanism: It must be an object"),
@@ -101,7 +107,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "an endless sentence": (lambda _, x: x.update(comparison="x" * 10_000), "at most 2,000 characters; it has"),
     "layers that are none": (lambda m, _: m.update(layers=[1]), "layers: It must be a list of at most 2,048 objects"),
     "too many layers": (lambda m, one: m.update(layers=[one] * 3_000), "at most 2,048 objects; it has 3,000"),
-}  # fmt: skip
+}
 
 
 def refusal(folder: Path, sentence: str) -> str:

@@ -143,8 +143,10 @@ def test_float32_is_written_in_16_bits_where_that_changes_nothing(tmp_path: Path
     Trace((layer(inputs=Inputs(half, coarse, whole.value, TOKENS, TOKENS)),)).save(tmp_path)
     [after] = Trace.load(tmp_path)
     assert [tensor.dtype for tensor in (after.inputs.query, after.inputs.key, after.inputs.value)] == [
-        torch.float16, torch.bfloat16, torch.float32,
-    ]  # fmt: skip
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+    ]
     assert torch.equal(after.inputs.query_of(0), half[0])
     assert torch.equal(after.inputs.key_of(0), coarse[0])
 

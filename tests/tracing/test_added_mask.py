@@ -105,8 +105,10 @@ def test_infinity_forbids_also_where_other_keys_leak():
     mask = torch.tensor([[-torch.inf, -1e4, -1e4], [0, -torch.inf, -1e4], [-torch.inf] * 3])
     layer = check(Attention(*torch.randn(2, 1, 2, 3, 4), mask))
     assert layer.mechanism(layer.inputs).allowed[0].tolist() == [
-        [False, True, True], [True, False, False], [False] * 3,
-    ]  # fmt: skip
+        [False, True, True],
+        [True, False, False],
+        [False] * 3,
+    ]
     assert "1 of them has no allowed key in all heads" in layer.comparison
 
 

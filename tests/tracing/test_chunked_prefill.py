@@ -68,8 +68,10 @@ def test_a_long_text_takes_the_memory_of_a_chunk(tmp_path: Path) -> None:
     assert largest.size <= 256 * 4_096  # rows of a chunk against all keys
     assert [layer.fidelity for layer in Trace.load(tmp_path)] == [Fidelity.VERIFIED] * 2
     assert sorted(file.name for file in tmp_path.iterdir()) == [
-        "layer-0000.safetensors", "layer-0001.safetensors", "trace.json",
-    ]  # fmt: skip
+        "layer-0000.safetensors",
+        "layer-0001.safetensors",
+        "trace.json",
+    ]
 
 
 def test_some_layers_are_kept_in_their_own_type(tmp_path: Path) -> None:
@@ -93,7 +95,7 @@ def test_a_layer_with_a_mask_of_its_own_is_missing() -> None:
         (lambda: MODELS["llama"](), {"intervene": lambda *_: None}, "not read in chunks with intervene"),
     ],
     ids=["encoder", "vectors", "no tokens", "intervention"],
-)  # fmt: skip
+)
 def test_what_has_no_chunks_is_said(make: Any, options: dict[str, Any], sentence: str, tmp_path: Path) -> None:
     built = make()
     batch = torch.randn(1, 12, 8) if isinstance(built, nn.TransformerEncoderLayer) else ids(12)

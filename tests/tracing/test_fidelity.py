@@ -168,9 +168,15 @@ def test_weights_for_pieces_of_the_text_are_not_shown_as_for_all_of_it(config, m
 
 def test_what_is_there_beside_it_is_shown():
     sizes = {
-        "vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4, "local_radius": 3,
+        "vocab_size": 97,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_layers": 1,
+        "num_heads": 4,
+        "local_radius": 3,
         "decoder_start_token_id": 0,
-    }  # fmt: skip
+    }
     layers = capture(Architecture("", "LongT5Config", sizes).model(), both(), example=0)
     assert [layer.name for layer in layers] == ["decoder 0", "decoder 0 cross"]
     assert {layer.fidelity for layer in layers} == {Fidelity.VERIFIED}

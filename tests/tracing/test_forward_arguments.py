@@ -56,8 +56,11 @@ def test_each_example_and_each_side_has_its_own_padding() -> None:
     both = torch.stack([READ, ~READ]).long()
     made = arguments(attention_mask=both, decoder_attention_mask=1 - both)
     assert [made.read(N, side, example).tolist() for side in (False, True) for example in (0, 1)] == [
-        READ.tolist(), (~READ).tolist(), (~READ).tolist(), READ.tolist(),
-    ]  # fmt: skip
+        READ.tolist(),
+        (~READ).tolist(),
+        (~READ).tolist(),
+        READ.tolist(),
+    ]
 
 
 def model() -> Any:
@@ -110,10 +113,20 @@ def test_labels_are_what_a_decoder_reads() -> None:
 
 
 BART = {
-    "vocab_size": 97, "d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
-    "decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "decoder_start_token_id": 0,
-    "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "forced_eos_token_id": None,
-}  # fmt: skip
+    "vocab_size": 97,
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "decoder_start_token_id": 0,
+    "pad_token_id": 1,
+    "bos_token_id": 0,
+    "eos_token_id": 2,
+    "forced_eos_token_id": None,
+}
 
 
 def test_a_mask_of_samples_is_that_of_the_positions_made_of_them() -> None:

@@ -56,7 +56,8 @@ MODELS = {
     "DeiT": (hf.DeiTConfig(**VISION), ("[CLS]", "[DISTILLATION]")),
     "Dinov2": (hf.Dinov2Config(**VISION), ("[CLS]",)),
     "Dinov2WithRegisters": (
-        hf.Dinov2WithRegistersConfig(**VISION, num_register_tokens=2), ("[CLS]", "[REGISTER 0]", "[REGISTER 1]"),
+        hf.Dinov2WithRegistersConfig(**VISION, num_register_tokens=2),
+        ("[CLS]", "[REGISTER 0]", "[REGISTER 1]"),
     ),
     "Beit": (hf.BeitConfig(**VISION, use_relative_position_bias=True), ("[CLS]",)),
     "SiglipVision": (hf.SiglipVisionConfig(**VISION), ()),
@@ -66,7 +67,7 @@ MODELS = {
         hf.YolosConfig(**VISION | {"image_size": [32, 32]}, num_detection_tokens=2),
         ("[CLS]", "[DETECTION 0]", "[DETECTION 1]"),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -190,9 +190,12 @@ def test_each_variant_attends_to_the_english_by_its_score(variant):
             score = layer.mechanism.score
             w_q, w_k, vector = (w.double() for w in (score.query_weight, score.key_weight, score.vector))
             scores = torch.stack(
-                [torch.stack([torch.tanh(q[:, i] @ w_q.T + k[:, j] @ w_k.T) @ vector for j in range(k.shape[1])], -1)
-                 for i in range(q.shape[1])], 1
-            )  # fmt: skip
+                [
+                    torch.stack([torch.tanh(q[:, i] @ w_q.T + k[:, j] @ w_k.T) @ vector for j in range(k.shape[1])], -1)
+                    for i in range(q.shape[1])
+                ],
+                1,
+            )
             expected = scores.softmax(-1) @ v
         else:
             expected = scaled_dot_product_attention(q, k, v, scale=None if variant == "scaled dot" else 1.0)

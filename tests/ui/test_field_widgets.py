@@ -21,10 +21,10 @@ def script() -> None:
         PartsField,
         RangeField,
         TextField,
-    )  # fmt: skip
+    )
     from attnviz.state.parts import by_title
     from attnviz.state.state import State
-    from attnviz.ui.field_widgets import draw, draw_hidden, draw_tabs
+    from attnviz.ui.field_widgets import choice_tabs, draw, draw_hidden
     from attnviz.ui.widget_values import field_text, field_value, set_field_value
 
     class Sample(State):
@@ -40,9 +40,6 @@ def script() -> None:
         masks = PartsField("Masks", MASKS, lambda state: (), prefix="x")
         tab = ChoiceField("Tab", ("Cost", "Code"))
 
-    def draw_tab(name: str) -> None:
-        state.tab = name
-
     set_language(st.query_params.get("lang", "en"))
     state = SimpleNamespace(tab="")
     problem = ""
@@ -56,7 +53,7 @@ def script() -> None:
                 setattr(state, field.name, draw(field, state))
         except ValueError as refusal:
             problem = str(refusal)
-    draw_tabs(Sample.tab, {name: lambda name=name: draw_tab(name) for name in ("Cost", "Code")})
+    state.tab = next(name for name, tab in choice_tabs(Sample.tab, None).items() if tab.open)
     draw_hidden(EveryPageState.right)
     st.json({"values": {name: str(value) for name, value in vars(state).items()}, "problem": problem, "before": before})
 
@@ -80,24 +77,42 @@ def values(app: AppTest) -> dict[str, str]:
 def test_fields_begin_with_their_opening_values() -> None:
     shown = values(opened())
     assert shown == {
-        "tab": "Cost", "flag": "False", "text": "a b", "whole": "3", "real": "0.5", "size": "2", "token": "a",
-        "part": "(0, 2)", "squares": "4", "mask": "full", "masks": "()",
-    }  # fmt: skip
+        "tab": "Cost",
+        "flag": "False",
+        "text": "a b",
+        "whole": "3",
+        "real": "0.5",
+        "size": "2",
+        "token": "a",
+        "part": "(0, 2)",
+        "squares": "4",
+        "mask": "full",
+        "masks": "()",
+    }
 
 
 @pytest.mark.parametrize(
     ("link", "name", "value"),
     [
-        ({"flag": "true"}, "flag", "True"), ({"text": "x y"}, "token", "x"), ({"whole": "7"}, "whole", "7"),
-        ({"real": "0.25"}, "real", "0.25"), ({"size": "3"}, "size", "3"), ({"token": "b"}, "token", "b"),
-        ({"part": ["2", "1"]}, "part", "(1, 2)"), ({"squares": "3"}, "squares", "9"),
+        ({"flag": "true"}, "flag", "True"),
+        ({"text": "x y"}, "token", "x"),
+        ({"whole": "7"}, "whole", "7"),
+        ({"real": "0.25"}, "real", "0.25"),
+        ({"size": "3"}, "size", "3"),
+        ({"token": "b"}, "token", "b"),
+        ({"part": ["2", "1"]}, "part", "(1, 2)"),
+        ({"squares": "3"}, "squares", "9"),
         ({"mask": "Sliding window", "mask.size": "2"}, "mask", "sliding_window(2)"),
-        ({"tab": "Code"}, "tab", "Code"), ({"mask": "Causal", "lang": "de"}, "mask", "causal"),
-        ({"mask": "Kausal", "lang": "en"}, "mask", "causal"), ({"whole": "inf"}, "whole", "3"),
-        ({"real": "nan"}, "real", "0.5"), ({"real": "-0"}, "real", "0.0"),
-        ({"size": "9"}, "size", "2"), ({"part": ["0", "99"]}, "part", "(0, 2)"),
+        ({"tab": "Code"}, "tab", "Code"),
+        ({"mask": "Causal", "lang": "de"}, "mask", "causal"),
+        ({"mask": "Kausal", "lang": "en"}, "mask", "causal"),
+        ({"whole": "inf"}, "whole", "3"),
+        ({"real": "nan"}, "real", "0.5"),
+        ({"real": "-0"}, "real", "0.0"),
+        ({"size": "9"}, "size", "2"),
+        ({"part": ["0", "99"]}, "part", "(0, 2)"),
     ],
-)  # fmt: skip
+)
 def test_fields_have_the_values_of_a_link(link: dict[str, str | list[str]], name: str, value: str) -> None:
     assert values(opened(**link))[name] == value
 

@@ -13,9 +13,11 @@ def script() -> None:
     from attnviz.ui.play_slider import slider
 
     words = ChoiceField[int](
-        "Word", lambda state: {str(i): i for i in range(1, state.count + 1)}, lambda state: min(8, state.count),
+        "Word",
+        lambda state: {str(i): i for i in range(1, state.count + 1)},
+        lambda state: min(8, state.count),
         parameter="word",
-    )  # fmt: skip
+    )
     steps = {str(step): step for step in (0, 40, 1200)}
     step = ChoiceField("Step", steps, lambda _state: 40, parameter="step", option_name=step_name)
     state = SimpleNamespace(count=int(st.number_input("Count", 1, 30, 8, key="count")))

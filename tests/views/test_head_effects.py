@@ -125,8 +125,11 @@ def test_cells_are_heads_and_then_an_mlp() -> None:
     heads = {(layer, head) for layer in range(30) for head in range(9)}
     assert links == {None} | {MARY_OR_JOHN.link_with(head=head) for head in heads}
     assert [*map(numbers.name, numbers.farthest(4))] == [
-        "layer 0, MLP", "layer 11, MLP", "layer 0, head 0", "layer 2, MLP",
-    ]  # fmt: skip
+        "layer 0, MLP",
+        "layer 11, MLP",
+        "layer 0, head 0",
+        "layer 2, MLP",
+    ]
 
 
 def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> None:

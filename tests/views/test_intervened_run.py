@@ -7,7 +7,7 @@ from attnviz.base.text import EXAMPLE
 from attnviz.models.interventions import Intervention
 from attnviz.normalizers import Softmax
 from attnviz.sources import Model
-from attnviz.views.intervened_run import intervened_run
+from attnviz.views.masks.model_output import intervened_run
 
 
 def test_too_many_layers_are_refused_and_ablated_heads_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,17 +52,18 @@ def test_it_begins_with_the_dictionary_and_a_key_that_is_there() -> None:
 @pytest.mark.parametrize(
     ("link", "said"),
     [
-        ({"softness": "T = 0.1", "query_x": "1.5", "query_y": "0.5"},
-         "Nearly all the weight is on the most similar key, cat: 5.00 comes back."),
+        (
+            {"softness": "T = 0.1", "query_x": "1.5", "query_y": "0.5"},
+            "Nearly all the weight is on the most similar key, cat: 5.00 comes back.",
+        ),
         ({"query_x": "1.2", "query_y": "0.9"}, "No key equals the query (1.2, 0.9): nothing comes back."),
         ({"softness": "T = 1", "query_x": "1", "query_y": "1"}, "A bit of every value comes back: 3.77."),
         ({"softness": "hard"}, "All the weight is on the most similar key, cat: 5 comes back."),
         ({"softness": "uniform"}, "Every key weighs the same, whatever the query: the mean, 4.20, comes back."),
         (TWICE, "The query is the key of a: its value 2 comes back."),
-        (TWICE | {"softness": "hard"},
-         "a and a are equally similar and share the weight: 1.50 comes back."),
+        (TWICE | {"softness": "hard"}, "a and a are equally similar and share the weight: 1.50 comes back."),
     ],
-)  # fmt: skip
+)
 def test_the_sentence_says_what_comes_back_and_why(link: dict[str, str], said: str) -> None:
     assert sentence(**link) == said
 
@@ -111,9 +112,15 @@ def test_what_a_number_that_is_none_opens_is_in_the_plane() -> None:
 
 def test_the_whole_state_is_in_the_link() -> None:
     state = state_of(
-        table="1,0,3,left,;0,1,5,up", query_x="-0.3", query_y="1.1", softness="hard", similarity="General", w11="0.5",
-        w12="2", color="value that comes back",
-    )  # fmt: skip
+        table="1,0,3,left,;0,1,5,up",
+        query_x="-0.3",
+        query_y="1.1",
+        softness="hard",
+        similarity="General",
+        w11="0.5",
+        w12="2",
+        color="value that comes back",
+    )
     assert not state.refused
     assert LookupState.read(state.link()) == state
     assert numbers(state)[0][:2] == ["left,", "0.95"]  # q = (−0.3, 1.1), k = (1, 0): −0.3·0.5 + 1.1·1

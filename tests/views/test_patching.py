@@ -49,8 +49,11 @@ def test_heads_recover_what_the_library_says() -> None:
 def test_positions_of_a_head_are_those_it_reads() -> None:
     cross = state_of(patched="key")
     assert [sentence.split(":")[0] for sentence in head_positions(cross, (3, 0)).spec.sentences][:4] == [
-        "The", "small", "red", "cars",
-    ]  # fmt: skip
+        "The",
+        "small",
+        "red",
+        "cars",
+    ]
     queries = state_of(patched="output")
     assert head_positions(queries, (3, 0)).spec.sentences[0].startswith("<start>: ")
 

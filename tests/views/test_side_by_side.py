@@ -150,8 +150,9 @@ def test_two_models_read_the_same_text(saved: Path, isolated: None) -> None:
     assert "There is no encoder 1 on the right: layer 1 is shown there." in [note.content for note in of(Note, shown)]
     (columns,) = of(Columns, shown)
     assert [column[0].title for _share, column in columns.columns][:2] == [
-        "Left, bert: encoder 1, head 0", "Right, gpt2: layer 1, head 0",
-    ]  # fmt: skip
+        "Left, bert: encoder 1, head 0",
+        "Right, gpt2: layer 1, head 0",
+    ]
 
 
 def test_a_model_with_fewer_heads_has_its_last() -> None:

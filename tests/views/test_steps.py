@@ -27,9 +27,7 @@ from attnviz.translator.encoder_decoder import USES
 from attnviz.views.step_stages import matrices_content, stages
 from attnviz.views.steps import steps
 
-TITLES = [
-    "Queries", "Keys", "Similarity", "Scaling", "Exponential", "Softmax", "Values", "Weighted sum"
-]  # fmt: skip
+TITLES = ["Queries", "Keys", "Similarity", "Scaling", "Exponential", "Softmax", "Values", "Weighted sum"]
 
 
 def state_of(**link: str) -> StepsState:

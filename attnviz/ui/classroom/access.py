@@ -141,10 +141,8 @@ def class_of_teacher(cookie: str) -> LiveClass | None:
 
 def set_cookie(response: Response, name: str, value: str, path: str) -> None:
     """Sets a cookie that a browser keeps as long as the server keeps a class."""
-    response.set_cookie(
-        name, value, max_age=round(settings.class_hours() * 3600), path=path, secure=hosting.has_tls(), httponly=True,
-        samesite="lax",
-    )  # fmt: skip
+    seconds, is_secure = round(settings.class_hours() * 3600), hosting.has_tls()
+    response.set_cookie(name, value, seconds, path=path, secure=is_secure, httponly=True, samesite="lax")
 
 
 def _is_in(live: LiveClass, request: Request) -> bool:

@@ -66,13 +66,9 @@ def poll_state(poll: Poll | None) -> Json | None:
     if poll is None:
         return None
     question = poll.question
-    return {
-        "id": poll.id, "round": poll.round, "phase": poll.phase,
-        "question": {
-            "ask": question.ask, "rows": question.rows, "columns": question.columns, "picks": question.picks,
-            "points": question.points, "numeric": question.numeric, "hides": question.hides,
-        },
-    }  # fmt: skip
+    names = "ask", "rows", "columns", "picks", "points", "numeric", "hides"
+    described = {name: getattr(question, name) for name in names}
+    return {"id": poll.id, "round": poll.round, "phase": poll.phase, "question": described}
 
 
 def result_state(live: LiveClass, poll: Poll | None) -> Json | None:

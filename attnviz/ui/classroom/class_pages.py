@@ -42,9 +42,13 @@ def entrance_page(request: Request) -> Response:
             problem = str(unknown)
     back = _page_or_start(request.query_params.get("back", ""))
     page = _page(
-        "entrance.html", address=address("/class"), back=back, app=address("/"),
-        hours=round(settings.class_hours()), problem=problem,
-    )  # fmt: skip
+        "entrance.html",
+        address=address("/class"),
+        back=back,
+        app=address("/"),
+        hours=round(settings.class_hours()),
+        problem=problem,
+    )
     return HTMLResponse(page, 404 if problem else 200)
 
 
@@ -75,10 +79,8 @@ def follower_page(request: Request) -> Response:
         "code": live.code,
         "components": scripts.components(),
     }
-    response = HTMLResponse(
-        _page("follow.html", code=live.code, app=address("/"), page=json.dumps(described),
-              script=scripts.module_address("ui/classroom/follow.js"))
-    )  # fmt: skip
+    page, script = json.dumps(described), scripts.module_address("ui/classroom/follow.js")
+    response = HTMLResponse(_page("follow.html", code=live.code, app=address("/"), page=page, script=script))
     response.headers["cache-control"] = "no-store"
     access.set_cookie(response, access.PARTICIPANT, participant, address("/class"))
     return response

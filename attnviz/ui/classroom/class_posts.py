@@ -55,6 +55,8 @@ OF_TEACHER: dict[str, Action] = {
     "end": _end,
 }
 ACTIONS: dict[str, Action] = {
-    "answer": _answer, "nickname": _nickname, "message": _message,
+    "answer": _answer,
+    "nickname": _nickname,
+    "message": _message,
     **{name: _for_teacher(action) for name, action in OF_TEACHER.items()},
-}  # fmt: skip
+}

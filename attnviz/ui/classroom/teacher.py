@@ -80,8 +80,10 @@ def start_button(page: str) -> Markup:
         "form",
         element("input", type="hidden", name="back", value=_link(page, keep_presenting=True)),
         element("button", _("Start a class")),
-        action=address("/class/start"), method="post", class_="attnviz-start-class",
-    )  # fmt: skip
+        action=address("/class/start"),
+        method="post",
+        class_="attnviz-start-class",
+    )
 
 
 def _publish(live: LiveClass, drawn: _Drawn) -> None:

@@ -33,9 +33,13 @@ def edit_lesson(draft: Draft, table: LessonTable) -> tuple[LessonTable, list[Del
     keys = draft.step_keys(len(steps))
     shown = [_show_step(draft, *one, number) for number, one in enumerate(zip(steps, places, keys, strict=True))]
     st.button(
-        _("Add a step"), key=f"add-step-{draft.edition}", icon=":material/add:", disabled=len(steps) >= MOST_STEPS,
-        on_click=_change_steps, args=(draft, lambda steps: steps.append((dict(NEW_STEP), None, draft.new_step()))),
-    )  # fmt: skip
+        _("Add a step"),
+        key=f"add-step-{draft.edition}",
+        icon=":material/add:",
+        disabled=len(steps) >= MOST_STEPS,
+        on_click=_change_steps,
+        args=(draft, lambda steps: steps.append((dict(NEW_STEP), None, draft.new_step()))),
+    )
     changed = [step for step, _place, _slot in shown], [place for _step, place, _slot in shown]
     edited = with_steps(fields.table, *changed) if changed != (steps, places) else fields.table
     return edited, [slot for _step, _place, slot in shown]
@@ -65,10 +69,8 @@ def _show_step(
                 ("content_copy", N_("Duplicate"), duplicate, len(draft.steps) >= MOST_STEPS),
                 ("delete", N_("Remove"), lambda steps: steps.pop(number), False),
             ):
-                st.button(
-                    _(about), key=f"{prefix}-{about}", icon=f":material/{icon}:", type="tertiary",
-                    disabled=off, on_click=_change_steps, args=(draft, change),
-                )  # fmt: skip
+                name, press = f"{prefix}-{about}", partial(_change_steps, draft, change)
+                st.button(_(about), name, icon=f":material/{icon}:", type="tertiary", disabled=off, on_click=press)
             slot = st.container(width="content")
         return *edit_step(prefix, step, place, opened), slot
 

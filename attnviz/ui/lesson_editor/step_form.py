@@ -88,17 +88,23 @@ def edit_step(
 def _edit_place(prefix: str, place: Place | None, opened: Place | None) -> Place | None:
     """Draws the widgets of the page that a step opens; returns the page and its state, or None if it stays."""
     if opened and st.checkbox(
-        _("The page stays as the reader has left it"), place is None, key=f"{prefix}-stays",
+        _("The page stays as the reader has left it"),
+        place is None,
+        key=f"{prefix}-stays",
         help=_("Without it, the step opens a page in a state of its own."),
-    ):  # fmt: skip
+    ):
         return None
     shown = place or opened
     assert shown
     written = page_address(*shown)
     typed = st.text_input(
-        _("Address of the page"), written, MOST_FILE_BYTES, key=f"{prefix}-address", help=_(ADDRESS_HELP),
+        _("Address of the page"),
+        written,
+        MOST_FILE_BYTES,
+        key=f"{prefix}-address",
+        help=_(ADDRESS_HELP),
         placeholder="https://…/explore?layer=encoder+3&pinned=10+·+it",
-    )  # fmt: skip
+    )
     if typed != written:
         try:
             shown = parse_address(typed)
@@ -126,9 +132,12 @@ def _edit_check(fields: Fields, prefix: str, numbers: Quantities | None) -> None
     """Draws the kind of the check and its own widgets."""
     kind = next((name for name in CHECKS if name in fields.table), NO_CHECK)
     chosen = st.selectbox(
-        _("How the answer is checked"), list(KINDS), list(KINDS).index(kind), key=f"{prefix}-check",
+        _("How the answer is checked"),
+        list(KINDS),
+        list(KINDS).index(kind),
+        key=f"{prefix}-check",
         format_func=lambda name: _(KINDS[name]),
-    )  # fmt: skip
+    )
     if chosen != kind:
         for name in (kind, "right"):
             if name in fields.table:
@@ -181,9 +190,13 @@ def _edit_quantity(fields: Fields, prefix: str, numbers: Quantities | None) -> N
     shown = str(fields.table["number"])
     options = [*dict.fromkeys([*numbers, shown])]
     name = st.selectbox(
-        _("Quantity"), options, options.index(shown), key=f"{prefix}-number", accept_new_options=True,
+        _("Quantity"),
+        options,
+        options.index(shown),
+        key=f"{prefix}-number",
+        accept_new_options=True,
         format_func=lambda one: f"{one} = {numbers[one]:.2f}" if one in numbers else one,
-    )  # fmt: skip
+    )
     if name and name != shown:
         fields.set("number", name)
 

@@ -47,8 +47,11 @@ def show_picture() -> None:
     data = {"words": words, "read": read, "weights": rows, "candidates": candidates, "sentences": sentences}
     scripts.mount("ui/start")(key="picture", data=data | {"about": about})
     link = recorded["link"]
-    note = _("{model}, a small language model, has written this. The lines are what {head} looks at.", model=MODEL,
-             head=head_name(link["layer"], recorded["head"]))  # fmt: skip
+    note = _(
+        "{model}, a small language model, has written this. The lines are what {head} looks at.",
+        model=MODEL,
+        head=head_name(link["layer"], recorded["head"]),
+    )
     st.html(element("p", note, " ", _link(_("Watch it write"), f"write?{urlencode(link)}"), class_="attnviz-note"))
 
 
@@ -56,10 +59,9 @@ def show_ways() -> None:
     """Draws what attention is in a sentence, a field whose text Explore shows, the first lesson, the pages with their
     questions, and a way to present."""
     first, label = _first_lesson(), _("Your own sentence")
-    field = element("input", name="text", maxlength=LONGEST_TEXT, required="", autocomplete="off",
-                    placeholder=label, aria_label=label)  # fmt: skip
-    form = element("form", field, element("button", _("Explore it")), action=address("/explore"),
-                   class_="attnviz-row attnviz-own-text")  # fmt: skip
+    own = {"name": "text", "maxlength": LONGEST_TEXT, "required": "", "autocomplete": "off"}
+    field, button = element("input", placeholder=label, aria_label=label, **own), element("button", _("Explore it"))
+    form = element("form", field, button, action=address("/explore"), class_="attnviz-row attnviz-own-text")
     begin = _link(_("Lesson 1: {title}", title=first.title), first.link(), class_="attnviz-main")
     present = _link(_("Present lesson 1"), first.link(1, presentation.PRESENTING))
     st.html(

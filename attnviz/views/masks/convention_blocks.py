@@ -26,15 +26,19 @@ def convention_blocks(state: MasksState, _pair: MaskPair) -> Iterator[Block]:
     yield Heading(_(named_mask.question))
     if groups:
         disputed = disputed_cells(every).numpy()
-        maps = np.stack([
-            np.where(group[0].allowed.numpy(), np.where(disputed, DISPUTED, AGREED), np.nan)  # type: ignore[union-attr]
-            for group in groups
-        ])  # fmt: skip
+        maps = np.stack(
+            [
+                np.where(group[0].allowed.numpy(), np.where(disputed, DISPUTED, AGREED), np.nan)  # type: ignore[union-attr]
+                for group in groups
+            ]
+        )
         names = [_("Reading {number}", number=i + 1) for i in range(len(groups))]
         picture = mosaic(maps, columns=len(groups), names=names).with_about(
-            label=_("What each convention allows"), name="", hint=_("Cells in the strong color are disputed."),
+            label=_("What each convention allows"),
+            name="",
+            hint=_("Cells in the strong color are disputed."),
             description=_("{count} small maps of cells that are allowed.", count=len(groups)),
-        )  # fmt: skip
+        )
         width = min(1.0, WIDTH * len(groups))
         columns: list[tuple[float, list[Block]]] = [(width, [Figure(picture, "readings", HEIGHT)])]
         yield Columns([*columns, *[(1 - width, [])] * (width < 1)])

@@ -105,8 +105,11 @@ def _kept_by(rule: RuleCost) -> str:
     return plural(
         "{heads} keeps {kept} pairs and {cached} keys",
         "{heads} keep {kept} pairs and {cached} keys each",
-        count, heads=heads, kept=kept, cached=grouped(rule.cost.cached),
-    )  # fmt: skip
+        count,
+        heads=heads,
+        kept=kept,
+        cached=grouped(rule.cost.cached),
+    )
 
 
 def _heads(heads: tuple[int, ...]) -> str:

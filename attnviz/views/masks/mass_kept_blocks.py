@@ -153,20 +153,25 @@ def _heads(state: MasksState, pair: MaskPair, sample: int | None) -> Iterator[Bl
     mechanisms = [layer.mechanism for layer in layers]
     yield Heading(_("Mass kept by each head"))
     yield Computed(
-        "heads-kept", partial(mass_kept_by_head, layers, after.mask, sample=sample),
+        "heads-kept",
+        partial(mass_kept_by_head, layers, after.mask, sample=sample),
         lambda: ("heads' mass kept", selection.source, indices, mechanisms, after.mask, sample),
         lambda kept: _("{done} of {heads} heads so far.", done=int(kept.isfinite().sum()), heads=kept.numel()),
-        partial(_of_heads, state, indices), subject=selection.source.subject,
+        partial(_of_heads, state, indices),
+        subject=selection.source.subject,
         work=sum(2 * layer.inputs.heads * _work(layer, layer.known_mechanism, sample) for layer in layers),
-    )  # fmt: skip
+    )
 
 
 def _of_heads(state: MasksState, indices: Sequence[int], kept: Float[Tensor, "layers heads"]) -> Iterator[Block]:
     layers, index, head = state.layers, state.layer, state.head
     numbers = HeadNumbers(
-        _("Mass kept by each head"), [layers[i].id for i in indices], kept.numpy(), largest=1.0,
+        _("Mass kept by each head"),
+        [layers[i].id for i in indices],
+        kept.numpy(),
+        largest=1.0,
         counts=[layers[i].inputs.heads for i in indices],
-    )  # fmt: skip
+    )
     chosen = (indices.index(index), head) if index in indices and isinstance(head, int) else None
 
     def opens(place: Place) -> Link | None:
@@ -203,12 +208,14 @@ def _presets(state: MasksState, pair: MaskPair, dense: DenseHead, kept: MassKept
         return
     sides = [("A", str(before.mask), costs[0], 1.0), ("B", str(after.mask), costs[1], kept.mean)]
     yield Computed(
-        "sparse-presets", partial(sparse_presets, dense, state.budget),
+        "sparse-presets",
+        partial(sparse_presets, dense, state.budget),
         lambda: ("sparse presets", *_head_key(pair.selection, dense.mechanism, sample), state.budget),
         lambda presets: _("{count} patterns so far.", count=len(presets)),
         partial(_of_presets, state, pair, sides),
-        subject=pair.selection.source.subject, work=12 * _work(pair.selection.layer, dense.mechanism, sample),
-    )  # fmt: skip
+        subject=pair.selection.source.subject,
+        work=12 * _work(pair.selection.layer, dense.mechanism, sample),
+    )
 
 
 def _of_presets(

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.analysis.work import check_work, heads_work
 from attnviz.base.formatting import fixed, number, visible
 from attnviz.base.language import _, plural
 from attnviz.base.turns import is_heavy
@@ -22,7 +23,6 @@ from attnviz.sources import Model
 from attnviz.state.head_state import own_mechanism
 from attnviz.state.masks import SIDES, MasksState
 from attnviz.state.why_links import text_of_model
-from attnviz.views.intervened_run import intervened_run
 
 if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.intervention_run import Candidate, TokenLabel
@@ -62,10 +62,14 @@ def model_output(state: MasksState) -> Iterator[Block]:
     work = 4 * source.forward_work
     yield Heading(_("What the model says under A and under B"))
     yield Computed(
-        "model-output", partial(model_outputs, source, both), lambda: ("outputs of a model", source, *both),
+        "model-output",
+        partial(model_outputs, source, both),
+        lambda: ("outputs of a model", source, *both),
         lambda _outputs: _("{model} reads the text under A and under B.", model=source.model().title),
-        partial(_of_outputs, state), subject=source.subject, work=None if is_heavy(work) else work,
-    )  # fmt: skip
+        partial(_of_outputs, state),
+        subject=source.subject,
+        work=None if is_heavy(work) else work,
+    )
 
 
 def model_outputs(
@@ -207,8 +211,11 @@ def candidate_sentence(candidates: "Sequence[Candidate]", bits: float | None, ki
     if old is new:
         sentence = _(
             "Under A and under B the likeliest {kind} is “{text}”, with {before} and {after}.",
-            kind=kind, text=visible(old.text), before=number(old.before), after=number(old.after),
-        )  # fmt: skip
+            kind=kind,
+            text=visible(old.text),
+            before=number(old.before),
+            after=number(old.after),
+        )
     else:
         sentence = _(
             "Under A the likeliest {kind} is “{old}”, with {old_before} ({old_after} under B); under B it is “{new}”, "
@@ -234,8 +241,11 @@ def token_label_sentence(labels: "Sequence[TokenLabel]", tokens: Sequence[str]) 
     return plural(
         "{count} of {tokens} tokens has another likeliest label under B: {labels}",
         "{count} of {tokens} tokens have other likeliest labels under B: {labels}",
-        len(others), count=len(others), tokens=len(labels), labels=", ".join(listed) + end,
-    )  # fmt: skip
+        len(others),
+        count=len(others),
+        tokens=len(labels),
+        labels=", ".join(listed) + end,
+    )
 
 
 def vector_sentence(angle: float) -> str:
@@ -250,3 +260,23 @@ def similarity_sentence(before: float, after: float) -> str:
         before=fixed(before, 3),
         after=fixed(after, 3),
     )
+
+
+if TYPE_CHECKING:
+    from attnviz.models.intervention_run import InterventionRun
+
+
+def intervened_run(example: Model, intervention: Intervention) -> "InterventionRun":
+    """Runs the model of an example under an intervention. Raises ValueError if that is not possible, or takes too much
+    work."""
+    from attnviz.models.intervention_run import intervened_layers, run_with_interventions  # with huggingface_hub
+
+    before = example.layers()
+    changed = [
+        replace(before[i], mechanism=intervention.apply(before[i].known_mechanism, i))
+        for i in intervened_layers([intervention], before)
+        if intervention.changes_mechanism(i)
+    ]
+    advice = _("Use a shorter text.") if len(changed) < 2 else _("Change fewer layers, or use a shorter text.")
+    check_work(heads_work(changed), _("To compute the changed layers"), advice)
+    return run_with_interventions(example.model(), [intervention], *example.example)

@@ -27,9 +27,13 @@ from attnviz.views.masks.stacked_layers import stacked_layer_blocks
 from attnviz.views.masks.two_masks import two_masks
 
 PARTS: dict[str, Callable[[MasksState, MaskPair], Iterable[Block]]] = {
-    MASS_KEPT: mass_kept_blocks, COST: cost_blocks, SCRIPT: script_blocks, CONVENTIONS: convention_blocks,
-    STACKED: stacked_layer_blocks, EMPTY_ROWS: empty_row_blocks,
-}  # fmt: skip
+    MASS_KEPT: mass_kept_blocks,
+    COST: cost_blocks,
+    SCRIPT: script_blocks,
+    CONVENTIONS: convention_blocks,
+    STACKED: stacked_layer_blocks,
+    EMPTY_ROWS: empty_row_blocks,
+}
 
 
 def masks(state: MasksState) -> Iterator[Block]:
@@ -43,8 +47,10 @@ def masks(state: MasksState) -> Iterator[Block]:
     yield Columns([(1 / len(sides), [Control(field, state, stays=True)]) for field in sides])
     pair = MaskPair(state.selection, state.mechanisms)
     tabs: dict[str, Callable[[MasksState, MaskPair], Iterable[Block]]] = {
-        TWO_MASKS: two_masks, GALLERY: gallery_blocks, FOR_ENGINEERS: _engineers,
-    }  # fmt: skip
+        TWO_MASKS: two_masks,
+        GALLERY: gallery_blocks,
+        FOR_ENGINEERS: _engineers,
+    }
     yield Tabs(MasksState.look, state, [*tabs[state.look](state, pair)])
 
 

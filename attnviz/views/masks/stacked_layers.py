@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -56,13 +57,12 @@ def _stack(inputs: Inputs, name: str, stack: Sequence[np.ndarray], count: int) -
     needed = layers_needed(stack, count)
     each = field_sizes(needed, count)
     depth = torch.where(needed > 0, needed.float(), torch.nan).numpy()
-    picture = heatmap(
-        depth, inputs.query_tokens, inputs.key_tokens, largest=float(count), sentences=SENTENCES,
-        zoom_key=zoom_key(inputs), link="layers", fan=False, whole_numbers=True,
-    ).with_about(
+    shown: dict[str, Any] = {"largest": float(count), "sentences": SENTENCES, "whole_numbers": True, "fan": False}
+    tokens = inputs.query_tokens, inputs.key_tokens
+    picture = heatmap(depth, *tokens, zoom_key=zoom_key(inputs), link="layers", **shown).with_about(
         label=_("Layers until a query depends on a key, {kind}", kind=kind),
         hint=_("Mask {name}: the color is the number of layers.", name=name),
-    )  # fmt: skip
+    )
     yield Heading(name)
     yield Figure(picture, f"reach-{name.lower()}" if name in SIDES else "reach-pattern", HEIGHT)
     growth = " → ".join(map(str, each.each[:, -1].tolist()))

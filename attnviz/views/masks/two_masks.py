@@ -69,11 +69,14 @@ def _legend(pair: MaskPair) -> Paragraph:
     count = outcome_counts(torch.from_numpy(pair.outcomes))
     items = (
         element(
-            "span", element("b", grouped(int(count[kind]))), f" {_(name)}",
-            class_=f"attnviz-outcome attnviz-{kind}", title=_(meaning),
+            "span",
+            element("b", grouped(int(count[kind]))),
+            f" {_(name)}",
+            class_=f"attnviz-outcome attnviz-{kind}",
+            title=_(meaning),
         )
         for kind, (name, meaning) in OUTCOMES.items()
-    )  # fmt: skip
+    )
     return Paragraph(tuple(items), "attnviz-outcomes attnviz-finding")
 
 
@@ -85,10 +88,11 @@ def _maps(state: MasksState, pair: MaskPair) -> Iterator[list[Block]]:
         picture = head_map.chart(largest=pair.largest, link=LINK_GROUP)
         hint = _("Drag over cells to paint them.") if paints else _("Point at a cell: it is marked in all three maps.")
         picture = picture.with_about(
-            label=_("Attention weights under mask {side}", side=side), name=_("attention mask {side}", side=side),
+            label=_("Attention weights under mask {side}", side=side),
+            name=_("attention mask {side}", side=side),
             description=f"{_('Mask {side}: {sentence}', side=side, sentence=sentence)} {picture.about.description}",
             hint=picture.about.hint if is_long else hint,
-        )  # fmt: skip
+        )
         panel = map_panel(head_map, f"{side}: {mechanism.mask}", state.pinned)
         figure = Figure(
             picture, CHARTS[i], HEIGHT, None if is_long or paints else state.cell_link, [panel],

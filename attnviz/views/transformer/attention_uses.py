@@ -4,6 +4,7 @@ encoder–decoder attention."""
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -115,10 +116,9 @@ def _map(state: TransformerState, use: Use, pinned: int | None) -> Figure:
     queries, keys, weights = selected_weights(state, use)
     marked = [(row, key) for row, those in enumerate(state.alignment) for key in those] if use == "cross" else []
     index, head = state.heads[use]
-    picture = heatmap(
-        weights, queries, keys, sentences=SENTENCES, fan=False, zoom_key=" ".join((use, *queries, "", *keys)),
-        marked=marked, cell_sentences={cell: _(TRUE) for cell in marked},
-    )  # fmt: skip
+    zooms, true = " ".join((use, *queries, "", *keys)), {cell: _(TRUE) for cell in marked}
+    texts: dict[str, Any] = {"sentences": SENTENCES, "cell_sentences": true}
+    picture = heatmap(weights, queries, keys, fan=False, zoom_key=zooms, marked=marked, **texts)
     # In a narrow column the words need the room; what rows and columns are stands below.
     layout = picture.figure.layout
     layout.xaxis.title.text = layout.yaxis.title.text = ""

@@ -76,9 +76,13 @@ def _path(state: TransformerState) -> ModelPath:
 
     again = (int(state.draw) + 1) % (MOST_DRAWS + 1)
     return ModelPath(
-        path_picture(state), opens, head, state.link_with(draw=again) if state.next_word else None,
-        [*_head_anchors(state)], [*_panels(state)],
-    )  # fmt: skip
+        path_picture(state),
+        opens,
+        head,
+        state.link_with(draw=again) if state.next_word else None,
+        [*_head_anchors(state)],
+        [*_panels(state)],
+    )
 
 
 def _head_anchors(state: TransformerState) -> Iterator[Anchor]:
@@ -89,9 +93,12 @@ def _head_anchors(state: TransformerState) -> Iterator[Anchor]:
     sublayer = next(each for each in record.sublayers if each.name == record[state.open].sublayer)
     use: Use = "cross" if sublayer.kind == "cross" else "encoder" if sublayer.stack == "encoder" else "decoder"
     link = (
-        ("attention", TRANSLATOR_STEPS), ("english", state.text), ("translator-use", USES[use]),
-        ("translator-layer", str(sublayer.layer or 0)), ("translator-head", str(state.head)),
-    )  # fmt: skip
+        ("attention", TRANSLATOR_STEPS),
+        ("english", state.text),
+        ("translator-use", USES[use]),
+        ("translator-layer", str(sublayer.layer or 0)),
+        ("translator-head", str(state.head)),
+    )
     yield Anchor(_("All numbers of this head"), link, "steps")
 
 

@@ -52,8 +52,10 @@ def symbol_blocks(state: TransformerState) -> Iterator[Block]:
     sentence = _(
         "Here d_model = {model}, h = {heads}, d_k = {width}; in the base model of the paper (Vaswani et al. 2017) 512, "
         "8 and 64.",
-        model=queries.sources[0].values.shape[-1], heads=heads, width=width,
-    )  # fmt: skip
+        model=queries.sources[0].values.shape[-1],
+        heads=heads,
+        width=width,
+    )
     yield Paragraph(_formula(sentence))
 
 

@@ -12,6 +12,8 @@ from attnviz.views.transformer.training import training
 def transformer(state: TransformerState) -> Iterator[Block]:
     """Yields the open tab. Raises ValueError if the model does not take the text."""
     parts: dict[str, Callable[[TransformerState], Iterable[Block]]] = {
-        FORWARD_PASS: forward_pass, THREE_USES: three_uses, TRAINING: training,
-    }  # fmt: skip
+        FORWARD_PASS: forward_pass,
+        THREE_USES: three_uses,
+        TRAINING: training,
+    }
     yield Tabs(TransformerState.tab, state, available(parts[state.tab](state)))

@@ -34,9 +34,12 @@ READING_ORDER = (
     "output norm", "sum", "logits",
 )  # fmt: skip
 LABELS = {
-    "attention": N_("attention"), "cross": N_("encoder–decoder"), "network": N_("MLP"), "output": N_("norm"),
+    "attention": N_("attention"),
+    "cross": N_("encoder–decoder"),
+    "network": N_("MLP"),
+    "output": N_("norm"),
     "embedding": "",
-}  # fmt: skip
+}
 
 
 def path_picture(state: TransformerState) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """How attention forms: the translator at the checkpoints of its recorded training."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -51,19 +52,12 @@ def _curves(state: TransformerState) -> Iterator[Figure]:
     losses = np.array([history.losses], dtype="f4")
     exact = np.array([[one.evaluation.exact for one in history.checkpoints]], dtype="f4")
     logged = range(0, history.every * len(history.losses), history.every)
+    shares, of_heads = partial(curves, steps, last=last, share=True), agreement.reshape(len(steps), -1).T
     charts = {
         "loss": (_("Loss"), f"{now.loss:.2f}", curves(logged, losses, last=last, marked=(now.step, now.loss))),
-        "exact": (
-            _("Exact sentences"), percent(now.exact, 2),
-            curves(steps, exact, last=last, marked=(now.step, now.exact), share=True),
-        ),
-        "agreement": (
-            _("Agreement"), percent(agrees, 2),
-            curves(
-                steps, agreement.reshape(len(steps), -1).T, line=line, last=last, marked=(now.step, agrees), share=True
-            ),
-        ),
-    }  # fmt: skip
+        "exact": (_("Exact sentences"), percent(now.exact, 2), shares(exact, marked=(now.step, now.exact))),
+        "agreement": (_("Agreement"), percent(agrees, 2), shares(of_heads, line=line, marked=(now.step, agrees))),
+    }
     for name, (label, value, picture) in charts.items():
         title = f"{label}: {value}"
         picture.figure.update_layout(title_text=title)

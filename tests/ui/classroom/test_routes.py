@@ -338,7 +338,15 @@ def test_a_client_that_leaves_while_it_sends_is_no_error(classes, path) -> None:
 
     sent: list[dict[str, object]] = []
     headers = [(b"host", b"testserver"), (b"content-type", b"application/json"), (b"sec-fetch-site", b"same-origin")]
-    scope = {"type": "http", "method": "POST", "path": address(path), "headers": headers, "query_string": b"",
-             "client": ("192.0.2.1", 50_000), "server": ("testserver", 80), "scheme": "http"}  # fmt: skip
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": address(path),
+        "headers": headers,
+        "query_string": b"",
+        "client": ("192.0.2.1", 50_000),
+        "server": ("testserver", 80),
+        "scheme": "http",
+    }
     asyncio.run(ClassRoutes(Starlette())(scope, leave, send))
     assert sent[0]["status"] == 400

@@ -35,8 +35,10 @@ def test_a_click_on_a_row_or_a_head_opens_it() -> None:
     state = TransformerState(text=CAT, tab=THREE_USES)
     drawn = figures(state)
     for name, row, expected in [
-        ("encoder-map", 3, {"row": 3}), ("decoder-map", 6, {"word": 7}), ("cross-map", 6, {"word": 7}),
-    ]:  # fmt: skip
+        ("encoder-map", 3, {"row": 3}),
+        ("decoder-map", 6, {"word": 7}),
+        ("cross-map", 6, {"word": 7}),
+    ]:
         opens = drawn[name].opens
         assert opens is not None
         assert TransformerState.read(opens(row, 0) or ()) == state.updated(**expected)

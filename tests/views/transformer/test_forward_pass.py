@@ -34,10 +34,13 @@ def ran(step: int, record: int) -> np.ndarray:
 def test_the_whole_model_has_the_mean_of_the_heads_of_each_attention() -> None:
     shown = panels("")
     assert list(shown) == [
-        "Encoder layer 0: self-attention, mean of heads", "Encoder layer 1: self-attention, mean of heads",
-        "Decoder layer 0: self-attention, mean of heads", "Decoder layer 0: encoder–decoder attention, mean of heads",
-        "Decoder layer 1: self-attention, mean of heads", "Decoder layer 1: encoder–decoder attention, mean of heads",
-    ]  # fmt: skip
+        "Encoder layer 0: self-attention, mean of heads",
+        "Encoder layer 1: self-attention, mean of heads",
+        "Decoder layer 0: self-attention, mean of heads",
+        "Decoder layer 0: encoder–decoder attention, mean of heads",
+        "Decoder layer 1: self-attention, mean of heads",
+        "Decoder layer 1: encoder–decoder attention, mean of heads",
+    ]
     for record, weights in enumerate(shown.values()):
         np.testing.assert_allclose(np.nan_to_num(weights), ran(2, record).mean(0), atol=1e-5)
     assert (np.isnan(shown["Decoder layer 0: self-attention, mean of heads"]) == LATER).all()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attnviz.analysis.peaks import peak_positions
+from attnviz.analysis.map_cells import peak_positions
 
 
 @pytest.mark.parametrize("keys", [1, 2, 7, 999, 1000, 1001, 2503])
