@@ -3,29 +3,25 @@
 import { fromBase64, unpack } from "../chart/payload.js";
 import { gunzip, loadPlotly } from "./library.js";
 import { PageBlocks } from "./page_blocks.js";
-import { RecordedText } from "./recorded_text.js";
 import { Viewer } from "./viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
 /** @typedef {Data & { states: Record<string, string>, charts: Record<string, string> }} PageData by links, and charts by their names */
-/** @typedef {HeadData & { written: import("./recorded_text.js").Recorded, text: string }} WrittenData with the HTML of the text */
 
 /** @type {(text: string) => Promise<any>} */
 const read = async (text) => unpack(await gunzip(fromBase64(text)));
 
 /**
  * @param {HTMLElement} root
- * @param {HeadData | PageData | WrittenData} data
+ * @param {HeadData | PageData} data
  * @param {string} script plotly.js
  */
 export function start(root, data, script) {
   const plotly = () => loadPlotly(async () => fromBase64(script));
   const state = pageState({ ...data.chosen });
   if ("states" in data) return new PageBlocks(root, data.template, { ...states(data), plotly }, state);
-  const source = { ...heads(data), plotly };
-  if ("written" in data) return new RecordedText(root, data.layers, data.template, source, state, data.written, data.text);
-  return new Viewer(root, data.layers, data.template, source, state);
+  return new Viewer(root, data.layers, data.template, { ...heads(data), plotly }, state);
 }
 
 /** @param {PageData} data */

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from attnviz.base.app_files import PACKAGE
@@ -22,10 +22,13 @@ from attnviz.page.blocks import (
     Control,
     Drawing,
     Figure,
+    MenuLinks,
     ModelPath,
     More,
     OptionMenu,
     OtherStates,
+    Paragraph,
+    PlayedText,
     Prediction,
     Row,
     Tabs,
@@ -33,9 +36,12 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.glossary import Terms
 from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
+from attnviz.state.head_state import QueryField
 from attnviz.state.parts import menu_name, title
+from attnviz.state.source_field import HeadField, LayerField
 
 Node = dict[str, Any]
+Controls = Literal["all", "menus", "none"]  # menus: those of heads and queries, whose states a file has
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class PageNodes:
 
     nodes: list[Node]
     charts: dict[str, Node] = field(default_factory=dict)
-    has_controls: bool = True
+    controls: Controls = "all"
     terms: Terms = field(default_factory=Terms)
 
     @property
@@ -54,16 +60,16 @@ class PageNodes:
 
     @property
     def cells(self) -> list[str]:
-        """The links of the cells of its figures."""
+        """The links of the cells of its figures, and of the options of menus."""
         return [*_links(self.nodes, "opens")]
 
 
-def page_nodes(blocks: Iterable[Block], key: str, has_controls: bool = True) -> PageNodes:
-    """Returns blocks as nodes, with the controls of fields where there is a place for them. `key` tells their charts
-    from those of other pages in the same document."""
+def page_nodes(blocks: Iterable[Block], key: str, controls: Controls = "all") -> PageNodes:
+    """Returns blocks as nodes, with these controls of fields. `key` tells their charts from those of other pages in the
+    same document."""
     blocks = [*blocks]
     state = next((each.state for each in every_block(blocks, False) if isinstance(each, Control | Drawing)), None)
-    page = PageNodes([], has_controls=has_controls, terms=Terms.of_state(state))
+    page = PageNodes([], controls=controls, terms=Terms.of_state(state))
     page.nodes.extend(_nodes(page, blocks, key))
     return page
 
@@ -80,7 +86,7 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         if (html := block_html(block, partial(_address, links), page.terms.explain)) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
         elif isinstance(block, Control):
-            control = _control(block) if page.has_controls and block.field.is_offered(block.state) else None
+            control = _control(block, page.controls) if block.field.is_offered(block.state) else None
             nodes += [] if control is None else [control]
         elif isinstance(block, Figure):
             nodes.append(_figure(page, block, key))
@@ -89,8 +95,12 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
             nodes += [{"kind": "columns", "columns": columns}] if any(each["nodes"] for each in columns) else []
         elif isinstance(block, ModelPath):
             nodes.append(_path(block))
+        elif isinstance(block, PlayedText):
+            nodes.append(_written(page, block))
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
+        elif isinstance(block, MenuLinks):
+            nodes += _nodes(page, [Paragraph((f"{block.label}: ", *block.anchors()), "attnviz-choices")], key)
         elif isinstance(block, OptionMenu):
             nodes += _nodes(page, [OtherStates([block.links()])], key)
             nodes += _nodes(page, block.blocks, key) if isinstance(block, Tabs) else []
@@ -99,7 +109,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, Drawing):
             nodes += _nodes(page, block.blocks, key)
         elif isinstance(block, More):
-            folded = replace(page, terms=copy(page.terms))  # what it explains is explained again where it is seen
+            controls = page.controls if page.controls == "all" else "none"
+            folded = replace(page, controls=controls, terms=copy(page.terms))  # it explains words anew
             if inner := _nodes(folded, block.blocks, key):
                 nodes.append({"kind": "more", "title": block.title, "nodes": inner, "open": block.is_open})
         elif isinstance(block, OtherStates):
@@ -123,6 +134,7 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
         grows=False,
         title=block.title,
         clicks=block.opens is not None,
+        views=block.zooms is not None and page.controls == "all",
     )
     if block.drags is not None:  # nothing is dragged here
         sent["hint"] = ""
@@ -131,8 +143,8 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
-    return {"kind": "figure", "name": block.name, "chart": chart, "shapes": shapes, "pinned": block.pinned,
-            "opens": _opens(block)}  # fmt: skip
+    return {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description,
+            "shapes": shapes, "pinned": block.pinned, "opens": _opens(block)}  # fmt: skip
 
 
 def _path(block: ModelPath) -> Node:
@@ -141,9 +153,24 @@ def _path(block: ModelPath) -> Node:
     parts = {name: link_text(link) for name in names if (link := block.opens(name)) is not None}
     heads = [link_text(link) for head in range(picture["heads"]) if (link := block.heads(head)) is not None]
     again = [] if block.again is None else [link_text(block.again)]
-    html = (PACKAGE / "ui" / "path" / "path.html").read_text(encoding="utf-8")
+    html = _template("path")
     return {"kind": "path", "html": html, "picture": picture | {"links": [], "presenting": False}, "parts": parts,
             "heads": heads, "again": again, "opens": [*parts.values(), *heads, *again]}  # fmt: skip
+
+
+def _written(page: PageNodes, block: PlayedText) -> Node:
+    """Returns a written text, whose content is shared by the states of the same head."""
+    content = block.content()
+    content["stamp"] = zlib.crc32(pack(content))
+    chart = f"written {content['stamp']}"
+    page.charts[chart] = content
+    opens = [link_text(block.opens(row)) for row in (*range(block.rows), None)]
+    html = _template("write")
+    return {"kind": "written", "html": html, "chart": chart, "pinned": block.pinned, "opens": opens}
+
+
+def _template(name: str) -> str:
+    return (PACKAGE / "ui" / name / f"{name}.html").read_text(encoding="utf-8")
 
 
 def _names(picture: Any) -> Iterator[str]:
@@ -157,14 +184,22 @@ def _names(picture: Any) -> Iterator[str]:
             yield from _names(part)
 
 
-def _control(block: Control) -> Node | None:
+def _control(block: Control, controls: Controls) -> Node | None:
     """Returns the control of a field: a menu, a switch, a number or a text, whose value a link has; None for a field
-    that needs another one."""
+    that needs another one, or that is not among these controls."""
     field, state = block.field, block.state
-    value, node = state.values[field.name], {"kind": "control", "label": _(field.label), "parameter": field.parameter}
+    if controls == "none" or (controls == "menus" and not isinstance(field, LayerField | HeadField | QueryField)):
+        return None
+    value = state.values[field.name]
+    node: Node = {"kind": "control", "label": _(field.label), "parameter": field.parameter}
     if isinstance(field, ChoiceField):
-        options = [(name, field.option_name(name)) for name in field.options(state)]
-        return node | {"options": options, "value": field.name_of(state, value)}
+        options = field.options(state)
+        opened = options.values() if controls == "menus" else ()
+        return node | {
+            "options": [(name, field.option_name(name)) for name in options],
+            "value": field.name_of(state, value),
+            "opens": [link_text(state.link_with(**{field.name: option})) for option in opened],
+        }
     if isinstance(field, PartField):
         return node | {"options": [(name, menu_name(name)) for name in field.menu], "value": title(type(value))}
     if isinstance(field, NumberField):
