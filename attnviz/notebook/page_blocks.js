@@ -38,7 +38,7 @@ import { watchTheme } from "./theme.js";
  * @typedef {object} Source
  * @property {(link: string) => Promise<Content>} content
  * @property {(link: string) => boolean} [holds] whether there is a state; without it, all are
- * @property {(link: string, figure: string, cells: number[] | null) => Promise<string>} [zoom] what a zoom of a figure opens
+ * @property {(link: string, figure: string, event: "click" | "zoom", place: number[] | null) => Promise<string | undefined>} [ask] what a click on a row and a column of a figure opens, or a zoom
  * @property {() => Promise<void>} plotly loads plotly.js
  */
 /**
@@ -128,7 +128,8 @@ export class PageBlocks {
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
     for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? details.open;
-    if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
+    if (active?.isConnected) active.focus({ preventScroll: true }); // a chart, or what plays a text
+    else if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
   }
 
   /**
@@ -186,8 +187,10 @@ export class PageBlocks {
     const { figure: drawn, ...header } = charts[id];
     draws.push(() => chart.show({ ...header, description, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
     chart.report = (event, value) => {
-      if (event === "click") this.#click(header, opens, /** @type {any} */ (value));
-      else if (event === "view") this.#zoom(name, /** @type {any} */ (value).cells);
+      const { row, column, cells } = /** @type {any} */ (value);
+      if (event === "view") this.#ask(name, "zoom", cells);
+      else if (event === "click" && header.spec.mode === "heatmap" && !opens.length) this.#ask(name, "click", [row, column]);
+      else if (event === "click") this.#click(header, opens, { row, column });
     };
     return holder;
   }
@@ -273,12 +276,18 @@ export class PageBlocks {
   }
 
   /**
+   * Opens what Python says.
+   *
    * @param {string} name of a figure
-   * @param {number[] | null} cells the first and the last row and column; null: the whole map
+   * @param {"click" | "zoom"} event
+   * @param {number[] | null} place a row and a column; or the first and the last row and column, null: the whole map
    */
-  async #zoom(name, cells) {
-    const link = await this.source.zoom?.(this.state.get("link"), name, cells).catch((/** @type {Error} */ error) => this.say(error.message));
-    if (typeof link === "string") this.#open(link);
+  async #ask(name, event, place) {
+    try {
+      this.#open(await this.source.ask?.(this.state.get("link"), name, event, place));
+    } catch (error) {
+      this.say(/** @type {Error} */ (error).message);
+    }
   }
 
   /**

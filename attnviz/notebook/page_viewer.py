@@ -102,11 +102,15 @@ class PageViewer(HtmlOutput):
     def _nodes(self, link: str, controls: Controls = "all") -> PageNodes:
         return page_nodes(self._blocks_of(link), self.key, controls)
 
-    def _zoomed(self, link: str, name: str, cells: Sequence[int] | None) -> str:
-        """Returns the link that a zoom of a figure opens. Raises KeyError for another figure."""
-        figures = (block for block in every_block(self._blocks_of(link)) if isinstance(block, Figure))
-        zooms = {figure.name: figure.zooms for figure in figures if figure.zooms is not None}
-        return link_text(zooms[name](None if cells is None else (cells[0], cells[1], cells[2], cells[3])))
+    def _answered(self, link: str, name: str, event: str, place: Sequence[int] | None) -> str | None:
+        """Returns the link that a click on a row and a column of a figure opens, or a zoom to cells; None if nothing
+        does. Raises KeyError for another figure."""
+        blocks = every_block(self._blocks_of(link))
+        figure = {block.name: block for block in blocks if isinstance(block, Figure)}[name]
+        opens: Callable[..., Link | None] | None = figure.opens if event == "click" else figure.zooms
+        arguments = place if event == "click" and place else [place and tuple(place)]
+        opened = None if opens is None else opens(*arguments)
+        return None if opened is None else link_text(opened)
 
     def file_html(self) -> Markup:
         """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states

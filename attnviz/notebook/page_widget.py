@@ -35,7 +35,8 @@ class PageWidget(PageViewer, KernelWidget):
         return proposal["value"]
 
     def _charts(self, content: dict[str, Any]) -> list[bytes]:
-        if "zoom" in content:
-            return [self._zoomed(*content["zoom"]).encode()]
+        if "figure" in content:
+            link = self._answered(*content["figure"])
+            return [] if link is None else [link.encode()]
         page = self._nodes(str(content["page"]))
         return [pack({"nodes": page.nodes, "charts": page.charts})]

@@ -26,6 +26,7 @@ export class PlayedText {
   count = 0; // of the written tokens that are shown
   /** @type {number | null} the row of the map that is pinned */
   row = null;
+  scrolled = 0; // pixels of the text
   /** @type {(row: number | null) => void} opens the state in which a row is pinned */
   report = () => {};
 
@@ -42,7 +43,9 @@ export class PlayedText {
     const again = button("Start again", "attnviz-play", () => this.#goTo(0));
     this.place = Object.assign(element("input", "attnviz-place-of-play"), { type: "range", min: "0" });
     this.place.setAttribute("aria-label", "Written tokens");
-    this.place.oninput = () => this.#goTo(Number(this.place.value));
+    this.place.oninput = () => this.#upTo(Number(this.place.value));
+    this.place.onchange = () => this.#goTo(this.count);
+    this.text.text.onscroll = () => (this.scrolled = this.text.text.scrollTop);
     this.root.prepend(element("div", "attnviz-player attnviz-row", this.play, this.step, again, this.place));
   }
 
@@ -73,6 +76,7 @@ export class PlayedText {
     this.content = content;
     if (!this.playing) this.row = content.pinned;
     if (this.row !== null && this.row >= this.first + this.count) this.count = this.row - this.first + 1; // chosen in the map
+    this.text.text.scrollTop = this.scrolled; // it has been put into its new place
     this.#write();
   }
 
@@ -103,13 +107,18 @@ export class PlayedText {
    * @param {number} count
    */
   #show(count) {
+    this.#upTo(count);
+    this.report(this.row);
+  }
+
+  /** @param {number} count */
+  #upTo(count) {
     const { style, offsetHeight } = this.text.text;
     if (this.count === this.total) style.minHeight = `${offsetHeight}px`; // what is below stays where it is
     this.count = Math.min(count, this.total);
     if (this.count === this.total) style.minHeight = "";
     this.row = this.count ? this.first + this.count - 1 : null;
     this.#write();
-    this.report(this.row);
   }
 
   /** @param {number | null} row */

@@ -144,7 +144,7 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
     return {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description,
-            "shapes": shapes, "pinned": block.pinned, "opens": _opens(block)}  # fmt: skip
+            "shapes": shapes, "pinned": block.pinned, "opens": _opens(block, page.controls)}  # fmt: skip
 
 
 def _path(block: ModelPath) -> Node:
@@ -209,10 +209,11 @@ def _control(block: Control, controls: Controls) -> Node | None:
     return node | {"value": value} if isinstance(field, FlagField) else None
 
 
-def _opens(block: Figure) -> list[str | None]:
-    """Returns what the rows of a map, the tiles of a mosaic, or points open, in their order."""
+def _opens(block: Figure, controls: Controls) -> list[str | None]:
+    """Returns what the rows of a map, the tiles of a mosaic, or points open, in their order. With all controls there is
+    somebody to ask about a cell of a map, which may have thousands."""
     spec = block.picture.spec
-    if block.opens is None:
+    if block.opens is None or (isinstance(spec, HeatmapSpec) and (controls == "all" or spec.downsampled)):
         return []
     if isinstance(spec, HeatmapSpec):
         links = [block.opens(row, 0) for row in range(len(spec.query_tokens))]

@@ -82,11 +82,13 @@ def test_a_zoom_of_a_long_map_opens_the_part(monkeypatch: pytest.MonkeyPatch) ->
     [figure] = [node for node in nodes(content(page, monkeypatch)["nodes"], "figure") if node["name"] == "heatmap"]
     sent: list[Any] = []
     monkeypatch.setattr(page, "send", lambda _content, buffers: sent.append(buffers[0].decode()))
-    page._answer(None, {"request": "1", "zoom": ["", figure["name"], [0, 2, 1, 3]]}, [])
-    page._answer(None, {"request": "2", "zoom": [sent[0], figure["name"], None]}, [])
+    page._answer(None, {"request": "1", "figure": [page.link, figure["name"], "zoom", [0, 2, 1, 3]]}, [])
+    page._answer(None, {"request": "2", "figure": [sent[0], figure["name"], "zoom", None]}, [])
+    page._answer(None, {"request": "3", "figure": [page.link, figure["name"], "click", [5, 2]]}, [])
     assert parse_qs(sent[0])["part-of-queries"] == ["0", "2"]
     assert parse_qs(sent[0])["part-of-keys"] == ["1", "3"]
-    assert sent[1] == ""
+    assert "part-of" not in sent[1]
+    assert parse_qs(sent[2])["pinned"] == ["5 · f"]
 
 
 @pytest.mark.parametrize(
