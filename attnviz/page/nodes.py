@@ -50,17 +50,18 @@ class PageNodes:
 
     nodes: list[Node]
     charts: dict[str, Node] = field(default_factory=dict)
+    rows: list[str] = field(default_factory=list)  # the links of the rows of its maps
     controls: Controls = "all"
     terms: Terms = field(default_factory=Terms)
 
     @property
     def links(self) -> list[str]:
-        """The links of its texts."""
-        return [*_links(self.nodes, "links")]
+        """The links of its texts, and of the rows of its maps, whose states have the same charts."""
+        return [*_links(self.nodes, "links"), *self.rows]
 
     @property
     def cells(self) -> list[str]:
-        """The links of the cells of its figures, and of the options of menus."""
+        """The links of the cells of all its figures, and of the options of menus."""
         return [*_links(self.nodes, "opens")]
 
 
@@ -127,13 +128,15 @@ def _address(links: list[str], anchor: Anchor) -> str | None:
 
 
 def _figure(page: PageNodes, block: Figure, key: str) -> Node:
+    opens = _opens(block, page.controls)
+    page.rows.extend(link for link in opens if link is not None and isinstance(block.picture.spec, HeatmapSpec))
     sent = header(
         block.picture,
         f"{key} {block.name}",
         height=block.height,
         grows=False,
         title=block.title,
-        clicks=block.opens is not None,
+        clicks=bool(opens) or (block.opens is not None and page.controls == "all"),
         views=block.zooms is not None and page.controls == "all",
     )
     if block.drags is not None:  # nothing is dragged here
@@ -144,7 +147,7 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
     return {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description,
-            "shapes": shapes, "pinned": block.pinned, "opens": _opens(block, page.controls)}  # fmt: skip
+            "shapes": shapes, "pinned": block.pinned, "opens": opens}  # fmt: skip
 
 
 def _path(block: ModelPath) -> Node:

@@ -115,3 +115,10 @@ def test_states_share_what_is_drawn_alike() -> None:
     [text] = re.findall(r'data-attnviz-data="[^"]*">(.*?)</script>', page.file_html(), re.S)
     data = json.loads(text)
     assert len(data["charts"]) < len(data["states"])
+
+
+def test_the_output_of_a_cell_has_the_rows_of_the_shown_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.CELL_STATES", 2)
+    page = attnviz.view(f"/explore?{TOY}")
+    [figure] = [node for node in nodes(page._nodes(page.link, "menus").nodes, "figure") if node["name"] == "heatmap"]
+    assert {*figure["opens"]} <= held_states(page._html(1 << 20)).keys()
