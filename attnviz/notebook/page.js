@@ -7,7 +7,7 @@ import { Viewer } from "./viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
-/** @typedef {Data & { states: Record<string, string>, charts: Record<string, string> }} PageData by links, and charts by their names */
+/** @typedef {Data & { states: { links: string[], content: string }[], charts: Record<string, string> }} PageData with charts by their names */
 
 /** @type {(text: string) => Promise<any>} */
 const read = async (text) => unpack(await gunzip(fromBase64(text)));
@@ -26,14 +26,16 @@ export function start(root, data, script) {
 
 /** @param {PageData} data */
 function states({ states, charts }) {
+  const places = new Map(states.flatMap(({ links, content }) => links.map((link) => [link, content])));
   return {
     content: async (/** @type {string} */ link) => {
-      if (!(link in states)) throw new Error("This file does not hold what is behind this link. Open it from Python.");
-      const { nodes } = await read(states[link]);
+      const content = places.get(link);
+      if (content === undefined) throw new Error("This file does not hold what is behind this link. Open it from Python.");
+      const nodes = (await read(content))[link];
       const drawn = await Promise.all(chartNames(nodes).map(async (name) => [name, await read(charts[name])]));
       return { nodes, charts: Object.fromEntries(drawn) };
     },
-    holds: (/** @type {string} */ link) => link in states,
+    holds: (/** @type {string} */ link) => places.has(link),
   };
 }
 
