@@ -7,7 +7,8 @@ import { Viewer } from "./viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
-/** @typedef {Data & { states: { links: string[], content: string }[], charts: Record<string, string> }} PageData with charts by their names */
+/** @typedef {{ names: string[], content: string }[]} Bundles values that are compressed together */
+/** @typedef {Data & { states: Bundles, charts: Bundles }} PageData */
 
 /** @type {(text: string) => Promise<any>} */
 const read = async (text) => unpack(await gunzip(fromBase64(text)));
@@ -25,17 +26,24 @@ export function start(root, data, script) {
 }
 
 /** @param {PageData} data */
-function states({ states, charts }) {
-  const places = new Map(states.flatMap(({ links, content }) => links.map((link) => [link, content])));
+function states(data) {
+  const [states, charts] = [unbundled(data.states), unbundled(data.charts)];
   return {
     content: async (/** @type {string} */ link) => {
-      const content = places.get(link);
-      if (content === undefined) throw new Error("This file does not hold what is behind this link. Open it from Python.");
-      const nodes = (await read(content))[link];
-      const drawn = await Promise.all(chartNames(nodes).map(async (name) => [name, await read(charts[name])]));
-      return { nodes, charts: Object.fromEntries(drawn) };
+      if (!states.holds(link)) throw new Error("This file does not hold what is behind this link. Open it from Python.");
+      const nodes = (await states.read([link]))[link];
+      return { nodes, charts: await charts.read(chartNames(nodes)) };
     },
-    holds: (/** @type {string} */ link) => places.has(link),
+    holds: states.holds,
+  };
+}
+
+/** @param {Bundles} bundles */
+function unbundled(bundles) {
+  const places = new Map(bundles.flatMap(({ names, content }) => names.map((name) => [name, content])));
+  return {
+    holds: (/** @type {string} */ name) => places.has(name),
+    read: async (/** @type {string[]} */ names) => Object.assign({}, ...(await Promise.all([...new Set(names.map((name) => places.get(name) ?? ""))].map(read)))),
   };
 }
 

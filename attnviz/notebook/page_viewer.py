@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
@@ -24,7 +23,7 @@ from attnviz.page.page_view import PageView, Panel
 
 FILE_STATES, FILE_SECONDS = 400, 60.0  # with charts of their own that a file holds at most, and that all states take
 CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
-TOGETHER = 16  # states
+TOGETHER = 16  # states, or charts, that are compressed together
 CELL = 2  # of a click on a cell, or of a menu, as a number of links: there are many cells
 SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
 
@@ -123,41 +122,31 @@ class PageViewer(HtmlOutput):
         return self._html_of_states(limit, CELL_STATES, CELL_SECONDS, wait)
 
     def _html_of_states(self, limit: int, count: int, seconds: float, wait: int = 0) -> Markup:
-        states, charts, size = list[dict[str, Any]](), dict[str, str](), 0
-        together = dict[str, Any]()  # states that are compressed together, as they have much in common
-        for link, page, is_last in self._states(count, seconds):
-            new = {name: chart for name, chart in page.charts.items() if name not in charts}
-            # In full precision: sentences beside a map have the same numbers.
-            parts = {name: html_page.encoded(chart, half=False) for name, chart in new.items()}
-            size += sum(map(len, parts.values()))
-            if states and size > limit:
+        states, charts = html_page.Bundles(TOGETHER), html_page.Bundles(TOGETHER)
+        for link, page in self._states(count, seconds):
+            for name, chart in page.charts.items():
+                charts.add(name, chart)
+            states.add(link, page.nodes)
+            if len(states.names) == 1:  # what is shown at first
+                charts.close()
+                states.close()
+            if states.size + charts.size > limit:
                 break
-            together[link] = page.nodes
-            charts |= parts
-            if not states or is_last or len(together) == TOGETHER:
-                states.append({"links": [*together], "content": html_page.encoded(together)})
-                size += len(states[-1]["content"])
-                together = {}
-                if size > limit:
-                    break
-        data: dict[str, Any] = {"states": states, "charts": charts, "chosen": {"link": self.link}}
+        data = {"states": states.closed(), "charts": charts.closed(), "chosen": {"link": self.link}}
         return html_page.fragment(self.key, data, text=self._text, wait=wait)
 
-    def _states(self, count: int, seconds: float) -> Iterator[tuple[str, PageNodes, bool]]:
-        """Yields what is shown and the states around it, those with the fewest links first, each with whether it is the
-        last: `count` with charts of their own, as far as the seconds go."""
+    def _states(self, count: int, seconds: float) -> Iterator[tuple[str, PageNodes]]:
+        """Yields what is shown and the states around it, those with the fewest links first: `count` with charts of
+        their own, as far as the seconds go."""
         charts, end = set[str](), 0.0
         waiting, noted = [(0, 0, self.link)], {self.link}  # by the number of links to a state, and their order
-        shown: tuple[str, PageNodes] | None = None
         while waiting and count > 0 and (not end or time.monotonic() < end):
             cost, _order, link = heappop(waiting)
             try:
                 page = self._nodes(link, "menus")
             except ValueError:  # such as a key that the mask forbids
                 continue
-            if shown is not None:
-                yield *shown, False
-            shown = link, page
+            yield link, page
             count -= not page.charts.keys() <= charts
             charts |= page.charts.keys()
             end = end or time.monotonic() + seconds  # the first state may take a minute, the others what is left
@@ -166,8 +155,6 @@ class PageViewer(HtmlOutput):
                     if one not in noted:
                         noted.add(one)
                         heappush(waiting, (cost + more, len(noted), one))
-        if shown is not None:
-            yield *shown, True
 
 
 def page_viewer(read: Read, link: Link = (), view_of: ViewOf | None = None) -> PageViewer:

@@ -215,11 +215,16 @@ def held_states(html: str) -> dict[str, Any]:
     """The states of an HTML page, all of whose charts are there."""
     [text] = re.findall(r'<script type="application/json" data-attnviz-data="[^"]*">(.*?)</script>', html, re.S)
     data = json.loads(text)
-    decoded = [unpacked(gzip.decompress(b64decode(each["content"])))[0] for each in data["states"]]
-    assert [[*each] for each in decoded] == [each["links"] for each in data["states"]]
-    for shown in chain(*(each.values() for each in decoded)):
-        assert {each["chart"] for each in nodes(shown, "figure")} <= data["charts"].keys()
-    return {link: {"nodes": shown} for each in decoded for link, shown in each.items()}
+    states, charts = (unbundled(data[name]) for name in ("states", "charts"))
+    for shown in states.values():
+        assert {each["chart"] for each in nodes(shown, "figure")} <= charts.keys()
+    return {link: {"nodes": shown} for link, shown in states.items()}
+
+
+def unbundled(bundles: list[dict[str, Any]]) -> dict[str, Any]:
+    decoded = [unpacked(gzip.decompress(b64decode(each["content"])))[0] for each in bundles]
+    assert [[*each] for each in decoded] == [each["names"] for each in bundles]
+    return {name: value for each in decoded for name, value in each.items()}
 
 
 def with_own_charts(states: dict[str, Any]) -> int:
