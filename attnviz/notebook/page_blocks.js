@@ -119,12 +119,11 @@ export class PageBlocks {
     const draws = [];
     /** @param {Node[]} list */
     const made = (list) => list.map((node) => this.#node(node, charts, before, draws, made)).filter((one) => one !== null);
-    const children = made(nodes);
     const active = this.blocks.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
     const attribute = active?.dataset.parameter ? "data-parameter" : "href";
     const focused = active?.getAttribute(attribute);
     const folded = [...this.blocks.querySelectorAll("details")].map(({ open }) => open);
-    this.blocks.replaceChildren(...children);
+    this.blocks.replaceChildren(...made(nodes)); // what is shown again leaves its place, and with that the focus
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
     for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? details.open;
@@ -249,6 +248,7 @@ export class PageBlocks {
       if (most !== undefined) input.max = String(most);
     }
     input.dataset.parameter = parameter;
+    input.setAttribute("aria-label", label);
     input.addEventListener("change", () => {
       if (this.#open(opens[options?.findIndex(([name]) => name === input.value) ?? -1])) return;
       const link = new URLSearchParams(this.state.get("link"));

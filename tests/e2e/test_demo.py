@@ -50,7 +50,7 @@ def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
     opened(page, "explore")
     expect(sentence(page)).to_have_text("it gives 0.68 of its attention to animal.")
     page.mouse.click(*point(page, chart(page, "heads"), 4, 2, 6, 12))
-    expect(page.get_by_label("Layer")).to_have_value("encoder 4")
+    expect(page.get_by_label("Layer", exact=True)).to_have_value("encoder 4")
     expect(page.get_by_label("Head", exact=True)).to_have_value("Head 2")
     expect(sentence(page)).not_to_have_text("it gives 0.68 of its attention to animal.")
     page.mouse.click(*point(page, chart(page, "heatmap"), 2, 3, 16, 16))
@@ -58,7 +58,7 @@ def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
     expect(page.locator(".attnviz-summary")).to_have_text(
         re.compile(r"^animal gives \S+ of its attention to didn\.\s*$")
     )
-    page.get_by_label("Layer").select_option("encoder 1")
+    page.get_by_label("Layer", exact=True).select_option("encoder 1")
     expect(page.locator(".attnviz-in-words")).to_have_text("encoder 1, head 2")
 
 
@@ -102,7 +102,7 @@ def test_write_plays_what_was_written(page: Page) -> None:
     expect(page.locator(".write-alternative[aria-current]")).to_have_text(re.compile(r"Rome\d+ %"))
     expect(sentence(page)).to_contain_text("Paris")
     expect(page.get_by_role("button", name="Next word")).to_be_focused()
-    page.get_by_role("button", name="Play").click()
+    page.get_by_role("button", name="Play", exact=True).click()
     expect(tokens).to_have_attribute("data-tokens", "15")
     page.get_by_role("button", name="Pause").click()
     page.locator(".write-token").nth(5).click()

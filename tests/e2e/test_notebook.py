@@ -208,7 +208,8 @@ def test_a_forward_pass_opens_in_a_file(offline: Page, tmp_path: Path, monkeypat
     expect(path.locator("[data-open='decoder 1 cross weights']")).to_be_visible()
 
 
-def test_a_written_text_is_played_in_a_file(offline: Page, tmp_path: Path) -> None:
+def test_a_written_text_is_played_in_a_file(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 2)
     link = f"/write?writer={TRANSLATOR}&prompt=the+cat+sleeps+.&layer=decoder+1+cross"
     attnviz.view(link).save(tmp_path / "write.html")
     offline.goto((tmp_path / "write.html").as_uri())
@@ -226,9 +227,9 @@ def test_a_written_text_is_played_in_a_file(offline: Page, tmp_path: Path) -> No
     step.press("Enter")
     expect(offline.locator(".write-written")).to_have_count(2)
     expect(summary).not_to_have_text(first)
-    offline.get_by_role("button", name="Play").click()
+    offline.get_by_role("button", name="Play", exact=True).click()
     expect(text).to_have_attribute("data-ready", "true")
-    expect(offline.get_by_role("button", name="Play")).to_be_visible()
+    expect(offline.get_by_role("button", name="Play", exact=True)).to_be_visible()
     expect(offline.locator(".write-text")).to_have_text(whole)
 
 
