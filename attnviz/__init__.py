@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnviz.models.generation import Alternative, Step, writing
     from attnviz.models.interventions import Intervention
     from attnviz.notebook import show, to_html
-    from attnviz.notebook.link_viewers import view, viewer
+    from attnviz.notebook.link_view import view
     from attnviz.notebook.sums import why
     from attnviz.results import load, save
     from attnviz.trace import Trace
@@ -27,7 +27,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
     "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "load",
-    "masks", "normalizers", "run", "save", "scores", "show", "to_html", "view", "viewer", "why", "writing",
+    "masks", "normalizers", "run", "save", "scores", "show", "to_html", "view", "why", "writing",
 ]  # fmt: skip
 
 _PLACES = {
@@ -40,8 +40,7 @@ _PLACES = {
     "head_maps": "attnviz.analysis.head_maps", "load": "attnviz.results", "save": "attnviz.results",
     "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
     "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",
-    "view": "attnviz.notebook.link_viewers", "viewer": "attnviz.notebook.link_viewers",
-    "why": "attnviz.notebook.sums", "writing": "attnviz.models.generation",
+    "view": "attnviz.notebook.link_view", "why": "attnviz.notebook.sums", "writing": "attnviz.models.generation",
 }  # fmt: skip
 
 

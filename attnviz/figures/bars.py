@@ -104,35 +104,6 @@ def _grouped(
     return light_figure(traces, layout)
 
 
-def row_bars(
-    weights: Float[np.ndarray, " keys"],
-    key_tokens: Sequence[str],
-    *,
-    lowest: float = 0.0,
-    highest: float = 1.0,
-    reverse: bool = False,
-) -> Chart[PlainSpec]:
-    """Draws the weights of one query, on an axis from `lowest` to `highest`. Negative weights have another color, or
-    with `reverse` positive ones.
-
-    Example:
-        >>> row_bars(np.array([0.9, 0.1]), ["a", "b"]).spec
-        PlainSpec(rows=2, columns=1)
-    """
-    heights = weights.astype("f8")
-    traces = [
-        _bars(np.where((heights < 0) == negative, heights, np.nan), color)
-        for negative, color in ((reverse, AFTER), (not reverse, NEGATIVE))
-    ]
-    zero = {"zeroline": True, "zerolinecolor": "rgba(128,128,128,0.6)"}
-    layout = _layout(key_tokens) | {
-        "barmode": "overlay",
-        "yaxis": {"automargin": True, "range": [lowest, highest], "nticks": 4, **zero},
-    }
-    about = About(label=_("Weights of a query"), description=_("A bar for each of {count} keys.", count=len(heights)))
-    return Chart(light_figure(traces, layout), PlainSpec(rows=len(heights), columns=1), about)
-
-
 def _bars(heights: Float[np.ndarray, " keys"], color: str, **more: object) -> go.Bar:
     return go.Bar(x=np.arange(len(heights)), y=heights, marker={"color": color}, hoverinfo="skip", **more)
 

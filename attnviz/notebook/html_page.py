@@ -62,6 +62,35 @@ def head_data(pictures: Pictures, chosen: dict[str, int | None], limit: int) -> 
     }
 
 
+class Bundles:
+    """Named values, of which `together` are compressed at a time, as they have much in common."""
+
+    def __init__(self, together: int) -> None:
+        self.together, self.names, self.size = together, set[str](), 0  # bytes
+        self._bundles, self._open = list[dict[str, Any]](), dict[str, Any]()
+
+    def add(self, name: str, value: Any) -> None:
+        """Adds a value whose name is not there."""
+        if name not in self.names:
+            self.names.add(name)
+            self._open[name] = value
+        if len(self._open) == self.together:
+            self.close()
+
+    def close(self) -> None:
+        """Compresses the values that were added last; in full precision, as sentences beside a map have its numbers."""
+        if self._open:
+            content = encoded(self._open, half=False)
+            self._bundles.append({"names": [*self._open], "content": content})
+            self.size += len(content)
+            self._open = {}
+
+    def closed(self) -> list[dict[str, Any]]:
+        """Returns all bundles."""
+        self.close()
+        return self._bundles
+
+
 def library() -> Markup:
     """Returns the HTML that all viewers of a page share: plotly.js, the modules and the styles."""
     script = bundle.module_script("notebook/page.js") + "export default entry.start;\n"

@@ -3,41 +3,47 @@
 import { fromBase64, unpack } from "../chart/payload.js";
 import { gunzip, loadPlotly } from "./library.js";
 import { PageBlocks } from "./page_blocks.js";
-import { RecordedText } from "./recorded_text.js";
 import { Viewer } from "./viewer.js";
 
 /** @typedef {{ template: string, chosen: Record<string, any> }} Data */
 /** @typedef {Data & { layers: any[], mosaics: string[], streams: { heads: string[], charts: string }[] }} HeadData */
-/** @typedef {Data & { states: Record<string, string>, charts: Record<string, string> }} PageData by links, and charts by their names */
-/** @typedef {HeadData & { written: import("./recorded_text.js").Recorded, text: string }} WrittenData with the HTML of the text */
+/** @typedef {{ names: string[], content: string }[]} Bundles values that are compressed together */
+/** @typedef {Data & { states: Bundles, charts: Bundles }} PageData */
 
 /** @type {(text: string) => Promise<any>} */
 const read = async (text) => unpack(await gunzip(fromBase64(text)));
 
 /**
  * @param {HTMLElement} root
- * @param {HeadData | PageData | WrittenData} data
+ * @param {HeadData | PageData} data
  * @param {string} script plotly.js
  */
 export function start(root, data, script) {
   const plotly = () => loadPlotly(async () => fromBase64(script));
   const state = pageState({ ...data.chosen });
   if ("states" in data) return new PageBlocks(root, data.template, { ...states(data), plotly }, state);
-  const source = { ...heads(data), plotly };
-  if ("written" in data) return new RecordedText(root, data.layers, data.template, source, state, data.written, data.text);
-  return new Viewer(root, data.layers, data.template, source, state);
+  return new Viewer(root, data.layers, data.template, { ...heads(data), plotly }, state);
 }
 
 /** @param {PageData} data */
-function states({ states, charts }) {
+function states(data) {
+  const [states, charts] = [unbundled(data.states), unbundled(data.charts)];
   return {
     content: async (/** @type {string} */ link) => {
-      if (!(link in states)) throw new Error("This file does not hold what is behind this link. Open it from Python.");
-      const { nodes } = await read(states[link]);
-      const drawn = await Promise.all(chartNames(nodes).map(async (name) => [name, await read(charts[name])]));
-      return { nodes, charts: Object.fromEntries(drawn) };
+      if (!states.holds(link)) throw new Error("This file does not hold what is behind this link. Open it from Python.");
+      const nodes = (await states.read([link]))[link];
+      return { nodes, charts: await charts.read(chartNames(nodes)) };
     },
-    holds: (/** @type {string} */ link) => link in states,
+    holds: states.holds,
+  };
+}
+
+/** @param {Bundles} bundles */
+function unbundled(bundles) {
+  const places = new Map(bundles.flatMap(({ names, content }) => names.map((name) => [name, content])));
+  return {
+    holds: (/** @type {string} */ name) => places.has(name),
+    read: async (/** @type {string[]} */ names) => Object.assign({}, ...(await Promise.all([...new Set(names.map((name) => places.get(name) ?? ""))].map(read)))),
   };
 }
 

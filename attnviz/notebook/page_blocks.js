@@ -4,13 +4,14 @@
 import { Chart } from "../chart/chart.js";
 import { element } from "../chart/elements.js";
 import { Path } from "../ui/path/path.js";
+import { PlayedText } from "./played_text.js";
 import { watchTheme } from "./theme.js";
 
 /** @typedef {import("../chart/types").Header} Header */
 /**
  * @typedef {object} Node as page/nodes.py makes it
- * @property {"html" | "figure" | "path" | "columns" | "row" | "more" | "other states" | "control"} kind
- * @property {string} [html] escaped; its links begin with "?"; of a path its template
+ * @property {"html" | "figure" | "path" | "written" | "columns" | "row" | "more" | "other states" | "control"} kind
+ * @property {string} [html] escaped; its links begin with "?"; of a path or a written text its template
  * @property {import("../ui/path/types").AnyPicture} [picture] of a path
  * @property {Record<string, string>} [parts] the links of the names in it
  * @property {string[]} [heads] the links of its heads
@@ -19,9 +20,10 @@ import { watchTheme } from "./theme.js";
  * @property {string} [name] of a figure
  * @property {string} [title] of what is folded
  * @property {string} [chart]
+ * @property {string} [description] of a figure
  * @property {object[]} [shapes] the frame of what is shown
  * @property {number | null} [pinned] the row of a map that is marked
- * @property {(string | null)[]} [opens] the links of its rows, tiles or points
+ * @property {(string | null)[]} [opens] the links of its rows, tiles, points or options; the last of a written text unpins
  * @property {string} [label] of a control
  * @property {string} [parameter] of the link that a control sets
  * @property {string | number | boolean | null} [value]
@@ -31,11 +33,12 @@ import { watchTheme } from "./theme.js";
  * @property {Node[]} [nodes]
  * @property {{ share: number, nodes: Node[] }[]} [columns]
  */
-/** @typedef {{ nodes: Node[], charts: Record<string, Header> }} Content */
+/** @typedef {{ nodes: Node[], charts: Record<string, any> }} Content with what figures and written texts are drawn from */
 /**
  * @typedef {object} Source
  * @property {(link: string) => Promise<Content>} content
  * @property {(link: string) => boolean} [holds] whether there is a state; without it, all are
+ * @property {(link: string, figure: string, event: "click" | "zoom", place: number[] | null) => Promise<string | undefined>} [ask] what a click on a row and a column of a figure opens, or a zoom
  * @property {() => Promise<void>} plotly loads plotly.js
  */
 /**
@@ -51,6 +54,8 @@ export class PageBlocks {
   figures = new Map();
   /** @type {{ holder: HTMLElement, path: Path } | null} */
   path = null;
+  /** @type {PlayedText | null} */
+  written = null;
 
   /**
    * @param {HTMLElement} root
@@ -80,6 +85,7 @@ export class PageBlocks {
     this.unwatch();
     for (const { chart } of this.figures.values()) chart.close();
     this.path?.path.close();
+    this.written?.close();
   }
 
   /** Shows what the state says. */
@@ -113,16 +119,16 @@ export class PageBlocks {
     const draws = [];
     /** @param {Node[]} list */
     const made = (list) => list.map((node) => this.#node(node, charts, before, draws, made)).filter((one) => one !== null);
-    const children = made(nodes);
     const active = this.blocks.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
     const attribute = active?.dataset.parameter ? "data-parameter" : "href";
     const focused = active?.getAttribute(attribute);
     const folded = [...this.blocks.querySelectorAll("details")].map(({ open }) => open);
-    this.blocks.replaceChildren(...children);
+    this.blocks.replaceChildren(...made(nodes)); // what is shown again leaves its place, and with that the focus
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
     for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? details.open;
-    if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
+    if (active?.isConnected) active.focus({ preventScroll: true }); // a chart, or what plays a text
+    else if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
   }
 
   /**
@@ -138,6 +144,7 @@ export class PageBlocks {
     if (kind === "html") return this.#html(node.html ?? "");
     if (kind === "figure") return this.#figure(node, charts, before, draws);
     if (kind === "path") return this.#path(node, draws);
+    if (kind === "written") return this.#written(node, charts, draws);
     if (kind === "control") return this.#control(node);
     if (kind === "other states" && this.source.holds) return null;
     if (kind === "more") return Object.assign(element("details", "attnviz-more", element("summary", "", node.title), ...made(nodes)), { open: node.open });
@@ -171,14 +178,19 @@ export class PageBlocks {
    * @param {typeof this.figures} before
    * @param {(() => void)[]} draws
    */
-  #figure({ name = "", chart: id = "", shapes = [], opens = [], pinned = null }, charts, before, draws) {
+  #figure({ name = "", chart: id = "", description = "", shapes = [], opens = [], pinned = null }, charts, before, draws) {
     const figure = before.get(name) ?? this.#newFigure();
     this.figures.set(name, figure);
     const { holder, chart } = figure;
     holder.dataset.name = name;
     const { figure: drawn, ...header } = charts[id];
-    draws.push(() => chart.show({ ...header, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
-    chart.report = (event, value) => event === "click" && this.#click(header, opens, /** @type {any} */ (value));
+    draws.push(() => chart.show({ ...header, description, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
+    chart.report = (event, value) => {
+      const { row, column, cells } = /** @type {any} */ (value);
+      if (event === "view") this.#ask(name, "zoom", cells);
+      else if (event === "click" && header.spec.mode === "heatmap" && !opens.length) this.#ask(name, "click", [row, column]);
+      else if (event === "click") this.#click(header, opens, { row, column });
+    };
     return holder;
   }
 
@@ -197,22 +209,37 @@ export class PageBlocks {
     const { holder, path } = this.path;
     path.report = (event, value) => {
       const link = event === "open" ? parts[String(value)] : event === "head" ? heads[Number(value)] : again[0];
-      if (link !== undefined && (this.source.holds?.(link) ?? true)) this.state.set({ link });
-      else path.stage.classList.remove("path-leaving"); // what is not there stays closed
+      if (!this.#open(link)) path.stage.classList.remove("path-leaving"); // what is not there stays closed
     };
     draws.push(() => path.show(/** @type {any} */ (picture)));
     return holder;
   }
 
   /**
-   * The control of a field: what is chosen or written is a state.
+   * A text that a model has written, whose tokens pin the rows with which they were written.
+   *
+   * @param {Node} node
+   * @param {Record<string, any>} charts
+   * @param {(() => void)[]} draws
+   */
+  #written({ html = "", chart = "", pinned = null, opens = [] }, charts, draws) {
+    const written = (this.written ??= new PlayedText(html));
+    written.report = (row) => this.#open(opens.at(row ?? -1));
+    draws.push(() => written.show({ ...charts[chart], pinned }));
+    return written.root;
+  }
+
+  /**
+   * The control of a field: what is chosen or written is a state. A menu has the options whose states are there.
    *
    * @param {Node} node
    */
-  #control({ label = "", parameter = "", value = "", options, least, most }) {
+  #control({ label = "", parameter = "", value = "", options, least, most, opens = [] }) {
+    const { holds } = this.source;
     const input = element(options ? "select" : "input", "");
     if (input instanceof HTMLSelectElement) {
-      for (const [name, text] of options ?? []) input.add(new Option(text, name, false, name === value));
+      for (const [i, [name, text]] of (options ?? []).entries()) if (!holds || holds(opens[i] ?? "")) input.add(new Option(text, name, false, name === value));
+      if (holds && input.length < 2) return null;
     } else if (input instanceof HTMLInputElement) {
       input.type = typeof value === "boolean" ? "checkbox" : typeof value === "number" ? "number" : "text";
       if (typeof value === "boolean") input.checked = value;
@@ -221,7 +248,9 @@ export class PageBlocks {
       if (most !== undefined) input.max = String(most);
     }
     input.dataset.parameter = parameter;
+    input.setAttribute("aria-label", label);
     input.addEventListener("change", () => {
+      if (this.#open(opens[options?.findIndex(([name]) => name === input.value) ?? -1])) return;
       const link = new URLSearchParams(this.state.get("link"));
       const { type, checked, value: chosen } = /** @type {HTMLInputElement} */ (input);
       link.set(parameter, type === "checkbox" ? String(checked) : chosen);
@@ -242,8 +271,35 @@ export class PageBlocks {
    * @param {{ row: number, column: number }} cell
    */
   #click({ spec }, opens, { row, column }) {
-    const link = spec.mode === "points" || spec.mode === "heatmap" ? opens[row] : spec.mode === "mosaic" ? opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)] : null;
-    if (typeof link === "string" && (this.source.holds?.(link) ?? true)) this.state.set({ link });
+    if (spec.mode === "points" || spec.mode === "heatmap") this.#open(opens[row]);
+    else if (spec.mode === "mosaic") this.#open(opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)]);
+  }
+
+  /**
+   * Opens what Python says.
+   *
+   * @param {string} name of a figure
+   * @param {"click" | "zoom"} event
+   * @param {number[] | null} place a row and a column; or the first and the last row and column, null: the whole map
+   */
+  async #ask(name, event, place) {
+    try {
+      this.#open(await this.source.ask?.(this.state.get("link"), name, event, place));
+    } catch (error) {
+      this.say(/** @type {Error} */ (error).message);
+    }
+  }
+
+  /**
+   * Opens a state.
+   *
+   * @param {string | null | undefined} link
+   * @returns {boolean} whether it is there
+   */
+  #open(link) {
+    const isThere = typeof link === "string" && (this.source.holds?.(link) ?? true);
+    if (isThere) this.state.set({ link });
+    return isThere;
   }
 
   /** @param {MouseEvent} event */
@@ -257,6 +313,7 @@ export class PageBlocks {
   #redraw() {
     for (const { chart } of this.figures.values()) if (chart.header) chart.show(chart.header);
     if (this.path?.path.picture) this.path.path.show(this.path.path.picture);
+    if (this.written?.content) this.written.show(this.written.content);
   }
 }
 

@@ -1,44 +1,48 @@
 """A page of the app in a notebook or in a file: what is opened, and what its links open."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
 
+from attnviz.base.formatting import enumeration, quoted
+from attnviz.base.language import value_error
 from attnviz.base.link import Link
 from attnviz.lessons.checks import Quantities
 from attnviz.notebook import html_page
 from attnviz.notebook.viewer import FILE_BYTES, HtmlOutput, unique_key
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Block, InWords, Listing, Note, Summary, every_block, page_quantities, page_view
+from attnviz.page.blocks import Block, Figure, InWords, Listing, Note, Summary, every_block, page_quantities, page_view
 from attnviz.page.map_files import write_whole
-from attnviz.page.nodes import PageNodes, link_text, page_nodes
+from attnviz.page.nodes import Controls, PageNodes, link_text, page_nodes
 from attnviz.page.page_view import PageView, Panel
 
-FILE_STATES, FILE_SECONDS = 400, 60.0  # that a file holds at most, and that its states take
+FILE_STATES, FILE_SECONDS = 400, 60.0  # with charts of their own that a file holds at most, and that all states take
 CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
-CELL = 2  # of a click on a cell, as a number of links: there are many cells
+TOGETHER = 16  # states, or charts, that are compressed together
+CELL = 2  # of a click on a cell, or of a menu, as a number of links: there are many cells
 SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
 
 Read = Callable[[Link], Iterable[Block]]
+ViewOf = Callable[[Link], PageView]
 
 
 class PageViewer(HtmlOutput):
     """A page of the app, as blocks.
 
-    `link` is what is opened: the parameters of a link to the page, such as "term=23.3.13". A notebook shows the page as
-    HTML that needs no kernel. `PageWidget` is the same with a kernel.
+    `link` is what is opened: the parameters of a link to the page, such as "term=23.3.13". `view_of` returns the maps
+    and the quantities of a link; without it, they are those of the blocks. A notebook shows the page as HTML that needs
+    no kernel. `PageWidget` is the same with a kernel.
     """
 
     link: str
 
-    def __init__(self, read: Read, link: Link = ()) -> None:
-        self.read, self.key = read, unique_key()
+    def __init__(self, read: Read, link: Link = (), view_of: ViewOf | None = None) -> None:
+        self.read, self.view_of, self.key = read, view_of, unique_key()
         self.link = link_text(link)
         _ = self.blocks  # refused here, if it cannot be shown
 
@@ -50,7 +54,7 @@ class PageViewer(HtmlOutput):
     @property
     def view(self) -> PageView:
         """The maps and the quantities of the page."""
-        return page_view(self.blocks)
+        return page_view(self.blocks) if self.view_of is None else self.view_of(_parameters(self.link))
 
     @property
     def panels(self) -> tuple[Panel, ...]:
@@ -62,10 +66,17 @@ class PageViewer(HtmlOutput):
         return self.view.to_svg()
 
     def save(self, path: str | Path) -> None:
-        """Writes the page as .html, or its panels as `PageView.save` does."""
-        if Path(path).suffix == ".html":
-            return write_whole(Path(path), self.to_html().encode())
-        return self.view.save(path)
+        """Writes the page to an .html file, or its panels to an .svg, .pdf, .npz or .csv file. Raises ValueError for
+        another ending, or if the panels cannot be written so."""
+        path, writers = Path(path), {".html": self.to_html, **self.view.writers}
+        if path.suffix not in writers:
+            raise value_error(
+                "{name} has no ending that can be written; expected one of {endings}.",
+                name=quoted(path.name),
+                endings=enumeration([*writers]),
+            )
+        content = writers[path.suffix]()
+        write_whole(path, content.encode() if isinstance(content, str) else content)
 
     @property
     def quantities(self) -> Quantities:
@@ -84,56 +95,76 @@ class PageViewer(HtmlOutput):
         return " ".join(text.striptags() for text in texts if text)
 
     def _blocks_of(self, link: str) -> list[Block]:
-        blocks = [*self.read(tuple(parse_qsl(link, keep_blank_values=True)))]
+        blocks = [*self.read(_parameters(link))]
         _ = [*every_block(blocks, of_results=False)]  # raises ValueError for what cannot be shown
         return blocks
 
-    def _nodes(self, link: str, has_controls: bool = True) -> PageNodes:
-        return page_nodes(self._blocks_of(link), self.key, has_controls)
+    def _nodes(self, link: str, controls: Controls = "all") -> PageNodes:
+        return page_nodes(self._blocks_of(link), self.key, controls)
+
+    def _answered(self, link: str, name: str, event: str, place: Sequence[int] | None) -> str | None:
+        """Returns the link that a click on a row and a column of a figure opens, or a zoom to cells; None if nothing
+        does. Raises KeyError for another figure."""
+        blocks = every_block(self._blocks_of(link))
+        figure = {block.name: block for block in blocks if isinstance(block, Figure)}[name]
+        opens: Callable[..., Link | None] | None = figure.opens if event == "click" else figure.zooms
+        arguments = place if event == "click" and place else [place and tuple(place)]
+        opened = None if opens is None else opens(*arguments)
+        return None if opened is None else link_text(opened)
 
     def file_html(self) -> Markup:
-        """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states in
-        all, as far as FILE_SECONDS go. What is not there is not offered."""
+        """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states
+        with charts of their own, as far as FILE_SECONDS go. What is not there is not offered."""
         return self._html_of_states(FILE_BYTES, FILE_STATES, FILE_SECONDS)
 
     def _html(self, limit: int, wait: int = 0) -> Markup:
-        """Returns the HTML with what is shown, and CELL_STATES in all."""
+        """Returns the HTML with what is shown, and CELL_STATES with charts of their own."""
         return self._html_of_states(limit, CELL_STATES, CELL_SECONDS, wait)
 
     def _html_of_states(self, limit: int, count: int, seconds: float, wait: int = 0) -> Markup:
-        states, charts, size, end = dict[str, str](), dict[str, str](), 0, 0.0
+        states, charts = html_page.Bundles(TOGETHER), html_page.Bundles(TOGETHER)
+        for link, page in self._states(count, seconds):
+            for name, chart in page.charts.items():
+                charts.add(name, chart)
+            states.add(link, page.nodes)
+            if len(states.names) == 1:  # what is shown at first
+                charts.close()
+                states.close()
+            if states.size + charts.size > limit:
+                break
+        data = {"states": states.closed(), "charts": charts.closed(), "chosen": {"link": self.link}}
+        return html_page.fragment(self.key, data, text=self._text, wait=wait)
+
+    def _states(self, count: int, seconds: float) -> Iterator[tuple[str, PageNodes]]:
+        """Yields what is shown and the states around it, those with the fewest links first: `count` with charts of
+        their own, as far as the seconds go."""
+        charts, end = set[str](), 0.0
         waiting, noted = [(0, 0, self.link)], {self.link}  # by the number of links to a state, and their order
-        while waiting:
+        while waiting and count > 0 and (not end or time.monotonic() < end):
             cost, _order, link = heappop(waiting)
             try:
-                page = self._nodes(link, has_controls=False)
+                page = self._nodes(link, "menus")
             except ValueError:  # such as a key that the mask forbids
                 continue
-            new = {name: chart for name, chart in page.charts.items() if name not in charts}
-            # In full precision: sentences beside a map have the same numbers.
-            parts = {name: html_page.encoded(chart, half=False) for name, chart in new.items()}
-            text = html_page.encoded({"nodes": page.nodes})
-            size += len(text) + sum(map(len, parts.values()))
-            if states and size > limit:
-                break
-            states[link] = text
-            charts |= parts
+            yield link, page
+            count -= not page.charts.keys() <= charts
+            charts |= page.charts.keys()
             end = end or time.monotonic() + seconds  # the first state may take a minute, the others what is left
-            if len(states) == count or time.monotonic() > end:
-                break
             for more, links in ((1, page.links), (CELL, page.cells)):
                 for one in links:
                     if one not in noted:
                         noted.add(one)
                         heappush(waiting, (cost + more, len(noted), one))
-        data: dict[str, Any] = {"states": states, "charts": charts, "chosen": {"link": self.link}}
-        return html_page.fragment(self.key, data, text=self._text, wait=wait)
 
 
-def page_viewer(read: Read, link: Link = ()) -> PageViewer:
+def page_viewer(read: Read, link: Link = (), view_of: ViewOf | None = None) -> PageViewer:
     """Returns the viewer of a page: a widget if anywidget is installed."""
     if find_spec("anywidget") is None:
-        return PageViewer(read, link)
+        return PageViewer(read, link, view_of)
     from attnviz.notebook.page_widget import PageWidget
 
-    return PageWidget(read, link)
+    return PageWidget(read, link, view_of)
+
+
+def _parameters(link: str) -> Link:
+    return tuple(parse_qsl(link, keep_blank_values=True))

@@ -10,6 +10,7 @@ function render({ model, el }) {
   const ask = requests(model);
   const source = {
     content: (/** @type {string} */ link) => ask({ page: link }).then(([bytes]) => unpack(bytes)),
+    ask: (/** @type {unknown[]} */ ...event) => ask({ figure: event }).then(([bytes]) => bytes && new TextDecoder().decode(bytes)),
     plotly: askedPlotly(ask),
   };
   const page = new PageBlocks(el.appendChild(document.createElement("div")), model.get("_template"), source, sharedState(model, ["link"]));

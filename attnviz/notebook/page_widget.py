@@ -7,7 +7,7 @@ import traitlets
 from attnviz.base.link import Link
 from attnviz.chart import pack
 from attnviz.notebook import bundle
-from attnviz.notebook.page_viewer import PageViewer, Read
+from attnviz.notebook.page_viewer import PageViewer, Read, ViewOf
 from attnviz.notebook.viewer import unique_key
 from attnviz.notebook.widget import KernelWidget
 from attnviz.page.nodes import link_text
@@ -19,8 +19,8 @@ class PageWidget(PageViewer, KernelWidget):
     _esm = bundle.module_script("notebook/page_widget.js") + "export default entry.default;\n"
     link = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, read: Read, link: Link = ()) -> None:
-        self.read, self.key = read, unique_key()
+    def __init__(self, read: Read, link: Link = (), view_of: ViewOf | None = None) -> None:
+        self.read, self.view_of, self.key = read, view_of, unique_key()
         self._blocks_of(opened := link_text(link))  # refused here, if it cannot be shown
         KernelWidget.__init__(self, _key=self.key, link=opened)
 
@@ -35,5 +35,8 @@ class PageWidget(PageViewer, KernelWidget):
         return proposal["value"]
 
     def _charts(self, content: dict[str, Any]) -> list[bytes]:
+        if "figure" in content:
+            link = self._answered(*content["figure"])
+            return [] if link is None else [link.encode()]
         page = self._nodes(str(content["page"]))
         return [pack({"nodes": page.nodes, "charts": page.charts})]

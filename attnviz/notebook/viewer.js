@@ -2,13 +2,12 @@
 // where the charts come from and where its state is kept, so that it does not know whether Python runs.
 
 import { Chart } from "../chart/chart.js";
-import { button, element } from "../chart/elements.js";
+import { element } from "../chart/elements.js";
 import { framed } from "./framed_tile.js";
 import { watchTheme } from "./theme.js";
 
 /** @typedef {import("../chart/types").Header} Header */
-/** @typedef {{ name: string, heads: number, queries: number, keys: number, group: number, mask?: Mask }} Layer */
-/** @typedef {{ title: string, image: string, sentence: string }} Mask of a layer that stands for it: its image is SVG */
+/** @typedef {{ name: string, heads: number, queries: number, keys: number, group: number }} Layer */
 /** @typedef {[number, number, number, number]} Span the first query, the one after the last, and the same of the keys */
 /** @typedef {Header & { places: [number, number][] }} Mosaic with the layer and the head of each tile */
 /** @typedef {Header & { span?: Span }} HeadMap */
@@ -61,7 +60,7 @@ export class Viewer {
     root.classList.add("attnviz-viewer");
     const bar = element("div", "attnviz-viewer-bar attnviz-row");
     this.menus = {
-      layer: this.#menu(bar, "Layer", layers.map((layer) => layer.name), layers.length > 1 && !layers[0].mask),
+      layer: this.#menu(bar, "Layer", layers.map((layer) => layer.name), layers.length > 1),
       head: this.#menu(bar, "Head", [], layers.some((layer) => layer.heads > 1)),
       query: this.#menu(bar, "Query", [], true),
     };
@@ -71,11 +70,8 @@ export class Viewer {
     this.overview = element("div", "attnviz-viewer-heads");
     this.overview.hidden = layers.length === 1 && layers[0].heads === 1;
     this.pictures = element("div", "attnviz-viewer-maps attnviz-stack");
-    this.masks = layers[0].mask ? this.#gallery(layers) : null;
-    this.about = element("p", "attnviz-viewer-about");
-    this.about.hidden = !this.masks;
     const charts = element("div", "attnviz-viewer-charts attnviz-stack", this.overview, this.pictures);
-    root.replaceChildren(...(this.masks ? [this.masks, this.about] : []), bar, charts);
+    root.replaceChildren(bar, charts);
     this.heads = this.#chart(this.overview);
     this.heads.report = (event, value) => event === "click" && this.#open(/** @type {any} */ (value));
     /** @type {Chart[]} */
@@ -174,16 +170,8 @@ export class Viewer {
     this.maps.forEach((header, i) => {
       const chart = this.charts[i];
       chart.report = (event, value) => this.#act(header, event, value);
-      chart.show({ ...this.part(header), pinned: this.#pinned(header), plotly: "" });
+      chart.show({ ...header, pinned: this.#pinned(header), plotly: "" });
     });
-  }
-
-  /**
-   * The part of a map that is shown: all of it.
-   * @param {HeadMap} header
-   */
-  part(header) {
-    return header;
   }
 
   /** The row of the pinned query; a map whose rows are several queries has none. @param {HeadMap} header */
@@ -268,24 +256,6 @@ export class Viewer {
     return menu;
   }
 
-  /**
-   * Buttons with images of masks, each of which opens its layer.
-   * @param {Layer[]} layers
-   */
-  #gallery(layers) {
-    const buttons = layers.map(({ name, mask }, i) => {
-      const image = Object.assign(element("img"), { src: `data:image/svg+xml,${encodeURIComponent(mask?.image ?? "")}`, alt: "" });
-      const made = button("", "attnviz-viewer-mask", () => this.#set({ layer: i }));
-      made.append(image, mask?.title ?? "");
-      made.title = name;
-      return made;
-    });
-    const gallery = element("div", "attnviz-viewer-masks", ...buttons);
-    gallery.setAttribute("role", "group");
-    gallery.setAttribute("aria-label", "Mask B");
-    return gallery;
-  }
-
   /** Sets the menus to the state. */
   #choose() {
     const { layer, head, query } = this.menus;
@@ -294,8 +264,6 @@ export class Viewer {
     if (head.options.length !== heads) fill(head, Array.from({ length: heads }, (_, i) => String(i)));
     head.value = String(this.head);
     query.value = String(this.state.get("query") ?? "");
-    this.about.textContent = this.layers[this.layer].mask?.sentence ?? "";
-    [...(this.masks?.children ?? [])].forEach((one, i) => one.setAttribute("aria-pressed", String(i === this.layer)));
   }
 
   #queries() {

@@ -171,6 +171,14 @@ class OptionMenu(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class MenuLinks(Block):
+    """Anchors in place of a control of the app that other places do not have."""
+
+    label: str
+    anchors: Callable[[], Iterable[Anchor]]
+
+
+@dataclass(frozen=True, eq=False)
 class Tabs(OptionMenu):
     """The options of a field as tabs, and the blocks of the one that is open."""
 
@@ -194,6 +202,17 @@ class ColoredText(Block):
     values: Float[np.ndarray, " words"]
     texts: Sequence[str]
     panels: Sequence[Panel] = ()  # what files with maps have in its place
+
+
+@dataclass(frozen=True, eq=False)
+class PlayedText(Block):
+    """A text that a model has written, which is played token by token. `content` returns what the browser draws
+    (ui/write/types.d.ts); it is known what opens the state in which one of the `rows` of the map is pinned, or none."""
+
+    content: Callable[[], dict[str, Any]]
+    pinned: int | None  # the row that is
+    rows: int
+    opens: Callable[[int | None], Link]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from attnviz.base.app_files import PACKAGE
@@ -22,10 +22,13 @@ from attnviz.page.blocks import (
     Control,
     Drawing,
     Figure,
+    MenuLinks,
     ModelPath,
     More,
     OptionMenu,
     OtherStates,
+    Paragraph,
+    PlayedText,
     Prediction,
     Row,
     Tabs,
@@ -33,9 +36,12 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.glossary import Terms
 from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
+from attnviz.state.head_state import QueryField
 from attnviz.state.parts import menu_name, title
+from attnviz.state.source_field import HeadField, LayerField
 
 Node = dict[str, Any]
+Controls = Literal["all", "menus", "none"]  # menus: those of heads and queries, whose states a file has
 
 
 @dataclass(frozen=True)
@@ -44,26 +50,27 @@ class PageNodes:
 
     nodes: list[Node]
     charts: dict[str, Node] = field(default_factory=dict)
-    has_controls: bool = True
+    rows: list[str] = field(default_factory=list)  # the links of the rows of its maps
+    controls: Controls = "all"
     terms: Terms = field(default_factory=Terms)
 
     @property
     def links(self) -> list[str]:
-        """The links of its texts."""
-        return [*_links(self.nodes, "links")]
+        """The links of its texts, and of the rows of its maps, whose states have the same charts."""
+        return [*_links(self.nodes, "links"), *self.rows]
 
     @property
     def cells(self) -> list[str]:
-        """The links of the cells of its figures."""
+        """The links of the cells of all its figures, and of the options of menus."""
         return [*_links(self.nodes, "opens")]
 
 
-def page_nodes(blocks: Iterable[Block], key: str, has_controls: bool = True) -> PageNodes:
-    """Returns blocks as nodes, with the controls of fields where there is a place for them. `key` tells their charts
-    from those of other pages in the same document."""
+def page_nodes(blocks: Iterable[Block], key: str, controls: Controls = "all") -> PageNodes:
+    """Returns blocks as nodes, with these controls of fields. `key` tells their charts from those of other pages in the
+    same document."""
     blocks = [*blocks]
     state = next((each.state for each in every_block(blocks, False) if isinstance(each, Control | Drawing)), None)
-    page = PageNodes([], has_controls=has_controls, terms=Terms.of_state(state))
+    page = PageNodes([], controls=controls, terms=Terms.of_state(state))
     page.nodes.extend(_nodes(page, blocks, key))
     return page
 
@@ -80,7 +87,7 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         if (html := block_html(block, partial(_address, links), page.terms.explain)) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
         elif isinstance(block, Control):
-            control = _control(block) if page.has_controls and block.field.is_offered(block.state) else None
+            control = _control(block, page.controls) if block.field.is_offered(block.state) else None
             nodes += [] if control is None else [control]
         elif isinstance(block, Figure):
             nodes.append(_figure(page, block, key))
@@ -89,8 +96,12 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
             nodes += [{"kind": "columns", "columns": columns}] if any(each["nodes"] for each in columns) else []
         elif isinstance(block, ModelPath):
             nodes.append(_path(block))
+        elif isinstance(block, PlayedText):
+            nodes.append(_written(page, block))
         elif isinstance(block, Row):
             nodes.append({"kind": "row", "nodes": _nodes(page, block.blocks, key)})
+        elif isinstance(block, MenuLinks):
+            nodes += _nodes(page, [Paragraph((f"{block.label}: ", *block.anchors()), "attnviz-choices")], key)
         elif isinstance(block, OptionMenu):
             nodes += _nodes(page, [OtherStates([block.links()])], key)
             nodes += _nodes(page, block.blocks, key) if isinstance(block, Tabs) else []
@@ -99,7 +110,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
         elif isinstance(block, Drawing):
             nodes += _nodes(page, block.blocks, key)
         elif isinstance(block, More):
-            folded = replace(page, terms=copy(page.terms))  # what it explains is explained again where it is seen
+            controls = page.controls if page.controls == "all" else "none"
+            folded = replace(page, controls=controls, terms=copy(page.terms))  # it explains words anew
             if inner := _nodes(folded, block.blocks, key):
                 nodes.append({"kind": "more", "title": block.title, "nodes": inner, "open": block.is_open})
         elif isinstance(block, OtherStates):
@@ -116,13 +128,16 @@ def _address(links: list[str], anchor: Anchor) -> str | None:
 
 
 def _figure(page: PageNodes, block: Figure, key: str) -> Node:
+    opens = _opens(block, page.controls)
+    page.rows.extend(link for link in opens if link is not None and isinstance(block.picture.spec, HeatmapSpec))
     sent = header(
         block.picture,
         f"{key} {block.name}",
         height=block.height,
         grows=False,
         title=block.title,
-        clicks=block.opens is not None,
+        clicks=bool(opens) or (block.opens is not None and page.controls == "all"),
+        views=block.zooms is not None and page.controls == "all",
     )
     if block.drags is not None:  # nothing is dragged here
         sent["hint"] = ""
@@ -131,8 +146,8 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
     sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
     chart = f"{block.name} {sent['stamp']}"
     page.charts[chart] = sent
-    node = {"kind": "figure", "name": block.name, "chart": chart}
-    return node | {"shapes": shapes, "pinned": block.pinned, "opens": _opens(block)}
+    node = {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description}
+    return node | {"shapes": shapes, "pinned": block.pinned, "opens": opens}
 
 
 def _path(block: ModelPath) -> Node:
@@ -141,9 +156,23 @@ def _path(block: ModelPath) -> Node:
     parts = {name: link_text(link) for name in names if (link := block.opens(name)) is not None}
     heads = [link_text(link) for head in range(picture["heads"]) if (link := block.heads(head)) is not None]
     again = [] if block.again is None else [link_text(block.again)]
-    html = (PACKAGE / "ui" / "path" / "path.html").read_text(encoding="utf-8")
-    node = {"kind": "path", "html": html, "picture": picture | {"links": [], "presenting": False}}
+    node = {"kind": "path", "html": _template("path"), "picture": picture | {"links": [], "presenting": False}}
     return node | {"parts": parts, "heads": heads, "again": again, "opens": [*parts.values(), *heads, *again]}
+
+
+def _written(page: PageNodes, block: PlayedText) -> Node:
+    """Returns a written text, whose content is shared by the states of the same head."""
+    content = block.content()
+    content["stamp"] = zlib.crc32(pack(content))
+    chart = f"written {content['stamp']}"
+    page.charts[chart] = content
+    opens = [link_text(block.opens(row)) for row in (*range(block.rows), None)]
+    html = _template("write")
+    return {"kind": "written", "html": html, "chart": chart, "pinned": block.pinned, "opens": opens}
+
+
+def _template(name: str) -> str:
+    return (PACKAGE / "ui" / name / f"{name}.html").read_text(encoding="utf-8")
 
 
 def _names(picture: Any) -> Iterator[str]:
@@ -157,14 +186,22 @@ def _names(picture: Any) -> Iterator[str]:
             yield from _names(part)
 
 
-def _control(block: Control) -> Node | None:
+def _control(block: Control, controls: Controls) -> Node | None:
     """Returns the control of a field: a menu, a switch, a number or a text, whose value a link has; None for a field
-    that needs another one."""
+    that needs another one, or that is not among these controls."""
     field, state = block.field, block.state
-    value, node = state.values[field.name], {"kind": "control", "label": _(field.label), "parameter": field.parameter}
+    if controls == "none" or (controls == "menus" and not isinstance(field, LayerField | HeadField | QueryField)):
+        return None
+    value = state.values[field.name]
+    node: Node = {"kind": "control", "label": _(field.label), "parameter": field.parameter}
     if isinstance(field, ChoiceField):
-        options = [(name, field.option_name(name)) for name in field.options(state)]
-        return node | {"options": options, "value": field.name_of(state, value)}
+        options = field.options(state)
+        opened = options.values() if controls == "menus" else ()
+        return node | {
+            "options": [(name, field.option_name(name)) for name in options],
+            "value": field.name_of(state, value),
+            "opens": [link_text(state.link_with(**{field.name: option})) for option in opened],
+        }
     if isinstance(field, PartField):
         return node | {"options": [(name, menu_name(name)) for name in field.menu], "value": title(type(value))}
     if isinstance(field, NumberField):
@@ -174,10 +211,11 @@ def _control(block: Control) -> Node | None:
     return node | {"value": value} if isinstance(field, FlagField) else None
 
 
-def _opens(block: Figure) -> list[str | None]:
-    """Returns what the rows of a map, the tiles of a mosaic, or points open, in their order."""
+def _opens(block: Figure, controls: Controls) -> list[str | None]:
+    """Returns what the rows of a map, the tiles of a mosaic, or points open, in their order. With all controls there is
+    somebody to ask about a cell of a map, which may have thousands."""
     spec = block.picture.spec
-    if block.opens is None:
+    if block.opens is None or (isinstance(spec, HeatmapSpec) and (controls == "all" or spec.downsampled)):
         return []
     if isinstance(spec, HeatmapSpec):
         links = [block.opens(row, 0) for row in range(len(spec.query_tokens))]

@@ -2,23 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
-import plotly.graph_objects as go
 from jaxtyping import Float
 from markupsafe import Markup
 
 from attnviz.analysis.difference import difference
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.language import value_error
-from attnviz.figures import heatmap
-from attnviz.figures.bars import row_bars
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
-from attnviz.figures.themes import COLOR_AXES
 from attnviz.lessons.checks import Quantities
-from attnviz.page.map_files import as_csv, as_npz, as_pdf, figures_page, write_whole
+from attnviz.page.map_files import as_csv, as_npz, as_pdf
 from attnviz.state.color_range import ColorRange, largest_weight
 
 MOST_TOKENS = 160  # along a side of a map as SVG
@@ -51,15 +45,6 @@ class Panel:
             reverse=self.reverse,
         )  # fmt: skip
 
-    def to_figure(self, largest: float) -> go.Figure:
-        """Returns the panel as a plotly figure with colors, or bars, up to `largest`."""
-        if self.is_row:
-            lowest = min(0.0, float(np.nanmin(self.weights)))
-            bars = row_bars(self.weights[0], self.key_tokens, lowest=lowest, highest=largest, reverse=self.reverse)
-            return bars.figure
-        figure = heatmap(self.weights, self.query_tokens, self.key_tokens, largest=largest).figure
-        return figure.update_layout({COLOR_AXES["changes"]: {"reversescale": self.reverse}})
-
 
 @dataclass(frozen=True, eq=False)
 class PageView:
@@ -89,32 +74,10 @@ class PageView:
         """Returns the panels as one SVG element. Raises ValueError if one is too large for that."""
         return str(svg_panels([(panel.title, panel.to_svg(self.end(panel))) for panel in self.panels], self.note))
 
-    def to_html(self) -> str:
-        """Returns the panels as one HTML page with interactive figures, which works offline."""
-        return figures_page([(panel.title, panel.to_figure(self.end(panel))) for panel in self.panels], self.note)
-
-    def save(self, path: str | Path) -> None:
-        """Writes the panels to a file: .svg, .pdf, .html, .npz or .csv. Raises ValueError for another ending, or if the
-        panels cannot be written so."""
-        path = Path(path)
-        writers: dict[str, Callable[[], str | bytes]] = {
-            ".svg": self.to_svg,
-            ".pdf": lambda: as_pdf(self.to_svg()),
-            ".html": self.to_html,
-            ".npz": self._npz,
-            ".csv": self._csv,
-        }
-        if path.suffix not in writers:
-            raise value_error(
-                "{name} has no ending that can be written; expected one of {endings}.",
-                name=quoted(path.name),
-                endings=enumeration([*writers]),
-            )
-        content = writers[path.suffix]()
-        write_whole(path, content.encode() if isinstance(content, str) else content)
-
-    def _repr_html_(self) -> str:
-        return self.to_svg()
+    @property
+    def writers(self) -> dict[str, Callable[[], str | bytes]]:
+        """What makes the files of the panels, by their endings; each raises ValueError if they cannot be written so."""
+        return {".svg": self.to_svg, ".pdf": lambda: as_pdf(self.to_svg()), ".npz": self._npz, ".csv": self._csv}
 
     def _npz(self) -> bytes:
         first, *others = self.maps or self.panels

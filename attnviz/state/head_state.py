@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from attnviz.analysis.head_maps import Special
+from attnviz.base.cached_property import cached_property
 from attnviz.base.language import N_, option_name
 from attnviz.base.link import Link
 from attnviz.biases import BIASES
@@ -92,7 +93,7 @@ class HeadState(State):
     presents_controls: ClassVar[bool] = False  # whether the widgets above the figure stay in presentations
     folds_controls: ClassVar[bool] = False  # whether they are in one menu, which is named by the head
 
-    @property
+    @cached_property
     def layers(self) -> Sequence[Layer]:
         """The layers of the source. Raises ValueError if there are none."""
         return source_layers(self.source)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import percent
 from attnviz.base.language import N_
 from attnviz.biases import BIASES
@@ -146,7 +147,7 @@ class MasksState(LongMapState):
     code_of = side_field(N_("Mechanism"))
     code_in = ChoiceField(N_("Library"), tuple(EXPORTS))
 
-    @property
+    @cached_property
     def selection(self) -> Selection:
         """The head, and the part of a long map in view."""
         return replace(super().selection, viewport=self.viewport, cell_colors=self.cell_colors)

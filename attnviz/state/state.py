@@ -72,10 +72,11 @@ class State:
     def link_with(self, **values: Any) -> Link:
         """Returns the link of this state with other values of some fields, and without what no link can have; fields
         after them may be read differently. Raises ValueError if one of these values cannot be written."""
-        written, changed = self._written, type(self).partial(**self.values | values)
-        for field in self.fields:
+        written, changed = self._written, self
+        for field in self.fields:  # each with those before it
             if field.name in values:
                 written = written | {field.name: changed._parameters(field, values[field.name])}
+                changed = self.partial(**changed.values | {field.name: values[field.name]})
         links = (each for name in self.values if not isinstance(each := written[name], ValueError))
         return tuple(parameter for each in links for parameter in each)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,11 @@ from attnviz.figures import Chart, heatmap
 from attnviz.figures.chart_spec import HeatmapSpec
 from attnviz.figures.sentences import label
 from attnviz.figures.themes import WEIGHTS
+from attnviz.models.token_choices import format_choices
 from attnviz.page.blocks import (
     Anchor,
     Block,
     Caption,
-    ColoredText,
     Columns,
     Download,
     Drawing,
@@ -29,10 +30,11 @@ from attnviz.page.blocks import (
     Listing,
     Note,
     OtherStates,
+    PlayedText,
 )
 from attnviz.state.selection import Selection
 from attnviz.state.why_links import ScoreLinks
-from attnviz.state.write import WriteState, hidden_tokens
+from attnviz.state.write import WriteState
 from attnviz.views.explore import heads_figure, map_figure, strongest_blocks
 from attnviz.views.head_view import HeadView, head_view
 from attnviz.views.long_map_blocks import pinned_curve, search_blocks
@@ -44,7 +46,6 @@ if TYPE_CHECKING:  # with huggingface_hub
 
 TEXT, HEADS = 0.45, 0.38  # shares of the width
 EM_SPACE = "\u2003"
-LEAST = 0.02  # weight of a word that has a number below it
 ROLE_NAMES = {"system": N_("system"), "user": N_("user"), "assistant": N_("assistant")}
 ENDINGS = {  # by the values of Ending
     "": "",
@@ -74,6 +75,11 @@ class WrittenRows:
         """The position among all tokens of the key of column 0 of the map."""
         return 0 if self.selection.layer.id.cross else self.text.encoder_length
 
+    @property
+    def first(self) -> int:
+        """The row with which the first token was written."""
+        return self.text.prompt_length - 1 - self.query_offset
+
     def weights(self, first: int = 0) -> Float[np.ndarray, "rows keys"]:
         """Returns the rows of the map from the first one on, NaN where not allowed; none if it has no more."""
         layer = self.selection.layer
@@ -96,7 +102,7 @@ def write_blocks(state: WriteState) -> Iterator[Block]:
     yield from search_blocks(state)
     shown = head_view(state.selection)
     view = WrittenHead(shown.selection, shown.head_map, shown.thumbnails, state.score_links)
-    yield Columns([(TEXT, [_text(state, view)]), (1 - TEXT, [_map(state, view)])])
+    yield Columns([(TEXT, [_text(state)]), (1 - TEXT, [_map(state, view)])])
     yield Columns([(HEADS, [heads_figure(state, view)]), (1 - HEADS, [*_numbers(state, view)])])
     yield Caption(
         _(
@@ -108,18 +114,12 @@ def write_blocks(state: WriteState) -> Iterator[Block]:
     )
 
 
-def _text(state: WriteState, view: WrittenHead) -> Drawing:
-    """Returns the text; its words that are not hidden with the weights of the row that is shown."""
-    rows, text = WrittenRows(state.text, state.selection), state.text
-    weights = np.zeros(len(text.tokens), "f4")
-    own = np.nan_to_num(row_weights(view.selection, view.head_map, state.row).numpy())
-    weights[rows.key_offset : rows.key_offset + len(own)] = own
-    hidden = state.hidden_tokens
-    positions = [i for i in range(len(weights)) if i not in hidden]
-    starts = turns(text) if hidden else {}
-    words = [f"{starts[i]}: {word}" if i in starts else word for i in positions for word in [text.parts[i].strip(" ")]]
-    numbers = ["" if weights[i] < LEAST else number(float(weights[i])) for i in positions]
-    return Drawing(state, [ColoredText(words, weights[positions], numbers)])
+def _text(state: WriteState) -> Drawing:
+    """Returns the text, which the app draws while it is being written, and other places play."""
+    if not state.text.ending:
+        return Drawing(state, [])
+    content, rows = partial(written_content, state), state.inputs.queries
+    return Drawing(state, [PlayedText(content, state.pinned, rows, lambda row: state.link_with(pinned=row))])
 
 
 def _map(state: WriteState, view: WrittenHead) -> Figure:
@@ -174,10 +174,11 @@ def turns(text: "WrittenText") -> dict[int, str]:
     return {i: _(ROLE_NAMES[role]) for i, (before, role) in roles if role not in ("", before)}
 
 
-def written_content(text: "WrittenText", start: int = 0, template_tokens: bool = False) -> dict[str, Any]:
-    """Returns what the browser needs of a text (ui/write/types.d.ts), with the steps from number `start` on; of a chat
-    either the tokens of its template or the names of roles."""
-    hidden = [] if template_tokens else hidden_tokens(text)
+def written_content(state: WriteState, start: int = 0) -> dict[str, Any]:
+    """Returns what the browser draws of a text and its selected head (ui/write/types.d.ts), with the steps and the rows
+    from number `start` on; of a chat either the tokens of its template or the names of roles."""
+    text, hidden = state.text, state.hidden_tokens
+    rows = WrittenRows(text, state.selection)
     return {
         "tokens": text.parts,
         "special": text.special,
@@ -188,6 +189,13 @@ def written_content(text: "WrittenText", start: int = 0, template_tokens: bool =
         "steps": [_step(step) for step in text.steps[start:]],
         "ending": _(ENDINGS[text.ending]),
         "colors": WEIGHTS,
+        "queryOffset": rows.query_offset,
+        "keyOffset": rows.key_offset,
+        "start": start,
+        "rows": rows.weights(rows.first + start),
+        "choices": format_choices(state.source.choices),
+        "running": not text.ending,
+        "heads": not isinstance(state.head, int),
     }
 
 

@@ -12,8 +12,6 @@ from markupsafe import Markup
 
 import attnviz
 from attnviz.notebook import html_page
-from attnviz.notebook.page_viewer import PageViewer
-from attnviz.notebook.viewer import Viewer
 
 FOLDER = Path(__file__).parents[1] / "demo"
 MOST_BYTES = 6_000_000  # of a page
@@ -32,7 +30,7 @@ class DemoPage:
 PAGES = (
     DemoPage(
         "explore",
-        "/explore?pinned=10+%C2%B7+it",
+        "/explore?mosaic=All+layers&pinned=10+%C2%B7+it",
         "What does each word look at, in every head?",
         "Click a small map: each is a head of MiniLM, a real model. Point at a cell to read it, and click it to see "
         "all that its word looks at.",
@@ -95,7 +93,7 @@ _CURRENT = Markup(' aria-current="page"')
 _FOOTER = Markup("""<footer class="demo">
 <p>This is a recorded page, which needs no network. The app does this with your own text, by two commands in a
 checkout: <code>pip install ".[all]" &amp;&amp; attnviz models install</code> and <code>attnviz</code>. In Python, a
-line writes the page, in up to a minute: <code>attnviz.viewer("{}").to_html("{}.html")</code>.</p>
+line writes the page, in up to a minute: <code>attnviz.view("{}").save("{}.html")</code>.</p>
 </footer>
 """)
 
@@ -108,12 +106,8 @@ def opening(page: DemoPage) -> Markup:
 
 def write(page: DemoPage, folder: Path) -> Path:
     """Writes a page, and returns its path. Raises ValueError if it is too large."""
-    viewer = attnviz.viewer(page.link)
-    # The key tells viewers of a page apart; this way the same content is the same file.
-    if isinstance(viewer, Viewer):
-        viewer.pictures.key = page.name
-    elif isinstance(viewer, PageViewer):
-        viewer.key = page.name
+    viewer = attnviz.view(page.link)
+    viewer.key = page.name  # it tells viewers of a page apart; this way the same content is the same file
     path = folder / f"{page.name}.html"
     fragments = [opening(page), viewer.file_html(), _FOOTER.format(page.link, page.name)]
     size = len(html_page.write_page(fragments, path, f"attnviz: {page.title}").encode())

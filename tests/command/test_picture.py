@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import attnviz
-from attnviz.command import picture
 from attnviz.command.picture import ENDINGS, main
 
 LINK = "/masks?source=Toy&text=a+b+c&mask-a=full&mask-b=causal"
@@ -20,12 +19,12 @@ def test_a_link_becomes_a_file(tmp_path: Path, ending: str) -> None:
     assert file.stat().st_size > 500
 
 
-def test_an_html_file_is_the_viewer_of_the_link_if_there_is_one(tmp_path: Path) -> None:
-    for name, link in {"viewer": LINK, "figures": "/explore?source=Toy&text=a+b+c&head=Mean+of+heads"}.items():
-        main([link, "-o", str(tmp_path / f"{name}.html")])
-        html = (tmp_path / f"{name}.html").read_text(encoding="utf-8")
-        assert ("data-attnviz-library" in html) == (name == "viewer")
-        assert ("Plotly.newPlot" in html) == (name == "figures")
+def test_an_html_file_is_the_whole_page(tmp_path: Path) -> None:
+    main(["/explore?source=Toy&text=a+b&head=Mean+of+heads", "-o", str(tmp_path / "page.html")])
+    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "data-attnviz-library" in html
+    assert 'src="http' not in html
+    assert "layer 0, mean of heads" in html
 
 
 def test_values_that_are_not_taken_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,7 +50,7 @@ def test_a_mistake_is_a_sentence(tmp_path: Path, link: str, file: str, sentence:
 
 @pytest.mark.parametrize("name", ["figure.jpg", "nowhere/figure.svg", "", "figure"])
 def test_what_cannot_be_written_is_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(picture, "_write", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr(attnviz, "view", lambda _link: pytest.fail("computed"))
     with pytest.raises(SystemExit, match="attnviz picture: "):
         main([LINK, "-o", str(tmp_path / name)])
 

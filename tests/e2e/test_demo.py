@@ -29,8 +29,13 @@ def opened(page: Page, name: str, width: int = 1280, height: int = 800) -> Page:
     return page
 
 
-def sentence(root: Page, chart: int = 0) -> Locator:
-    return root.locator(".attnviz-viewer-maps .attnviz-chart[data-ready=true]").nth(chart).locator(".attnviz-sentence")
+def chart(page: Page, name: str) -> Locator:
+    """A chart by its name, once it is painted."""
+    return page.locator(f'[data-name="{name}"] .attnviz-chart[data-ready=true]')
+
+
+def sentence(page: Page, name: str = "heatmap") -> Locator:
+    return chart(page, name).locator(".attnviz-sentence")
 
 
 def point(page: Page, chart: Locator, row: int, column: int, rows: int, columns: int) -> tuple[float, float]:
@@ -44,29 +49,30 @@ def point(page: Page, chart: Locator, row: int, column: int, rows: int, columns:
 def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
     opened(page, "explore")
     expect(sentence(page)).to_have_text("it gives 0.68 of its attention to animal.")
-    page.mouse.click(*point(page, page.locator(".attnviz-viewer-heads .attnviz-chart"), 4, 2, 6, 12))
-    expect(page.get_by_label("Layer")).to_have_value("4")
-    expect(page.get_by_label("Head")).to_have_value("2")
+    page.mouse.click(*point(page, chart(page, "heads"), 4, 2, 6, 12))
+    expect(page.get_by_label("Layer", exact=True)).to_have_value("encoder 4")
+    expect(page.get_by_label("Head", exact=True)).to_have_value("Head 2")
     expect(sentence(page)).not_to_have_text("it gives 0.68 of its attention to animal.")
-    chart = page.locator(".attnviz-viewer-maps .attnviz-chart")
-    page.mouse.click(*point(page, chart, 2, 3, 16, 16))
-    expect(page.get_by_label("Query")).to_have_value("2")
-    expect(sentence(page)).to_have_text(re.compile(r"^animal gives \S+ of its attention to didn\.$"))
+    page.mouse.click(*point(page, chart(page, "heatmap"), 2, 3, 16, 16))
+    expect(page.get_by_label("Pinned query")).to_have_value("2 · animal")
+    expect(page.locator(".attnviz-summary")).to_have_text(
+        re.compile(r"^animal gives \S+ of its attention to didn\.\s*$")
+    )
+    page.get_by_label("Layer", exact=True).select_option("encoder 1")
+    expect(page.locator(".attnviz-in-words")).to_have_text("encoder 1, head 2")
 
 
 def test_masks_change_with_a_click(page: Page) -> None:
     opened(page, "masks")
-    expect(sentence(page, 1)).to_contain_text("it gives")
-    expect(page.get_by_role("button", name="Causal", exact=True)).to_have_attribute("aria-pressed", "true")
-    before = sentence(page, 1).inner_text()
-    page.get_by_role("button", name="Sliding window").click()
-    expect(page.locator(".attnviz-viewer-about")).to_contain_text("B: A query sees")
-    expect(sentence(page, 1)).not_to_have_text(before)
-    charts = page.locator(".attnviz-viewer-maps .attnviz-chart[data-ready=true]")
-    expect(charts).to_have_count(3)
-    point(page, charts.nth(0), 10, 2, 16, 16)
-    expect(sentence(page, 0)).to_have_text("it gives 0.68 of its attention to animal.")
-    expect(sentence(page, 1)).to_have_text("it may not look at animal.")
+    expect(sentence(page, "map-b")).to_contain_text("it gives")
+    expect(page.get_by_role("link", name="Causal", exact=True)).to_have_attribute("aria-current", "true")
+    before = sentence(page, "map-b").inner_text()
+    page.get_by_role("link", name="Sliding window", exact=True).click()
+    expect(page.get_by_role("link", name="Sliding window", exact=True)).to_have_attribute("aria-current", "true")
+    expect(sentence(page, "map-b")).not_to_have_text(before)
+    point(page, chart(page, "map-a"), 10, 2, 16, 16)
+    expect(sentence(page, "map-a")).to_have_text("it gives 0.68 of its attention to animal.")
+    expect(sentence(page, "map-b")).to_have_text("it may not look at animal.")
 
 
 def test_why_is_followed_and_back(page: Page) -> None:
@@ -95,9 +101,8 @@ def test_write_plays_what_was_written(page: Page) -> None:
     expect(page.locator(".write-sentence")).to_contain_text("Before “Rome” this head looked most at “Paris”")
     expect(page.locator(".write-alternative[aria-current]")).to_have_text(re.compile(r"Rome\d+ %"))
     expect(sentence(page)).to_contain_text("Paris")
-    blank = "e => e.data[0].z.filter(row => row.every(Number.isNaN)).length"
-    assert page.locator(".attnviz-viewer-maps .attnviz-graph").evaluate(blank) == 8
-    page.get_by_role("button", name="Play").click()
+    expect(page.get_by_role("button", name="Next word")).to_be_focused()
+    page.get_by_role("button", name="Play", exact=True).click()
     expect(tokens).to_have_attribute("data-tokens", "15")
     page.get_by_role("button", name="Pause").click()
     page.locator(".write-token").nth(5).click()

@@ -208,6 +208,31 @@ def test_a_forward_pass_opens_in_a_file(offline: Page, tmp_path: Path, monkeypat
     expect(path.locator("[data-open='decoder 1 cross weights']")).to_be_visible()
 
 
+def test_a_written_text_is_played_in_a_file(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 2)
+    link = f"/write?writer={TRANSLATOR}&prompt=the+cat+sleeps+.&layer=decoder+1+cross"
+    attnviz.view(link).save(tmp_path / "write.html")
+    offline.goto((tmp_path / "write.html").as_uri())
+    text = offline.locator(".attnviz-write")
+    expect(text).to_have_attribute("data-ready", "true")
+    whole = offline.locator(".write-text").inner_text()
+    offline.get_by_role("button", name="Start again").click()
+    expect(text).to_have_attribute("data-ready", "false")
+    step = offline.get_by_role("button", name="Next word")
+    step.click()
+    expect(offline.locator(".write-written")).to_have_count(1)
+    expect(step).to_be_focused()
+    summary = offline.locator(".attnviz-summary")
+    first = summary.inner_text()
+    step.press("Enter")
+    expect(offline.locator(".write-written")).to_have_count(2)
+    expect(summary).not_to_have_text(first)
+    offline.get_by_role("button", name="Play", exact=True).click()
+    expect(text).to_have_attribute("data-ready", "true")
+    expect(offline.get_by_role("button", name="Play", exact=True)).to_be_visible()
+    expect(offline.locator(".write-text")).to_have_text(whole)
+
+
 def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -> None:
     """As `jupyter nbconvert --execute --to html` does, which also stores the state of widgets."""
     notebook = new_notebook(cells=[new_code_cell(CREATE), new_code_cell("attnviz.show(weights, layer=1)")])
@@ -351,6 +376,23 @@ def test_a_page_of_the_app_is_whole_in_a_notebook(jupyter: tuple[str, Path], bro
         expect(viewer.get_by_text("Each point is a head. Click to open it.")).to_be_visible()
         run_last_cell(page)
         expect(page.get_by_text(re.compile("opened is .*kind=Entropy"))).to_be_visible()
+
+
+def test_python_answers_a_click_on_a_map(jupyter: tuple[str, Path], browser: Browser) -> None:
+    cells = ["import attnviz\npage = attnviz.view('/explore?source=Toy&text=a+b+c+d&pinned=0+·+a')\npage"]
+    with notebook(jupyter, browser, "notebooks", [*cells, "print('opened is', page.link)"]) as page:
+        viewer = page.locator(".attnviz-page")
+        stage = viewer.locator('[data-name="heatmap"] .attnviz-chart[data-ready="true"] .attnviz-stage')
+        stage.focus()
+        for key in ("ArrowRight", "ArrowDown", "ArrowDown", "Enter"):  # the first one goes to the first cell
+            stage.press(key)
+        expect(viewer.get_by_label("Pinned query")).to_have_value("2 · c")
+        expect(viewer.locator(".attnviz-summary")).to_have_text(re.compile("^c gives"))
+        expect(stage).to_be_focused()
+        viewer.get_by_label("Head", exact=True).select_option("Head 1")
+        expect(viewer.locator(".attnviz-in-words")).to_have_text("layer 0, head 1")
+        run_last_cell(page)
+        expect(page.get_by_text(re.compile("opened is .*pinned=2"))).to_be_visible()
 
 
 def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser: Browser) -> None:

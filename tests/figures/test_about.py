@@ -8,7 +8,7 @@ from attnviz.base.language import language
 from attnviz.chart import header
 from attnviz.figures import Chart
 from attnviz.figures.accuracy import accuracy
-from attnviz.figures.bars import bars, row_bars, share_bars
+from attnviz.figures.bars import bars, share_bars
 from attnviz.figures.difference import difference_heatmap
 from attnviz.figures.layer_mosaic import layer_mosaic
 from attnviz.figures.query_curve import query_curve
@@ -29,7 +29,6 @@ CHARTS = {
     "scaling": lambda: scaling([2, 4], WEIGHTS, marked=4),
     "bars": lambda: bars(*WEIGHTS, TOKENS),
     "bars with sentences": lambda: bars(*WEIGHTS, TOKENS, sentences=["it: more", "b: less"]),
-    "row_bars": lambda: row_bars(WEIGHTS[0], TOKENS),
     "share_bars": lambda: share_bars({"the room": WEIGHTS[0]}, TOKENS),
     "query_curve": lambda: query_curve(WEIGHTS[0], np.array([0, 7]), "it", TOKENS),
     "difference": lambda: difference_heatmap(WEIGHTS, WEIGHTS, TOKENS, TOKENS, charts=("a", "b")),

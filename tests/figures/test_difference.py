@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from attnviz.figures.bars import MOST_KEYS, bars, row_bars
+from attnviz.figures.bars import MOST_KEYS, bars
 from attnviz.figures.difference import difference_heatmap, outline
 from attnviz.figures.shares import word_shares
 
@@ -92,12 +92,3 @@ def test_words_of_a_long_text_that_are_the_same_have_their_positions() -> None:
 def test_no_token_is_markup_in_bars(token: str) -> None:
     [written] = bars(np.ones(1, dtype="f4"), np.ones(1, dtype="f4"), [token]).figure.layout.xaxis.ticktext
     assert "<" not in written
-
-
-def test_negative_weights_are_bars_of_their_own_color() -> None:
-    chart = row_bars(np.array([0.5, -0.25, np.nan], dtype="f4"), TOKENS, lowest=-0.3, highest=0.6)
-    above, below = chart.figure.data
-    assert np.nan_to_num(above.y).tolist() == [0.5, 0, 0]
-    assert np.nan_to_num(below.y).tolist() == [0, -0.25, 0]
-    assert above.marker.color != below.marker.color
-    assert chart.figure.layout.yaxis.range == (-0.3, 0.6)

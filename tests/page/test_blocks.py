@@ -125,7 +125,7 @@ def test_states_that_differ_in_a_frame_share_a_chart() -> None:
 def test_what_is_folded_is_there_unless_it_holds_nothing() -> None:
     tree = Control(SumState.tree, SumState())
     folded = [More("one", [tree]), More("two", [Note(Anchor("x", (("a", "b"),)))])]
-    [more] = page_nodes(folded, "key", has_controls=False).nodes
+    [more] = page_nodes(folded, "key", controls="menus").nodes
     assert more["title"] == "two"
     assert more["nodes"][0]["links"] == ["a=b"]
     assert len(page_nodes(folded, "key").nodes) == 2

@@ -4,7 +4,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.notebook.page_viewer import PageViewer
-from attnviz.page.page_view import PageView
 from attnviz.ui.python_code import python_code
 from attnviz.views.pages import PAGES, read_state, view_of
 from tests.support.app import open_page
@@ -36,7 +35,7 @@ def test_the_lines_give_the_view_of_the_link(page: str) -> None:
     names: dict[str, object] = {}
     exec(program, names)
     view = eval(last, names)
-    assert isinstance(view, PageView | PageViewer)
+    assert isinstance(view, PageViewer)
     assert view.quantities == view_of(page, read_state(page, link)).quantities
 
 

@@ -4,12 +4,13 @@ import re
 from dataclasses import replace
 from html import unescape
 
+import numpy as np
 import pytest
 
 from attnviz.base.formatting import SPACE
 from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending
-from attnviz.page.blocks import Block, ColoredText, Figure, Listing, OtherStates, Summary, every_block, page_view
+from attnviz.page.blocks import Block, Figure, Listing, OtherStates, PlayedText, Summary, every_block, page_view
 from attnviz.page.nodes import page_nodes
 from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
@@ -88,16 +89,17 @@ def blocks(state, kind: type[Block]):
     return [block for block in every_block(write_blocks(state)) if isinstance(block, kind)]
 
 
-def test_words_have_the_weights_of_the_row_that_the_map_marks(saved) -> None:
+def test_the_played_text_has_the_weights_of_the_head_and_pins_its_rows(saved) -> None:
     state = WriteState(model=str(saved / "llama"), prompt="the cat sat", length=4, layer=1, head=2)
-    [text], [figure, *_others] = blocks(state, ColoredText), blocks(state, Figure)
-    rows = state.layers[1].maps([2], slice(None))[0]
-    assert [*text.words] == [part.strip() for part in state.text.parts]
+    [text], [figure, *_others] = blocks(state, PlayedText), blocks(state, Figure)
+    rows, content = state.layers[1].maps([2], slice(None))[0], text.content()
+    assert content["tokens"] == state.text.parts
     assert figure.pinned == state.row == len(rows) - 1
-    assert text.values == pytest.approx([*rows[-1].tolist(), 0])
-    pinned = state.updated(pinned=2)
-    assert blocks(pinned, ColoredText)[0].values[:3] == pytest.approx(rows[2, :3].tolist())
-    assert blocks(pinned, ColoredText)[0].values[3:] == pytest.approx(0)
+    assert text.rows == len(rows)
+    np.testing.assert_allclose(content["rows"], rows[-len(content["steps"]) :], rtol=1e-6)
+    assert WriteState.read(text.opens(2)).pinned == 2
+    assert blocks(WriteState.read(text.opens(2)), PlayedText)[0].pinned == 2
+    assert text.opens(None) == state.link_with(pinned=None)
 
 
 def test_the_quantities_are_those_of_the_pinned_query(saved) -> None:
@@ -112,12 +114,13 @@ def test_the_quantities_are_those_of_the_pinned_query(saved) -> None:
 def test_a_chat_has_turns_without_the_tokens_of_its_template(copied) -> None:
     source = chat(add_chat_template(copied("llama")))
     state = WriteState(model=source.name, prompt=source.prompt, chat=True, system=source.system, length=3)
-    words, text = blocks(state, ColoredText)[0].words, state.text
-    assert [word.split(": ")[0] for word in words if ": " in word] == ["system", "user", "assistant"]
-    assert len(words) == sum(map(bool, text.roles)) == len(text.tokens) - len(state.hidden_tokens)
+    content, text = blocks(state, PlayedText)[0].content(), state.text
+    assert [*content["turns"].values()] == ["system", "user", "assistant"]
+    assert content["hidden"] == state.hidden_tokens
+    assert sum(map(bool, text.roles)) == len(text.tokens) - len(state.hidden_tokens)
     assert {text.roles[i] for i in state.hidden_tokens} == {""}
-    shown = state.updated(template_tokens=True)
-    assert [*blocks(shown, ColoredText)[0].words] == [part.strip(" ") for part in text.parts]
+    shown = blocks(state.updated(template_tokens=True), PlayedText)[0].content()
+    assert (shown["turns"], shown["hidden"]) == ({}, [])
 
 
 def test_branches_are_links_to_their_texts(saved) -> None:

@@ -12,7 +12,7 @@ from attnviz.base.formatting import visible
 from attnviz.chart import pack
 from attnviz.figures.sentences import label
 from attnviz.models.earlier_messages import MOST_MESSAGES
-from attnviz.models.token_choices import TokenChoice, format_choices
+from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending, WrittenText
 from attnviz.server import jobs, scheduling, scripts
 from attnviz.state.write import MOST_BRANCHES, WriteState, format_branches
@@ -60,26 +60,18 @@ def _show(state: WriteState) -> None:
     source, text, rows = state.source, state.text, WrittenRows(state.text, state.selection)
     name = f"{source!r} {state.layer} {state.head}"
     start = 0 if text.ending else _first_unknown(name, len(text.steps))
-    first = text.prompt_length - 1 - rows.query_offset + start
     goes_on = text.ending == Ending.COUNT and source.tokens < WriteState.length.most
-    content = written_content(text, start, state.template_tokens) | {
+    content = written_content(state, start) | {
         "stamp": zlib.crc32(name.encode()),
-        "queryOffset": rows.query_offset,
-        "keyOffset": rows.key_offset,
-        "start": start,
-        "rows": rows.weights(first),
-        "growth": _growth(rows, first),
-        "choices": format_choices(source.choices),
+        "growth": _growth(rows, rows.first + start),
         "branches": format_branches(state.branches),
         "mostBranches": MOST_BRANCHES,
-        "running": text.ending == Ending.NONE,
         "longer": _longer(source.tokens) if goes_on else 0,
         "chat": source.is_chat,
         "earlier": len(source.earlier),
         "why": word_links(state.why_text, text),
         "looks": cell_links(state.score_links),
         "pinned": state.values.get("pinned"),
-        "heads": not isinstance(state.head, int),
     }
     events = {
         f"on_{event}_change": event_callback(KEY, event, _of_text(content["stamp"], act))

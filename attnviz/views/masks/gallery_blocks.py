@@ -6,7 +6,7 @@ from urllib.parse import quote
 from attnviz.base.language import _
 from attnviz.figures.mask_image import CELLS, mask_image
 from attnviz.masks import GROUPS, Mask
-from attnviz.page.blocks import Anchor, Block, Control, Heading, Paragraph
+from attnviz.page.blocks import Anchor, Block, Control, Heading, MenuLinks, Paragraph
 from attnviz.page.html import Markup, element
 from attnviz.result_cache import result_cache
 from attnviz.state.masks import TWO_MASKS, MasksState
@@ -14,6 +14,7 @@ from attnviz.state.parts import title
 from attnviz.views.masks.mask_pair import MaskPair
 
 PIXELS = 6  # of a cell
+OF_IMAGES = "Vision"  # a group of masks
 
 
 def gallery_blocks(state: MasksState, _pair: MaskPair) -> Iterator[Block]:
@@ -22,6 +23,16 @@ def gallery_blocks(state: MasksState, _pair: MaskPair) -> Iterator[Block]:
     for group, kinds in GROUPS.items():
         yield Heading(_(group))
         yield Paragraph(tuple(_picture(state, kind()) for kind in kinds), "attnviz-gallery")
+
+
+def mask_links(state: MasksState) -> MenuLinks:
+    """Returns the masks of the catalogue as mask B, for places without a gallery."""
+
+    def anchors() -> Iterator[Anchor]:
+        for mask in (kind() for group, kinds in GROUPS.items() if group != OF_IMAGES for kind in kinds):
+            yield Anchor(_(title(type(mask))), state.link_with(mask_b=mask), is_current=mask == state.mask_b)
+
+    return MenuLinks(_(MasksState.mask_b.label), anchors)
 
 
 def _picture(state: MasksState, mask: Mask) -> Anchor:

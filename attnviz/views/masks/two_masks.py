@@ -22,6 +22,7 @@ from attnviz.state.masks import SIDES, MasksState, runs_model
 from attnviz.state.parts import title
 from attnviz.views.head_difference import head_difference
 from attnviz.views.long_map_blocks import map_zooms, search_blocks
+from attnviz.views.masks.gallery_blocks import mask_links
 from attnviz.views.masks.mask_pair import MaskPair
 from attnviz.views.masks.mass_shift_sentences import mass_shift_sentences, mass_shift_summary
 from attnviz.views.masks.model_output import model_output
@@ -40,6 +41,7 @@ OUTCOMES = {
 
 def two_masks(state: MasksState, pair: MaskPair) -> Iterator[Block]:
     """Yields the maps and what follows from them. Raises ValueError if a map cannot be computed."""
+    yield mask_links(state)
     is_long, row = pair.selection.is_long, state.pinned
     rest: list[Block] = []
     if is_long:
