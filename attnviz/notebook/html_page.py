@@ -63,10 +63,10 @@ def head_data(pictures: Pictures, chosen: dict[str, int | None], limit: int) -> 
 
 
 class Bundles:
-    """Named values, of which `together` are compressed at a time, as they have much in common."""
+    """Named values, of which `length` are compressed at a time, as they have much in common."""
 
-    def __init__(self, together: int) -> None:
-        self.together, self.names, self.size = together, set[str](), 0  # bytes
+    def __init__(self, length: int) -> None:
+        self.length, self.names, self.size = length, set[str](), 0  # bytes
         self._bundles, self._open = list[dict[str, Any]](), dict[str, Any]()
 
     def add(self, name: str, value: Any) -> None:
@@ -74,7 +74,7 @@ class Bundles:
         if name not in self.names:
             self.names.add(name)
             self._open[name] = value
-        if len(self._open) == self.together:
+        if len(self._open) == self.length:
             self.close()
 
     def close(self) -> None:

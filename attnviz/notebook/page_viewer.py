@@ -23,7 +23,7 @@ from attnviz.page.page_view import PageView, Panel
 
 FILE_STATES, FILE_SECONDS = 400, 60.0  # with charts of their own that a file holds at most, and that all states take
 CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
-TOGETHER = 16  # states, or charts, that are compressed together
+BUNDLE_SIZE = 16  # states, or charts, that are compressed together
 CELL = 2  # of a click on a cell, or of a menu, as a number of links: there are many cells
 SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
 
@@ -122,7 +122,7 @@ class PageViewer(HtmlOutput):
         return self._html_of_states(limit, CELL_STATES, CELL_SECONDS, wait)
 
     def _html_of_states(self, limit: int, count: int, seconds: float, wait: int = 0) -> Markup:
-        states, charts = html_page.Bundles(TOGETHER), html_page.Bundles(TOGETHER)
+        states, charts = html_page.Bundles(BUNDLE_SIZE), html_page.Bundles(BUNDLE_SIZE)
         for link, page in self._states(count, seconds):
             for name, chart in page.charts.items():
                 charts.add(name, chart)

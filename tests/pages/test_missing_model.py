@@ -48,10 +48,9 @@ def test_explore_opens_with_toy_vectors_and_any_source_can_be_chosen() -> None:
         assert not chosen.get("bidi_component"), "toy vectors are not the trained model"
 
 
-def test_path_shows_the_translator_in_place_of_the_model() -> None:
-    app = ok(open_page("path", path_model="MiniLM"))
-    assert f"{COMMAND}. Until then, this is the translator." in contents(app)
-    assert app.get("bidi_component")
+def test_transformer_says_how_its_model_is_installed() -> None:
+    assert COMMAND in contents(ok(open_page("transformer", transformer_model=MINILM)))
+    assert open_page("transformer").get("bidi_component"), "the translator is there"
 
 
 def test_explore_offers_the_download_where_the_hub_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,4 +149,4 @@ def test_a_head_of_the_translator_says_where_all_heads_of_its_layer_are() -> Non
     [note] = [block for block in of(Note, state) if "Several heads" in text(block)]
     [anchor] = [part for part in note.content if isinstance(part, Anchor)]
     assert anchor.page == "transformer"
-    assert {("heads-of", USES["encoder"]), ("english", "I sleep ."), ("similarity", "Dot")} <= set(anchor.link)
+    assert {("text", "I sleep ."), ("open", "encoder 0"), ("unfolded", "Several heads")} <= set(anchor.link)
