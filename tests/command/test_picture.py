@@ -10,6 +10,12 @@ from attnviz.command.picture import ENDINGS, main
 LINK = "/masks?source=Toy&text=a+b+c&mask-a=full&mask-b=causal"
 
 
+@pytest.fixture(autouse=True)
+def few_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files with few states, which are soon computed."""
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 2)
+
+
 @pytest.mark.parametrize("ending", ["svg", "html", "npz"])
 def test_a_link_becomes_a_file(tmp_path: Path, ending: str) -> None:
     main([LINK, "-o", str(tmp_path / f"figure.{ending}")])
