@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.language import _, value_error
 from attnviz.base.link import Link
-from attnviz.page.blocks import Block, Control, InWords, More, Row, page_view
+from attnviz.page.blocks import Block, Caption, Control, InWords, More, Row, page_view
 from attnviz.page.page_view import PageView
 from attnviz.result_cache import result_cache
 from attnviz.sources import Model
@@ -93,6 +93,9 @@ def page_blocks(page: str, link: Link) -> Iterable[Block]:
     if state.problem:
         raise ValueError(state.problem)
     yield from _controls(BLOCKS[page], state)
+    source = state.values.get("source")
+    if isinstance(source, Source) and source.weights_note:
+        yield Caption(source.weights_note)
     yield from BLOCKS[page].blocks(state)
 
 

@@ -7,7 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz import view
 from attnviz.models import load
-from attnviz.views.pages import PAGES
+from attnviz.page.blocks import Caption
+from attnviz.views.pages import PAGES, page_blocks
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.gguf_files import config_of, write
 
@@ -56,9 +57,10 @@ def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: 
 
 def test_the_bits_are_said_below_saved_figures(path: Path) -> None:
     write(path, "llama", config_of("llama"), quantization="Q8_0")
-    shown = view(f"/explore?model={path}&text=bag")
-    for file in (shown.to_svg(), shown.to_html()):
-        assert "llama (8-bit, from a GGUF file)" in file
+    said = "llama (8-bit, from a GGUF file)"
+    assert said in view(f"/explore?model={path}&text=bag").to_svg()
+    blocks = page_blocks("explore", (("model", str(path)), ("text", "bag")))  # of notebooks and HTML files
+    assert said in [block.text for block in blocks if isinstance(block, Caption)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from attnviz.sources import Model
 from attnviz.ui import quantities
 from attnviz.views.head_view import hide_thumbnail_rows
 from attnviz.views.pages import PAGES, read_state, view_of
-from tests.support.app import healthy, linked, open_link
+from tests.support.app import contents, healthy, linked, open_link
 from tests.support.waiting import until
 
 SHIPPED = sorted(FOLDER.glob("*.toml"))
@@ -466,7 +466,7 @@ def test_another_head_or_query_is_another_question(predicting: AppTest) -> None:
     predicting.selectbox(key="pinned").select("6 · cross").run()
     assert not any(holds(healthy(predicting), float(weight)) for weight in weights(head=4)[6])
     predicting.selectbox(key="pinned").select("none").run()
-    assert "Pin a query to predict where it looks." in html(healthy(predicting))
+    assert "Pin a query to predict where it looks." in contents(healthy(predicting))
 
 
 def test_more_than_five_keys_are_no_prediction(predicting: AppTest) -> None:
