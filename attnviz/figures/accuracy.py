@@ -31,7 +31,7 @@ def accuracy(
         y = np.asarray(shown, dtype="f8")
         figure.add_scatter(x=places, y=y, name=name, line=line, marker=marker, cliponaxis=False, **style)
     if marked is not None and lengths[0] <= marked <= lengths[-1]:
-        figure.add_shape(marked_place(marked))
+        figure.add_shape(marked_place(float(marked)))
     figure.update_layout(
         plot_bgcolor="rgba(0,0,0,0)",
         hovermode="closest",

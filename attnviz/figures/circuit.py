@@ -132,13 +132,13 @@ def circuit_drawing(
     names = [node.name for node in terms.values()]
     star = {"size": 13, "symbol": "star", "color": ACCENT}
     rows = [_("words") if row == WORDS else layers[row] for row in places.rows]
-    columns = [*places.columns.values()]
+    columns, heights = [*places.columns.values()], [float(row) for row in range(len(rows))]
     grid = {"showgrid": True, "gridcolor": "rgba(128,128,128,0.15)", "autotickangles": [0, 60, 90]}
     layout = {
         "plot_bgcolor": "rgba(0,0,0,0)",
         "margin": {"l": 8, "r": 30, "t": 8, "b": 8},
-        "xaxis": _axis(columns, [label(words[i]) for i in shown], (0, places.end + 0.3), LETTERS + 1) | grid,
-        "yaxis": _axis([*range(len(rows))], rows, (-0.6, len(rows) + 0.6), LETTERS),
+        "xaxis": _axis(columns, [label(words[i]) for i in shown], (0.0, places.end + 0.3), LETTERS + 1) | grid,
+        "yaxis": _axis(heights, rows, (-0.6, len(rows) + 0.6), LETTERS),
     }
     about = About(
         label=_("What was opened"),

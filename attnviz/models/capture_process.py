@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from attnviz.trace import Trace
 
 POLL = 0.1  # seconds between two looks at whether a text is still wanted
+REST = 60.0  # seconds for which a process that has failed is not started again
 
 
 class CaptureProcess:
@@ -34,10 +36,7 @@ class CaptureProcess:
         self._connection: Connection | None = None
         self._models = set[str]()  # that it has, or is loading
         self._replies_due = 0
-
-    def is_busy(self) -> bool:
-        """Returns whether it is loading a model or reading a text."""
-        return self._replies_due > 0
+        self._rests_until = 0.0
 
     def close(self) -> None:
         """Ends the process, which the next text starts again."""
@@ -53,13 +52,15 @@ class CaptureProcess:
             return None
         try:
             return self._request(name, example)
-        except (OSError, EOFError):  # the process has ended
-            self._connection = None
+        except (OSError, EOFError):  # the process has ended, as one that the system has no memory for
+            self._connection, self._rests_until = None, time.monotonic() + REST
             return None
         finally:
             self._lock.release()
 
     def _request(self, name: str, example: tuple[Any, ...]) -> "tuple[ModelInputs, Trace] | None":
+        if self._connection is None and time.monotonic() < self._rests_until:
+            return None
         connection = self._connection or self._start()
         while self._replies_due and connection.poll():
             connection.recv_bytes()  # of a text while its model was loaded, or that somebody wanted no more

@@ -141,6 +141,7 @@ class More(Block):
     title: str
     blocks: Sequence[Block]
     is_open: bool = False
+    name: str = ""  # unique on its page; presentations leave out those whose name begins with "controls-"
 
 
 @dataclass(frozen=True, eq=False)

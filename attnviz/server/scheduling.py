@@ -2,10 +2,10 @@
 
 A page run takes a slot; there is one, because Python lets one thread compute at a time: two runs at once took a sixth
 more processor time (`make load`, 100 visitors). Before a heavy computation it gives its slot back and takes one of the
-heavy slots, of which there are as many as cores but one, so that a run that computes little always finds a core; or
-that of short ones, about a second, so that a sentence does not wait for somebody's page of text. A free slot goes to
-the session that has waited longest since its last turn, so that nobody gets two turns while another gets none. A
-session has one slot of a kind at most, and one place in the line for it, which its page shows.
+heavy slots, one fewer than there are cores, so that a run that computes little always finds a core; or that of short
+ones, about a second, so that a sentence does not wait for somebody's page of text. A free slot goes to the session that
+has waited longest since its last turn, so that nobody gets two turns while another gets none. A session has one slot
+of a kind at most, and one place in the line for it, which its page shows.
 """
 
 import os

@@ -75,8 +75,8 @@ class State:
         written, changed = self._written, self
         for field in self.fields:  # each with those before it
             if field.name in values:
-                written = written | {field.name: changed._parameters(field, values[field.name])}
                 changed = self.partial(**changed.values | {field.name: values[field.name]})
+                written = written | {field.name: changed._parameters(field, values[field.name])}
         links = (each for name in self.values if not isinstance(each := written[name], ValueError))
         return tuple(parameter for each in links for parameter in each)
 

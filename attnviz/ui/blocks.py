@@ -180,10 +180,10 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Row(blocks, name):
             with st.container(horizontal=True, vertical_alignment="center", key=name):
                 _draw(page, blocks)
-        case More(title, blocks, is_open):
+        case More(title, blocks, is_open, name):
             folded = copy(page)  # what it explains is explained again where it is seen
             folded.terms = copy(page.terms)
-            with st.expander(title, expanded=is_open):
+            with st.expander(title, expanded=is_open, key=name or None):
                 _draw(folded, blocks)
         case Tabs(field, state, blocks):
             with st.container(key="lesson-tabs" if st.query_params.get(LESSON) else "page-tabs"):

@@ -6,7 +6,7 @@ from attnviz.base.language import _
 from attnviz.base.link import Link, page_address
 from attnviz.ui.link_state import link_parameters, unlinked
 from attnviz.ui.markdown import plain
-from attnviz.views.pages import PAGES, read_state
+from attnviz.views.pages import BLOCKS, read_state
 
 PLAIN = "(),·|~;:'"  # characters that may stand in a link as they are
 
@@ -14,7 +14,7 @@ PLAIN = "(),·|~;:'"  # characters that may stand in a link as they are
 def show(page: str) -> None:
     """Draws a button that opens the lines, on pages whose views are computed from a link."""
     problem = unlinked.pop()
-    if page not in PAGES:
+    if page not in BLOCKS:
         return
     opened = st.popover(_("Copy as Python"), type="tertiary", key="copy-as-python", on_change="rerun")
     if not opened.open:

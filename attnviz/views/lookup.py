@@ -63,8 +63,8 @@ def lookup(state: LookupState) -> Iterator[Block]:
         Drawing(state, [_numbers(state)]),
     ]
     yield Columns([(NETWORK, network), (1 - NETWORK, [_plane(state)])])
-    yield More(_("Change words, keys and values"), [Control(LookupState.table, state)])
-    yield More(_("Change the query and the similarity"), [*_further_controls(state)])
+    yield More(_("Change words, keys and values"), [Control(LookupState.table, state)], name="controls-words")
+    yield More(_("Change the query and the similarity"), [*_further_controls(state)], name="controls-query")
     yield More(_("From uniform to the dictionary: the weights at every softness"), [*_softnesses(state)])
     yield More(_("Why soft? How the result changes when the query moves a little"), [*_gradients(state)])
     yield Caption(

@@ -69,20 +69,17 @@ BLOCKS = {
     "effects": BlockPage(EffectsState, effects, measure_words),
     "transformer": BlockPage(TransformerState, transformer),
 }
-PAGES: dict[str, tuple[type[State], Callable[[Any], PageView]]] = {
-    name: (page.state, page.view) for name, page in BLOCKS.items()
-}
 
 
 def read_state(page: str, link: Iterable[tuple[str, str]]) -> State:
     """Returns the state of a page that the parameters of a link open. Raises ValueError for a page that has none."""
-    if page not in PAGES:
+    if page not in BLOCKS:
         raise value_error(
             "{page} is not a page with a view; expected one of {pages}.",
             page=quoted(page),
-            pages=enumeration([*PAGES]),
+            pages=enumeration([*BLOCKS]),
         )
-    return PAGES[page][0].read(link)
+    return BLOCKS[page].state.read(link)
 
 
 def page_blocks(page: str, link: Link) -> Iterable[Block]:
@@ -123,7 +120,7 @@ def view_of(page: str, state: State) -> PageView:
     if not isinstance(source, Source):
         name = getattr(state, "model", "")
         source = Model(name=name) if name else Source()
-    return replace(PAGES[page][1](state), note=source.weights_note)
+    return replace(BLOCKS[page].view(state), note=source.weights_note)
 
 
 def step_view(page: str, link: Link) -> PageView | None:

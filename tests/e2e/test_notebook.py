@@ -383,16 +383,18 @@ def test_python_answers_a_click_on_a_map(jupyter: tuple[str, Path], browser: Bro
     with notebook(jupyter, browser, "notebooks", [*cells, "print('opened is', page.link)"]) as page:
         viewer = page.locator(".attnviz-page")
         stage = viewer.locator('[data-name="heatmap"] .attnviz-chart[data-ready="true"] .attnviz-stage')
+        expect(stage).to_be_visible()
+        expect(page.locator("[data-attnviz]")).to_have_count(0)  # the HTML for when no kernel runs is gone
         stage.focus()
-        for key in ("ArrowRight", "ArrowDown", "ArrowDown", "Enter"):  # the first one goes to the first cell
+        for key in ("ArrowRight", *["ArrowDown"] * 3, "Enter"):  # the first one goes to the first cell
             stage.press(key)
-        expect(viewer.get_by_label("Pinned query")).to_have_value("2 · c")
-        expect(viewer.locator(".attnviz-summary")).to_have_text(re.compile("^c gives"))
+        expect(viewer.get_by_label("Pinned query")).to_have_value("3 · d")
+        expect(viewer.locator(".attnviz-summary")).to_have_text(re.compile("^d gives"))
         expect(stage).to_be_focused()
         viewer.get_by_label("Head", exact=True).select_option("Head 1")
         expect(viewer.locator(".attnviz-in-words")).to_have_text("layer 0, head 1")
         run_last_cell(page)
-        expect(page.get_by_text(re.compile("opened is .*pinned=2"))).to_be_visible()
+        expect(page.get_by_text(re.compile("opened is .*pinned=3"))).to_be_visible()
 
 
 def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser: Browser) -> None:

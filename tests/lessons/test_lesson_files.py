@@ -36,7 +36,7 @@ from attnviz.steps.sentence_example import SentenceExample
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from attnviz.views.pages import PAGES
+from attnviz.views.pages import BLOCKS
 from tests.support import effects_by_hand, language_model, shares_by_hand
 
 GOOD = """
@@ -549,7 +549,7 @@ def test_every_lesson_is_there_in_german():
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_step_names_controls_that_its_page_has(path):
     for step in read_lesson(path).steps:
-        assert {*step.controls} <= {field.parameter for field in PAGES[step.page][0].fields}
+        assert {*step.controls} <= {field.parameter for field in BLOCKS[step.page].state.fields}
 
 
 @pytest.mark.parametrize("path", GERMAN, ids=lambda path: path.stem)

@@ -61,7 +61,7 @@ def test_nobody_waits_while_it_reads_another_text(ready: CaptureProcess) -> None
     long = TEXT * 60
     with ThreadPoolExecutor() as threads:
         longer = threads.submit(read, ready, long)
-        until(ready.is_busy)
+        until(lambda: ready._replies_due)
         assert ready.read(MINILM, OTHER, None, None) is None or longer.done()
         assert longer.result()[0].inputs.queries > 100
 
@@ -88,11 +88,17 @@ def test_a_text_that_nobody_wants_any_more_is_not_taken_for_the_next_one(ready: 
     assert read(ready, OTHER)[0].inputs.query_tokens == minilm().layers(OTHER)[0].inputs.query_tokens
 
 
-def test_one_that_has_ended_is_started_again(ready: CaptureProcess) -> None:
-    assert ready.process
-    os.kill(ready.process.pid, signal.SIGKILL)
-    ready.process.wait()
-    assert ready.read(MINILM, TEXT, None, None) is None
+def test_one_that_has_failed_is_started_again_after_a_while(
+    ready: CaptureProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = ready.process
+    assert failed
+    os.kill(failed.pid, signal.SIGKILL)
+    failed.wait()
+    for _ in range(2):
+        assert ready.read(MINILM, TEXT, None, None) is None
+    assert ready.process is failed
+    monkeypatch.setattr(ready, "_rests_until", 0.0)
     until(lambda: ready.read(MINILM, TEXT, None, None), pause=0.05)
 
 

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz import view
 from attnviz.models import load
 from attnviz.page.blocks import Caption
-from attnviz.views.pages import PAGES, page_blocks
+from attnviz.views.pages import BLOCKS, page_blocks
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.gguf_files import config_of, write
 
@@ -51,7 +51,7 @@ def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
 @pytest.mark.parametrize("page", ["explore", "write", "effects", "why", "transformer"])
 def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: str) -> None:
     write(path, "llama", config_of("llama"), quantization="Q8_0")
-    link = {"source": "Model", "model": path} if page == "explore" else {PAGES[page][0].model.parameter: path}
+    link = {"source": "Model", "model": path} if page == "explore" else {BLOCKS[page].state.model.parameter: path}
     assert "llama (8-bit, from a GGUF file)" in contents(open_page(page, **link))
 
 

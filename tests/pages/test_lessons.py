@@ -29,7 +29,7 @@ from attnviz.server import jobs
 from attnviz.sources import Model
 from attnviz.ui import quantities
 from attnviz.views.head_view import hide_thumbnail_rows
-from attnviz.views.pages import PAGES, read_state, view_of
+from attnviz.views.pages import BLOCKS, read_state, view_of
 from tests.support.app import contents, healthy, linked, open_link
 from tests.support.waiting import until
 
@@ -97,7 +97,7 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
         computed = published[-1]() if published else {}
-        if step.state is not None and step.page in PAGES and ("part", "Why scale") not in step.state:
+        if step.state is not None and step.page in BLOCKS and ("part", "Why scale") not in step.state:
             view = view_of(step.page, read_state(step.page, step.state))
             assert view.quantities == pytest.approx(dict(computed), abs=1e-6)
         assert all(one.is_right(None, computed) for one in step.holds), step.holds

@@ -5,7 +5,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.notebook.page_viewer import PageViewer
 from attnviz.ui.python_code import python_code
-from attnviz.views.pages import PAGES, read_state, view_of
+from attnviz.views.pages import BLOCKS, read_state, view_of
 from tests.support.app import open_page
 
 LINKS: dict[str, dict[str, str]] = {
@@ -28,7 +28,7 @@ LINKS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", BLOCKS)
 def test_the_lines_give_the_view_of_the_link(page: str) -> None:
     link = tuple(LINKS[page].items())
     program, _, last = python_code(page, link).rpartition("\n")

@@ -19,7 +19,7 @@ from attnviz.state.fields import ChoiceField, ModelField
 from attnviz.state.source_field import SourceField
 from attnviz.state.state import State
 from attnviz.translator import generate_sentences
-from attnviz.views.pages import PAGES
+from attnviz.views.pages import BLOCKS
 from tests.support.browser import running
 from tests.support.ports import free_port
 from tests.support.visitor import Visitor, visit
@@ -64,8 +64,8 @@ def texts() -> list[str]:
 
 def link_of(page: str, text: str, number: int, folder: Path) -> Link:
     """Returns the link with which a visitor opens a page: a small model where the page has one, and a text."""
-    link, has_own = Link(), page not in PAGES
-    for each in PAGES[page][0].fields if page in PAGES else ():
+    link, has_own = Link(), page not in BLOCKS
+    for each in BLOCKS[page].state.fields if page in BLOCKS else ():
         if isinstance(each, ModelField):
             link.append((each.parameter, str(folder)))
         elif isinstance(each, SourceField):
@@ -83,7 +83,7 @@ def link_of(page: str, text: str, number: int, folder: Path) -> Link:
 
 def tab_links(page: str, link: Link) -> list[Link]:
     """Returns what is added to a link to open each tab of a page; nothing to open a page without tabs."""
-    kind: type[State] | None = PAGES[page][0] if page in PAGES else None
+    kind: type[State] | None = BLOCKS[page].state if page in BLOCKS else None
     tabs = [each for each in kind.fields if isinstance(each, ChoiceField) and each.label == "Tab"] if kind else []
     if kind is None or not tabs:
         return [[]]

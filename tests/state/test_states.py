@@ -23,7 +23,7 @@ from attnviz.state.state import State
 from attnviz.state.steps import StepsState
 from attnviz.state.transformer import TransformerState
 from attnviz.state.viewport import Viewport
-from attnviz.views.pages import PAGES
+from attnviz.views.pages import BLOCKS
 
 TEXTS = ["a b c", "the cat sat", "ein Satz & mehr?"]
 MASKS = ["full", "causal", "sliding_window(3)", "causal & (q - k < 4)", "~band(1)"]
@@ -157,7 +157,7 @@ LINKS = {
 @st.composite
 def links(draw: st.DrawFn, page: str) -> list[tuple[str, str]]:
     """Parameters of a page with values that its fields have, and with others."""
-    own = {field.parameter for field in PAGES[page][0].fields}
+    own = {field.parameter for field in BLOCKS[page].state.fields}
     names = [name for name in LINKS if name.split(".")[0] in own]
     named = [(name, draw(st.sampled_from(LINKS[name]))) for name in draw(st.lists(st.sampled_from(names), max_size=12))]
     return [
@@ -167,11 +167,11 @@ def links(draw: st.DrawFn, page: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", BLOCKS)
 @given(data=st.data())
 @settings(max_examples=30)
 def test_what_a_state_writes_is_read_as_the_same_state(page: str, data: st.DataObject) -> None:
-    kind, link = PAGES[page][0], data.draw(links(page))
+    kind, link = BLOCKS[page].state, data.draw(links(page))
     state = kind.read(link)
     if not state.problem:
         written = state.link()
@@ -181,13 +181,13 @@ def test_what_a_state_writes_is_read_as_the_same_state(page: str, data: st.DataO
         assert again.link() == written
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _view in PAGES.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [kind for kind, _view in BLOCKS.values()], ids=lambda kind: kind.__name__)
 def test_a_state_without_a_link_is_what_the_page_opens_with(kind: type[State]) -> None:
     assert kind.read(()) == kind()
     assert kind().link() == ()
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _view in PAGES.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [kind for kind, _view in BLOCKS.values()], ids=lambda kind: kind.__name__)
 def test_every_link_parameter_belongs_to_one_field(kind: type[State]) -> None:
     parameters = [field.parameter for field in kind.fields]
     assert len({*parameters}) == len(parameters)

@@ -146,7 +146,7 @@ def test_the_stages_of_the_translator_are_those_of_its_score_and_mask() -> None:
     )
     assert compute_steps(TranslatorExample(similarity="dot")).stages == ("queries", "keys", "similarity", *rest)
     general = compute_steps(TranslatorExample(similarity="general"))
-    assert general.stages == (*first, *rest)
+    assert general.stages == ("queries", "keys", "similarity", *rest)
     q, w, k = (general.matrices[name].values.tolist() for name in ("Q0", "W", "K0"))
     scores = [
         [sum(q[i][a] * w[a][b] * k[j][b] for a in range(16) for b in range(16)) for j in range(len(k))]

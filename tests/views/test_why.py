@@ -350,19 +350,17 @@ def test_lessons_check_what_the_page_shows() -> None:
     assert page.to_svg().startswith("<svg")
 
 
-def test_shares_have_a_scale_of_their_own_and_weights_are_the_file(tmp_path) -> None:
+def test_shares_have_a_scale_of_their_own_and_weights_are_the_file() -> None:
     page = page_view(why(WhyState()))
     terms, _words, weights, shares = page.panels
     assert page.maps == (weights,)
     assert page.end(weights) == weights.weights.max() < 1 < page.end(shares) <= page.end(terms)
-    page.save(tmp_path / "weights.csv")
-    assert (tmp_path / "weights.csv").read_text(encoding="utf-8-sig").splitlines()[0].startswith(",When,Mary,and,John")
+    assert page.writers[".csv"]().decode("utf-8-sig").splitlines()[0].startswith(",When,Mary,and,John")
     of_mlp = page_view(why(WhyState.read([("term", "mlp.28.13")])))
     assert of_mlp.maps == ()
-    of_mlp.save(tmp_path / "terms.csv")
-    assert "2.95" in (tmp_path / "terms.csv").read_text(encoding="utf-8-sig")
+    assert "2.95" in of_mlp.writers[".csv"]().decode("utf-8-sig")
     with pytest.raises(ValueError, match="These panels have different sizes"):
-        of_mlp.save(tmp_path / "terms.npz")
+        of_mlp.writers[".npz"]()
 
 
 def test_the_colors_of_a_sum_say_what_they_are_for() -> None:

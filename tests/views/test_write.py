@@ -16,7 +16,7 @@ from attnviz.sources.written import Written
 from attnviz.state.selection import Selection
 from attnviz.state.write import WriteState, decoder_layers
 from attnviz.views.head_view import head_view
-from attnviz.views.pages import PAGES
+from attnviz.views.pages import BLOCKS
 from attnviz.views.write import ENDINGS, WrittenRows, growing_map, role_labels, with_roles, write_blocks
 from tests.support.tiny_models import add_chat_template
 
@@ -108,7 +108,7 @@ def test_the_quantities_are_those_of_the_pinned_query(saved) -> None:
     row = state.layers[1].maps([2], slice(2, 3))[0, 0].nan_to_num()
     assert [*view.quantities.values()][: len(row)] == pytest.approx(row.tolist())
     assert view.panels[0].row == 2
-    assert PAGES["write"][1](state).quantities == view.quantities
+    assert BLOCKS["write"].view(state).quantities == view.quantities
 
 
 def test_a_chat_has_turns_without_the_tokens_of_its_template(copied) -> None:

@@ -9,12 +9,10 @@ export const PARTS = {
   embedded: "st-key-embedded",
   handout: "attnviz-handout",
   "lesson-strip": "st-key-lesson-strip",
-  old: "attnviz-old",
   "open-question": "attnviz-open-question",
   "open-choice": "attnviz-open-choice",
   presenting: "st-key-presenting",
   start: "st-key-start",
-  "use-encoder": "st-key-use-encoder",
 };
 
 /** Keeps the classes as the page is, before anything of a change is painted.
