@@ -1,6 +1,7 @@
 """The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
@@ -8,10 +9,10 @@ import streamlit as st
 from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.language import _
 from attnviz.base.link import Link, page_address
-from attnviz.server.streamlit_internals import bound_keys, run_context
+from attnviz.server.streamlit_internals import bound_keys, query_string, run_context
 from attnviz.state.fields import LinkReader
 from attnviz.ui.markdown import plain
-from attnviz.ui.session_values import SessionValue
+from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 # session_state: after Back and Forward all values of widgets, of whatever page, are those of the link.
 _OPENED = SessionValue[LinkReader | None]("opened link", lambda: None)  # None before the first run of a session
@@ -68,6 +69,21 @@ def refuse(name: str) -> None:
     """Notes that a page does not have the value of a parameter that its widget has taken."""
     if (link := requested_values()).texts(name):
         link.refuse(name, "")
+
+
+def keep_in_link(key: str) -> None:
+    """Writes the value of a widget into the link where the browser has not; call it before the widget is drawn.
+
+    Streamlit 1.67 no longer writes a widget that has moved on its page: its browser learns of the new place, and then
+    forgets the widget with the place that it has left.
+    """
+    if not has_widget(key):
+        return
+    before = SessionValue[tuple[Any, ...]](f"{key} in link", tuple)
+    now = read_widget(key), parse_qs(query_string(), keep_blank_values=True).get(key)
+    if before.get() not in ((), now) and before.get()[1] == now[1]:
+        write_widget(key, now[0])
+    before.set(now)
 
 
 def link_parameters() -> list[tuple[str, str]]:
