@@ -120,6 +120,11 @@ def flop_count(count: int) -> str:
     return f"{scaled:.3g} {units[0]}FLOPs"
 
 
+def plain_word(token: str) -> str:
+    """Returns a token as sentences have it: without the space before it."""
+    return visible(token.strip(" ") or token)
+
+
 def visible(token: str) -> str:
     r"""A token as a person can see it: control characters as symbols, spaces before and after it as ␣, an empty token
     as ∅.

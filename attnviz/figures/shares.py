@@ -134,3 +134,8 @@ def _bars(heights: Float[np.ndarray, " words"], color: object, texts: Sequence[s
     written = [*texts] if len(heights) <= MOST_WRITTEN else None
     text = {"text": written, "textposition": "outside", "textfont": {"size": 12}}
     return go.Bar(x=x, y=y, yaxis=axis, marker={"color": color}, **text, **style)
+
+
+def for_and_against(word: str) -> tuple[str, str]:
+    """Returns labels for the ends of a scale of shares: against a word, and for it; empty without a word."""
+    return (_("against"), _("for “{word}”", word=label(word))) if word else ("", "")

@@ -15,7 +15,6 @@ from attnviz.page.page_view import PageView, Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.fields import ChoiceField, Field
 from attnviz.state.state import State
-from attnviz.state.why_links import ScoreLinks
 
 T = TypeVar("T")
 Cells = tuple[int, int, int, int]  # a part of a map: its first and last row, and its first and last column
@@ -30,6 +29,21 @@ class Anchor:
     page: str = ""
     style: str = ""  # classes
     is_current: bool = False  # whether it opens what is shown
+
+
+@dataclass(frozen=True)
+class ScoreLinks:
+    """Links to why a head looks from a query at a key."""
+
+    head: Link  # without the query and the key
+    parameters: tuple[str, str]  # of the query and of the key
+    queries: Sequence[str]  # the names of all, by position
+    keys: Sequence[str]
+
+    def link(self, query: int, key: int) -> Link:
+        """Returns the link of a query and a key, by their positions."""
+        names = self.queries[query], self.keys[key]
+        return (*self.head, *zip(self.parameters, names, strict=True))
 
 
 class Block:

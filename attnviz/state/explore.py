@@ -1,22 +1,26 @@
 """What a link to Explore says."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from attnviz.analysis.head_maps import Special
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, Next
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import N_
 from attnviz.layer import Kind, Layer
-from attnviz.state.color_range import ColorRange
-from attnviz.state.fields import ChoiceField, FlagField
-from attnviz.state.head_state import BIASES_FIELD, NORMALIZER_FIELD, SCORE_FIELD, QueryField, mask_field
+from attnviz.state.fields import ChoiceField, FlagField, optional_choice
+from attnviz.state.head_state import (
+    BIASES_FIELD,
+    COLORS_FIELD,
+    NORMALIZER_FIELD,
+    SCORE_FIELD,
+    SPECIAL_TOKENS_FIELD,
+    QueryField,
+    mask_field,
+)
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.state.source_field import HeadField
 
-SPECIAL = {N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED}
 MOSAIC = {N_("One layer"): False, N_("All layers"): True}
 
 
@@ -29,13 +33,6 @@ def offered_metrics(layers: Sequence[Layer]) -> dict[str, HeadMetric]:
     return {metric.name: metric for metric in HEAD_METRICS if sees_ahead or not isinstance(metric, Next)}
 
 
-def optional_choice(
-    label: str, nothing: str, options: Callable[[Any], Mapping[str, Any]], **more: Any
-) -> ChoiceField[Any]:
-    """Returns a field of these options, after one that stands for None, with which it opens."""
-    return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
-
-
 class ExploreState(LongMapState):
     """A head, its mechanism, and the display of its maps."""
 
@@ -44,16 +41,7 @@ class ExploreState(LongMapState):
     score = SCORE_FIELD
     biases = BIASES_FIELD
     normalizer = NORMALIZER_FIELD
-    special_tokens = ChoiceField(
-        N_("Special tokens"),
-        SPECIAL,
-        when=lambda state: bool(state.inputs.special_keys),
-        place="more",
-        about=N_(
-            "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads give them much of "
-            "their attention; hide them to see the others."
-        ),
-    )
+    special_tokens = SPECIAL_TOKENS_FIELD
     mosaic = ChoiceField(
         N_("Mosaic"),
         MOSAIC,
@@ -61,9 +49,7 @@ class ExploreState(LongMapState):
         place="more",
         about=N_("The small maps: the heads of this layer, or all heads of all layers."),
     )
-    colors = ChoiceField(
-        N_("Colors"), tuple(ColorRange), place="more", about=N_("Which weight has the last color of the scale.")
-    )
+    colors = COLORS_FIELD
     color_by = optional_choice(
         N_("Color by"),
         MAPS,

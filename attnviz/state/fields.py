@@ -275,6 +275,13 @@ class ChoiceField(Field[T]):
         raise ValueError(f"{self.name} is {value!r}; {_expected(self.options(state))}")
 
 
+def optional_choice(
+    label: str, nothing: str, options: Callable[[Any], Mapping[str, Any]], **more: Any
+) -> ChoiceField[Any]:
+    """Returns a field of these options, after one that stands for None, with which it opens."""
+    return ChoiceField(label, lambda state: {nothing: None, **options(state)}, lambda _state: None, **more)
+
+
 class SteppedField(ChoiceField[T]):
     """One of some options that follow one another, such as the steps of a training: the app plays them."""
 

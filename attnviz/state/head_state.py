@@ -15,6 +15,7 @@ from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES, Score
+from attnviz.state.color_range import ColorRange
 from attnviz.state.fields import ChoiceField, PartField, PartsField, WidgetPlace
 from attnviz.state.parts import MASK_MENU, by_title
 from attnviz.state.selection import Selection
@@ -22,6 +23,7 @@ from attnviz.state.source_field import HeadField, LayerField, SourceField, layer
 from attnviz.state.state import State
 
 NO_QUERY = N_("none")
+SPECIAL = {N_("Shown"): Special.SHOWN, N_("Hidden"): Special.HIDDEN, N_("Hidden, rows rescaled"): Special.RESCALED}
 MOST_NAMES = 1000  # of queries in a menu; all of its names are sent to the browser
 ABOUT_BIASES = N_("What is done to the scores before the mask.")
 
@@ -50,6 +52,19 @@ BIASES_FIELD = PartsField(
 )
 NORMALIZER_FIELD = PartField(
     N_("Normalizer"), by_title(NORMALIZERS), lambda state: own_mechanism(state).normalizer, when=is_free, place="more"
+)
+SPECIAL_TOKENS_FIELD = ChoiceField(
+    N_("Special tokens"),
+    SPECIAL,
+    when=lambda state: bool(state.inputs.special_keys),
+    place="more",
+    about=N_(
+        "Tokens that the tokenizer adds, such as [CLS] and [SEP]. Many heads give them much of "
+        "their attention; hide them to see the others."
+    ),
+)
+COLORS_FIELD = ChoiceField(
+    N_("Colors"), tuple(ColorRange), place="more", about=N_("Which weight has the last color of the scale.")
 )
 
 

@@ -10,9 +10,8 @@ from attnviz.base.text import EXAMPLE
 from attnviz.layer import Layer
 from attnviz.sources import Model, Source, Toy
 from attnviz.sources.model import PICTURE_MB, PICTURES, TRANSLATED, example_text
-from attnviz.state.explore import ExploreState, optional_choice
-from attnviz.state.fields import ModelField, TextField
-from attnviz.state.head_state import HeadState, QueryField
+from attnviz.state.fields import ModelField, TextField, optional_choice
+from attnviz.state.head_state import SPECIAL_TOKENS_FIELD, HeadState, QueryField
 from attnviz.state.selection import Selection
 from attnviz.state.session_fields import FileField
 from attnviz.state.source_field import head_options, short_layers
@@ -58,7 +57,7 @@ class SideBySideState(HeadState):
     """A head on a text, and on another text or in another model."""
 
     presents_controls = True
-    special_tokens = ExploreState.special_tokens
+    special_tokens = SPECIAL_TOKENS_FIELD
     pinned = QueryField("more")
     right_model = ModelField(
         SAME,

@@ -13,6 +13,7 @@ from attnviz.base.formatting import numbered_tokens
 from attnviz.base.link import Link
 from attnviz.layer import Layer
 from attnviz.mechanism import Mechanism
+from attnviz.page.blocks import ScoreLinks
 from attnviz.sources import Model, Source
 from attnviz.sources.written import Written
 from attnviz.state.fields import Field
@@ -69,19 +70,6 @@ class WhyText:
         return self.link(LOGIT_QUESTION, after, (WhyState.token, name(token)), (WhyState.other, name(other)))
 
 
-@dataclass(frozen=True)
-class ScoreLinks:
-    """Links to why a head looks from a query at a key."""
-
-    head: Link  # without the query and the key
-    queries: Sequence[str]  # the names of all, by position
-    keys: Sequence[str]
-
-    def link(self, query: int, key: int) -> Link:
-        """Returns the link of a query and a key, by their positions."""
-        return (*self.head, (WhyState.query.parameter, self.queries[query]), (WhyState.key.parameter, self.keys[key]))
-
-
 def text_of_model(source: Source) -> WhyText | None:
     """Returns the text that a model reads, or None if Why cannot be asked about it: it reads one text, and what its
     decoder has written."""
@@ -132,9 +120,8 @@ def score_links(read: WhyText | None, layer: Layer, head: HeadChoice) -> ScoreLi
         return None
     if not {*unread} <= {0, read.unread}:
         return None
-    return ScoreLinks(
-        read.link(SCORE_QUESTION, (WhyState.layer, layer.name), (WhyState.head, str(head))), queries, keys
-    )
+    of_head = read.link(SCORE_QUESTION, (WhyState.layer, layer.name), (WhyState.head, str(head)))
+    return ScoreLinks(of_head, (WhyState.query.parameter, WhyState.key.parameter), queries, keys)
 
 
 def _encoded(model: "LoadedModel", name: str, text: str, written: str = "", unread: int = 0) -> WhyText | None:

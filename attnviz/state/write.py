@@ -13,17 +13,17 @@ from attnviz.models import SMOLLM2
 from attnviz.models.earlier_messages import format_messages, parse_messages
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
+from attnviz.page.blocks import ScoreLinks
 from attnviz.result_cache import result_cache
 from attnviz.sources.model import example_text
 from attnviz.sources.written import PROMPT, Written
-from attnviz.state.explore import ExploreState
 from attnviz.state.fields import ABOUT_TEMPERATURE, ChoiceField, FlagField, ModelField, NumberField, ParsedField
-from attnviz.state.head_state import query_name, query_options
+from attnviz.state.head_state import COLORS_FIELD, query_name, query_options
 from attnviz.state.long_map_state import LongMapState
 from attnviz.state.selection import Selection
 from attnviz.state.session_fields import LongField, LongTextField
 from attnviz.state.source_field import HeadField, LayerField
-from attnviz.state.why_links import ScoreLinks, WhyText, score_links, text_of_writer
+from attnviz.state.why_links import WhyText, score_links, text_of_writer
 
 if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText
@@ -150,7 +150,7 @@ class WriteState(LongMapState):
         N_("Tokens"), opening_length, 1, written_tokens(), subject=prompt_of, place="top", about=ABOUT_LENGTH
     )
     layer, head = LayerField(), HeadField()
-    colors = ExploreState.colors
+    colors = COLORS_FIELD
     quantity, scale, find = LongMapState.quantity, LongMapState.scale, LongMapState.find
     part_of_queries, part_of_keys = LongMapState.part_of_queries, LongMapState.part_of_keys
     pinned = ChoiceField[int | None](

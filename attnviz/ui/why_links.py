@@ -3,18 +3,18 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from attnviz.base.language import N_, _
+from attnviz.base.language import _
 from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import CellLinks, HeatmapSpec
+from attnviz.page.blocks import ScoreLinks
 from attnviz.state.why import LOGIT_QUESTION, WhyState
-from attnviz.state.why_links import ScoreLinks, WhyText
+from attnviz.state.why_links import WhyText
 from attnviz.ui import presentation
+from attnviz.views.head_view import WHY_THERE
 
 if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText  # with huggingface_hub
-
-WHY_THERE = N_("Why there?")
 
 
 def why_address(link: Link) -> str:
@@ -26,8 +26,8 @@ def cell_links(links: ScoreLinks | None) -> CellLinks | None:
     """Returns the links of the cells of a map."""
     if links is None:
         return None
-    parameters = WhyState.query.parameter, WhyState.key.parameter
-    return CellLinks(_(WHY_THERE), why_address(links.head), parameters, tuple(links.queries), tuple(links.keys))
+    address, names = why_address(links.head), (tuple(links.queries), tuple(links.keys))
+    return CellLinks(_(WHY_THERE), address, links.parameters, *names)
 
 
 def with_cell_links(picture: Chart[HeatmapSpec], links: CellLinks | None) -> Chart[HeatmapSpec]:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 
 from attnviz.attribution.metrics import Logit, LogitDifference
-from attnviz.base.formatting import number, percent
+from attnviz.base.formatting import number, percent, plain_word
 from attnviz.base.language import _, option_name
 from attnviz.effects.ablation import Head
 from attnviz.effects.compensation import Compensation, compensations
@@ -26,7 +26,6 @@ from attnviz.state.effects import EFFECT, SHARE, WEIGHT, EffectsState, compared_
 from attnviz.views.effect_sentences import both_effects, changes_sentence, differ, effect_colors
 from attnviz.views.head_detail import measured_query, sum_of_measure
 from attnviz.views.head_effects import HeadEffects, other_effects
-from attnviz.views.why_answer import plain_word
 
 LARGE_WEIGHT = 0.5
 SMALL = 0.1  # as a share of the largest number of the same kind

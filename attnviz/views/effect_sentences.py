@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from attnviz.base.formatting import number
+from attnviz.base.formatting import number, plain_word
 from attnviz.base.language import _
 from attnviz.effects.ablation import AblationKind
 from attnviz.effects.compensation import Compensation
 from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
-from attnviz.figures.shares import signed
+from attnviz.figures.shares import for_and_against, signed
 from attnviz.state.effects import EffectsState
 from attnviz.views.head_effects import HeadEffects
-from attnviz.views.why_answer import for_and_against, plain_word
 
 LEAST_MEASURED = 10  # heads on which estimates are judged
 SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits

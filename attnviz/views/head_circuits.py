@@ -3,36 +3,29 @@
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import grouped, number, percent
-from attnviz.base.language import _, value_error
+from attnviz.base.formatting import grouped, number, percent, plain_word
+from attnviz.base.language import _
 from attnviz.effects.ablation import Head
-from attnviz.effects.head_circuits import Composition, HeadCircuits, TokenVectors
-from attnviz.effects.linear_maps import linear_maps
+from attnviz.effects.head_circuits import Composition, HeadCircuits
 from attnviz.figures.shares import signed
 from attnviz.layer import head_name
 from attnviz.models.text_attribution import TextAttribution
 from attnviz.page.head_numbers import HeadNumbers
-from attnviz.result_cache import ResultCache
 from attnviz.state.effects import EffectsState
-from attnviz.views.why_answer import plain_word
+from attnviz.views.model_circuits import circuits_of_model
 
 if TYPE_CHECKING:
-    from attnviz.models.model import LoadedModel  # with huggingface_hub
+    pass  # with huggingface_hub
 
 LISTED = 8  # tokens, and heads
 SAMPLED = 256  # tokens of the vocabulary, drawn at random
 FIRST = 10  # ranks
 LONGEST = 24  # characters of a token in a table
-MOST_BYTES = 2 << 30  # of a model in float32, whose maps take about as much memory at most
-WHOLE_VOCABULARY = 20  # forward passes of a text take about as long as one of the first layer over the vocabulary
-# They take much memory, and end with the model.
-_circuits: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 
 
 class TokenRow(NamedTuple):
@@ -226,21 +219,3 @@ def opening_head(circuits: HeadCircuits) -> Head:
         return layers - 1, 0
     layer, head = divmod(int(copying.argmax()), heads)
     return layer + 1, head
-
-
-def circuits_of_model(model: "LoadedModel", run: TextAttribution, tokens: TokenVectors, work: int = 0) -> HeadCircuits:
-    """Returns the circuits of a model, which are computed once; `work` is the number of steps of a forward pass. Raises
-    ValueError if it has none, or if it is too large."""
-    if 4 * model.parameter_count > MOST_BYTES:
-        raise value_error(
-            "The circuits of a model with {count} parameters take too much memory here. In a notebook, "
-            "attnviz.effects.head_circuits computes them.",
-            count=grouped(model.parameter_count),
-        )
-    results = _circuits.setdefault(model, ResultCache())
-    maps = results.once(lambda: linear_maps(run.linearized.model), "maps", work=work)
-    if tokens == "embedding":
-        return HeadCircuits(maps, maps.embedding)
-    return results.once(
-        lambda: HeadCircuits(maps, maps.after_first_layer()), "after the first layer", work=WHOLE_VOCABULARY * work
-    )

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from attnviz.attribution.attribution import Attribution
 from attnviz.attribution.metrics import Logit, LogitDifference
-from attnviz.base.formatting import number
+from attnviz.base.formatting import number, plain_word
 from attnviz.base.language import _
 from attnviz.effects.ablation import Head
 from attnviz.effects.knockout import knockout
@@ -19,7 +19,6 @@ from attnviz.layer import head_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import EffectsState
 from attnviz.views.effect_sentences import effect_colors
-from attnviz.views.why_answer import plain_word
 
 
 @dataclass(frozen=True, eq=False)

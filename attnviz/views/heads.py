@@ -44,8 +44,8 @@ from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT, HeadsState
 from attnviz.state.parts import help_text
 from attnviz.state.selection import Selection
 from attnviz.state.viewport import WHOLE
-from attnviz.views.head_circuits import circuits_of_model
 from attnviz.views.hidden_fact import hidden_fact
+from attnviz.views.model_circuits import circuits_of_model
 from attnviz.views.selected_maps import map_panel, selected_map
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import grouped, number, significant
+from attnviz.base.formatting import grouped, number, plain_word, significant
 from attnviz.base.language import _, option_name
 from attnviz.base.link import Link
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions
@@ -23,7 +23,6 @@ from attnviz.page.page_view import Panel
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import CHOSEN, ENTROPY, EffectsState
 from attnviz.state.why_links import text_of_model
-from attnviz.views.why_answer import plain_word
 
 MOST_COLUMNS = 24  # tokens that are drawn
 NAMED = 3  # tokens in the sentence of a cell

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import nn
 
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import enumeration, fixed, grouped, number
+from attnviz.base.formatting import enumeration, fixed, grouped, number, plain_word
 from attnviz.base.language import _, option_name, value_error
 from attnviz.effects.ablation import Head
 from attnviz.effects.metrics import KL, Cosine, EffectMetric
@@ -26,7 +26,6 @@ from attnviz.page.head_numbers import HeadNumbers, Place, mlp_name
 from attnviz.result_cache import result_cache
 from attnviz.state.effects import AT_POSITIONS, EffectsState
 from attnviz.views.effect_sentences import measure_name
-from attnviz.views.why_answer import plain_word
 
 MOST_PLACES = 4  # of a sentence
 MOST_STEPS = 400_000  # tokens that are read in all runs of a grid

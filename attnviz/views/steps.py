@@ -22,7 +22,7 @@ from attnviz.page.blocks import (
 from attnviz.page.html import Markup, element
 from attnviz.page.page_view import Panel
 from attnviz.state.steps import PREDICT, SUM, TRANSLATOR, WHY_SCALE, StepsState
-from attnviz.state.transformer import SEVERAL_HEADS
+from attnviz.state.transformer_links import heads_link
 from attnviz.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import HEADS
 from attnviz.views.scaling import scaling_blocks
@@ -73,7 +73,7 @@ def _rest_of_the_layer(example: TranslatorExample) -> Note:
         link="\0",
     ).split("\0")
     layer = f"{'encoder' if example.use == 'encoder' else 'decoder'} {example.layer}"
-    link = (("text", example.english), ("open", layer), ("unfolded", SEVERAL_HEADS))
+    link = heads_link(example.english, layer)
     return Note((before, Anchor(_("Transformer → Several heads"), link, "transformer"), after))
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from attnviz.base.formatting import plain_word
 from attnviz.effects.token_alignment import Alignment
-from attnviz.views.why_answer import plain_word
 
 
 @dataclass(frozen=True)

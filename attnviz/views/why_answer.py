@@ -14,13 +14,12 @@ from attnviz.attribution.named_pass import DECODER, NamedPass
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import StepQuestion, TrailStep
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import visible
+from attnviz.base.formatting import plain_word
 from attnviz.base.language import _, option_name
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PointsSpec
 from attnviz.figures.circuit import DrawnNode, circuit_drawing
-from attnviz.figures.sentences import label
-from attnviz.figures.shares import signed, word_shares
+from attnviz.figures.shares import for_and_against, signed, word_shares
 from attnviz.page.head_numbers import HeadNumbers, Place
 from attnviz.state.why import SumState, WhyState
 
@@ -316,13 +315,3 @@ def why_answer(state: WhyState) -> StateAnswer:
     """Returns the sums of a state. Raises ValueError if one of them is not a sum."""
     run, trail = state.run, state.trail
     return StateAnswer(run, trail, state.term, run.sums(state.metric, trail), state)
-
-
-def plain_word(token: str) -> str:
-    """Returns a token as sentences have it: without the space before it."""
-    return visible(token.strip(" ") or token)
-
-
-def for_and_against(word: str) -> tuple[str, str]:
-    """Returns labels for the ends of a scale of shares: against a word, and for it; empty without a word."""
-    return (_("against"), _("for “{word}”", word=label(word))) if word else ("", "")

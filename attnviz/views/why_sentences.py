@@ -6,11 +6,11 @@ from attnviz.attribution.attribution import WriterShare
 from attnviz.attribution.circuit import LEAST_SHARE, size
 from attnviz.attribution.metrics import Logit, LogitDifference, Score
 from attnviz.attribution.trail import TrailStep
-from attnviz.base.formatting import enumeration, fixed, grouped, number, percent, significant
+from attnviz.base.formatting import enumeration, fixed, grouped, number, percent, plain_word, significant
 from attnviz.base.language import _, plural
 from attnviz.figures.shares import signed
 from attnviz.layer import head_name
-from attnviz.views.why_answer import HeadReading, WhyAnswer, plain_word
+from attnviz.views.why_answer import HeadReading, WhyAnswer
 
 MOST_FACTOR = 1e6
 MOST_GATES = 4  # modules that are named

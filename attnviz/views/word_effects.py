@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Float
 
+from attnviz.base.formatting import plain_word
 from attnviz.base.language import _
 from attnviz.effects.knockout import knockout
 from attnviz.figures.shares import signed
@@ -15,7 +16,6 @@ from attnviz.page.blocks import Block, ClassQuestion, ColoredText, Computed, Con
 from attnviz.page.page_view import Panel
 from attnviz.state.effects import EffectsState
 from attnviz.views.effect_sentences import effect_colors, measure_name
-from attnviz.views.why_answer import plain_word
 
 WITHOUT = "effect without "  # in names of quantities
 OnEffects: TypeAlias = Callable[[float, Float[np.ndarray, " words"]], None]

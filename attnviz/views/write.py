@@ -33,10 +33,8 @@ from attnviz.page.blocks import (
     PlayedText,
 )
 from attnviz.state.selection import Selection
-from attnviz.state.why_links import ScoreLinks
 from attnviz.state.write import WriteState
-from attnviz.views.explore import heads_figure, map_figure, strongest_blocks
-from attnviz.views.head_view import HeadView, head_view
+from attnviz.views.head_view import HeadView, head_view, heads_figure, map_figure, strongest_blocks
 from attnviz.views.long_map_blocks import pinned_curve, search_blocks
 from attnviz.views.selected_maps import HeadMap, map_files, row_weights
 
@@ -88,20 +86,12 @@ class WrittenRows:
         return head_map(layer.inputs, layer.mechanism, self.selection.head, rows=slice(first, None)).numpy()
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenHead(HeadView):
-    """The selected head of a written text."""
-
-    score_links: ScoreLinks | None = None
-
-
 def write_blocks(state: WriteState) -> Iterator[Block]:
     """Yields the written text beside the map of the selected head, the small maps of all heads beside what the pinned
     query looks at, or that of the last written token, and the branches of the text. While it is being written, the map
     has room for what is to come. Raises ValueError if the maps take too much work."""
     yield from search_blocks(state)
-    shown = head_view(state.selection)
-    view = WrittenHead(shown.selection, shown.head_map, shown.thumbnails, state.score_links)
+    view = head_view(state.selection, state.score_links)
     yield Columns([(TEXT, [_text(state)]), (1 - TEXT, [_map(state, view)])])
     yield Columns([(HEADS, [heads_figure(state, view)]), (1 - HEADS, [*_numbers(state, view)])])
     yield Caption(
@@ -122,7 +112,7 @@ def _text(state: WriteState) -> Drawing:
     return Drawing(state, [PlayedText(content, state.pinned, rows, lambda row: state.link_with(pinned=row))])
 
 
-def _map(state: WriteState, view: WrittenHead) -> Figure:
+def _map(state: WriteState, view: HeadView) -> Figure:
     figure, rows = map_figure(state, view, state.row, fan=False), WrittenRows(state.text, state.selection)
     if not view.is_whole:
         return figure
@@ -132,7 +122,7 @@ def _map(state: WriteState, view: WrittenHead) -> Figure:
     return replace(figure, picture=picture, opens=None, pinned=None)
 
 
-def _numbers(state: WriteState, view: WrittenHead) -> Iterator[Block]:
+def _numbers(state: WriteState, view: HeadView) -> Iterator[Block]:
     """Yields what the row that is shown looks at, the branches, and files; nothing of a text that is being written."""
     if not state.text.ending:
         return

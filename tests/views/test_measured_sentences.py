@@ -17,9 +17,10 @@ from attnviz.attribution.circuit import LEAST_SHARE
 from attnviz.attribution.metrics import Score
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
+from attnviz.base.formatting import plain_word
 from attnviz.state.why import WhyState
 from attnviz.views import why_sentences
-from attnviz.views.why_answer import WhyAnswer, plain_word
+from attnviz.views.why_answer import WhyAnswer
 from tests.support.language_model import HEADS, ids
 from tests.support.shares_by_hand import ForwardPass
 

@@ -11,7 +11,7 @@ from attnviz.models import MINILM, SMOLLM2, TRANSLATOR
 from attnviz.page.blocks import Anchor, Block, Caption, Control, ModelPath, More, OtherStates, Paragraph, Row
 from attnviz.page.page_view import Panel
 from attnviz.path.activation import Activation, Sublayer, layer_name
-from attnviz.state.steps import TRANSLATOR as TRANSLATOR_STEPS
+from attnviz.state.steps_links import translator_link
 from attnviz.state.transformer import (
     BEFORE_ATTENTION,
     MOST_DRAWS,
@@ -21,7 +21,7 @@ from attnviz.state.transformer import (
     is_translator,
     parts,
 )
-from attnviz.translator.encoder_decoder import USES, Use
+from attnviz.translator.encoder_decoder import Use
 from attnviz.views.transformer.before_attention import before_attention
 from attnviz.views.transformer.layer_tables import head_blocks, symbol_blocks
 from attnviz.views.transformer.path_names import layer_title, sublayer_title
@@ -92,13 +92,7 @@ def _head_anchors(state: TransformerState) -> Iterator[Anchor]:
         return
     sublayer = next(each for each in record.sublayers if each.name == record[state.open].sublayer)
     use: Use = "cross" if sublayer.kind == "cross" else "encoder" if sublayer.stack == "encoder" else "decoder"
-    link = (
-        ("attention", TRANSLATOR_STEPS),
-        ("english", state.text),
-        ("translator-use", USES[use]),
-        ("translator-layer", str(sublayer.layer or 0)),
-        ("translator-head", str(state.head)),
-    )
+    link = translator_link(state.text, use, sublayer.layer or 0, state.head)
     yield Anchor(_("All numbers of this head"), link, "steps")
 
 
