@@ -20,15 +20,15 @@ from attnviz import __version__, ui
 from attnviz.base import settings
 from attnviz.base.app_files import PACKAGE
 from attnviz.models import capture_process
-from attnviz.server import hosting, housekeeping, logs, metrics, scripts, streamlit_internals, styles
-from attnviz.server.addresses import UnknownAddresses, address
-from attnviz.server.health import HealthChecks, Readiness
-from attnviz.server.security_headers import SecurityHeaders
-from attnviz.server.static_files import PageElements, StaticFileCache, disable_nagle
 from attnviz.ui.cache import drop_results
 from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.classroom.server_classes import delete_expired_classes, end_streams
 from attnviz.ui.classroom.watcher import before_server_stops
+from attnviz.ui.server import hosting, housekeeping, logs, metrics, scripts, streamlit_internals, styles
+from attnviz.ui.server.addresses import UnknownAddresses, address
+from attnviz.ui.server.health import HealthChecks, Readiness
+from attnviz.ui.server.security_headers import SecurityHeaders
+from attnviz.ui.server.static_files import PageElements, StaticFileCache, disable_nagle
 
 try:
     hosting.check_settings()

@@ -12,7 +12,7 @@ from torch.nn import functional
 from attnviz import Inputs, Mechanism, figures
 from attnviz.analysis import aggregation, difference, downsampling, head_maps, head_metrics, receptive_field
 from attnviz.attribution import LogitDifference, Score, attribute
-from attnviz.biases import BIASES, Distances
+from attnviz.biases import BIASES, Distances, rotated
 from attnviz.effects import ablations, estimates, knockout, logit_lens, patch
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Causal, Padding
@@ -20,9 +20,8 @@ from attnviz.masks.catalogue import MASKS
 from attnviz.masks.empty_rows import masked_softmax
 from attnviz.models.generation import writing
 from attnviz.normalizers import NORMALIZERS, Sink
-from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
-from attnviz.positional_encodings import rotated
 from attnviz.scores import SCORES
+from attnviz.trace.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.tracing import capture, capturing
 from tests.support.architectures import SLIDING
 from tests.support.other_device import DEVICE, OtherTensor, other_device

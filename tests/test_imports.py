@@ -27,7 +27,7 @@ def imported(program: str) -> set[str]:
 
 
 def test_importing_attnviz_imports_nothing_before_it_is_used() -> None:
-    assert not imported("import attnviz.server.command").intersection((*OTHERS, "torch", "plotly"))
+    assert not imported("import attnviz.ui.server.command").intersection((*OTHERS, "torch", "plotly"))
 
 
 PROGRAMS = {

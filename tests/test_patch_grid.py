@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from attnviz.patch_grid import PatchGrid
+from attnviz.inputs import PatchGrid
 
 
 def test_weights_at_the_positions_are_an_image():

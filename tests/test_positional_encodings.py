@@ -9,7 +9,7 @@ from transformers import LlamaConfig
 from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 
-from attnviz.positional_encodings import rotated
+from attnviz.biases import rotated
 
 # beartype looks at a random item of a tuple, which Hypothesis would rather draw itself.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")

@@ -17,12 +17,11 @@ from attnviz.analysis.head_metrics import head_metrics
 from attnviz.analysis.mass_kept import mass_kept_by_head
 from attnviz.analysis.needle import passage_mass
 from attnviz.analysis.work import check_map, heads_work
-from attnviz.layer import Fidelity, Kind, LayerId
+from attnviz.layer import Fidelity, FixedWeights, Kind, LayerId, WeightsOnly
 from attnviz.masks import Causal
 from attnviz.normalizers import Identity
 from attnviz.scores import Dot
 from attnviz.sources import from_arrays
-from attnviz.weights_only import FixedWeights, WeightsOnly
 
 ONLY_WEIGHTS = r"^Of these heads only the weights are known, not the queries, keys and values that this needs"
 CELLS = arrays.arrays("f4", (2, 3, 4), elements=st.floats(0, 1, width=32) | st.just(np.float32("nan")))

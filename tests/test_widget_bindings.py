@@ -11,7 +11,7 @@ BINDING = {"attnviz/ui/field_widgets.py"}
 SESSION = {
     "attnviz/ui/session_values.py",
     "attnviz/ui/link_state.py",
-    "attnviz/server/streamlit_internals.py",
+    "attnviz/ui/server/streamlit_internals.py",
 }
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.state.write import WriteState
-from attnviz.views.pages import read_state
+from attnviz.pages.catalogue import read_state
+from attnviz.pages.write.state import WriteState
 
 FILE = Path(__file__).with_name("writing.json")
 PROMPT, LENGTH = "The animal didn't cross the street because it was too", 6

@@ -11,9 +11,8 @@ from attnviz.analysis.head_maps import Aggregate, Map, Special, aggregate_maps, 
 from attnviz.base.formatting import enumeration
 from attnviz.base.language import _, value_error
 from attnviz.inputs import MapAxes
-from attnviz.layer import Kind, Layer
+from attnviz.layer import FixedWeights, Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
-from attnviz.weights_only import FixedWeights
 
 
 def aggregate_heads(

@@ -14,9 +14,8 @@ from attnviz.analysis.map_cells import Axis, CellSums, blocks_of_rows, largest_w
 from attnviz.analysis.softmax_blocks import compute_block, softmax_head
 from attnviz.base.language import value_error
 from attnviz.inputs import MapAxes
-from attnviz.layer import Layer
+from attnviz.layer import FixedWeights, Layer
 from attnviz.mechanism import BLOCK, Mechanism
-from attnviz.weights_only import FixedWeights
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows, which a mechanism holds in several stages
 LEAST_ROWS = 16  # of a block

@@ -24,7 +24,7 @@ from attnviz.base.language import N_
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.inputs import Inputs
 from attnviz.layer import Layer, LayerId
-from attnviz.read_positions import read_tokens
+from attnviz.tracing.read_positions import read_tokens
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnviz.base.language import N_, value_error
 from attnviz.inputs import MapAxes
+from attnviz.layer import FixedWeights
 from attnviz.mechanism import Mechanism
-from attnviz.weights_only import FixedWeights
 
 
 class Special(StrEnum):

@@ -3,7 +3,7 @@
 A metric is a mean over queries, weighted by the sum of each query's weights. With softmax all queries have the same
 weight; with a sink or excluded keys, a query counts by the sum that remains. A share is therefore a share of all
 attention of the head (as in Vig & Belinkov 2019), and rows with almost no attention are not scaled up. Empty rows are
-ignored, and so is padding (`attnviz.read_positions`). Negative weights count by their absolute value.
+ignored, and so is padding (`attnviz.tracing.read_positions`). Negative weights count by their absolute value.
 """
 
 import math
@@ -18,11 +18,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attnviz.inputs import MapAxes
-from attnviz.layer import Kind, Layer
+from attnviz.layer import FixedWeights, Kind, Layer
 from attnviz.mechanism import BLOCK, Mechanism
-from attnviz.read_positions import read_tokens
 from attnviz.results import MeasuredResult
-from attnviz.weights_only import FixedWeights
+from attnviz.tracing.read_positions import read_tokens
 
 Excluded = Literal["none", "first", "special"]
 

@@ -21,7 +21,7 @@ from attnviz.layer import Layer
 from attnviz.masks import Mask
 from attnviz.mechanism import BLOCK, Mechanism
 from attnviz.normalizers import Softmax
-from attnviz.read_positions import read_tokens
+from attnviz.tracing.read_positions import read_tokens
 
 MOST_WEIGHTS = 1 << 25  # of a block of whole rows
 OnShare = Callable[[float], None]  # gets the share that is done; what it raises cancels

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from attnviz.base.formatting import grouped
 from attnviz.base.language import _, value_error
 from attnviz.inputs import MapAxes
-from attnviz.layer import Layer
+from attnviz.layer import FixedWeights, Layer
 from attnviz.masks.cost import cost
 from attnviz.mechanism import Mechanism
-from attnviz.weights_only import FixedWeights
 
 MOST_WORK = 1_000_000_000  # steps; a core does 100 to 200 million a second
 MOST_MAP_WORK = 40_000_000_000  # steps of one long map, computed in the background: a minute or two

@@ -23,10 +23,10 @@ from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import N_, value_error
 from attnviz.layer import LayerId
-from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.results import MeasuredResult, checked
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
+from attnviz.tracing.read_positions import NO_POSITION, read_position
 from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")

@@ -13,13 +13,13 @@ from torch.utils._pytree import tree_map
 from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import grouped
 from attnviz.base.language import N_, value_error
-from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.lazy_mask import LazyMask
 from attnviz.tracing.linearized_run import ChangeHeads, FixedScales, LinearizedRun, run_linearized
 from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.read_positions import NO_POSITION, read_position
 from attnviz.tracing.residual_writer import ResidualWriter
 
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")

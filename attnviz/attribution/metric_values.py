@@ -20,9 +20,9 @@ from attnviz.attribution.linearized_pass import (
 from attnviz.attribution.metrics import Activation, CarriedValue, Logit, LogitDifference, Metric, Score
 from attnviz.base.formatting import enumeration
 from attnviz.base.language import N_, value_error
-from attnviz.read_positions import NO_POSITION, read_position
 from attnviz.tracing.call import MASKED
 from attnviz.tracing.linearized_run import LinearizedRun
+from attnviz.tracing.read_positions import NO_POSITION, read_position
 from attnviz.tracing.residual_writer import ResidualWriter
 
 LOGITS = ("logits", "prediction_logits")  # of a head that predicts tokens beside another one, as BERT has

@@ -15,17 +15,16 @@ from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.trail import TrailStep
 from attnviz.base.cached_property import cached_property
 from attnviz.base.text import shorten_token
-from attnviz.base.token_texts import TokenTexts, texts_of_batch, token_names
+from attnviz.base.token_texts import NUMBER, TokenTexts, texts_of_batch, token_names
 from attnviz.base.turns import turn
 from attnviz.layer import LayerId, layer_names, layer_numbers
-from attnviz.read_positions import read_position
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.layer_naming import LayerNames, named_modules
 from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.read_positions import read_position
 
 DECODER = "decoder"
 MOST_BYTES = 128 << 20  # of a pass in the app, as estimated, and of its sums that are kept
-NUMBER = "#"  # before the id of a token that cannot be typed
 
 
 @dataclass(eq=False)

@@ -26,6 +26,8 @@ BYTE_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")  # the name of a byte, in Sente
 BYTE_TEXT = re.compile("bytes?( 0x[0-9A-F]{2})+")  # the text of a token that is a part of characters
 STRAY_BYTE = re.compile("[\udc80-\udcff]")  # what "surrogateescape" makes of a byte that belongs to no character
 
+NUMBER = "#"  # before the id of a token that cannot be typed
+
 
 @dataclass(frozen=True)
 class VocabularyToken:

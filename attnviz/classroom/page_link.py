@@ -3,7 +3,7 @@
 import re
 from urllib.parse import parse_qsl
 
-from attnviz.app_pages import PAGES
+from attnviz.base.app_pages import PAGES
 from attnviz.base.formatting import grouped
 from attnviz.base.language import value_error
 from attnviz.base.link import page_address

@@ -4,7 +4,7 @@ import csv
 import io
 from urllib.parse import parse_qsl
 
-from attnviz.app_pages import STATE_PAGES
+from attnviz.base.app_pages import STATE_PAGES
 from attnviz.base.formatting import enumeration, percent, significant, spreadsheet_cell
 from attnviz.base.formatting import number as format_number
 from attnviz.base.language import value_error

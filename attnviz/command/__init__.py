@@ -11,7 +11,7 @@ from attnviz.base.install_command import install_line
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
 COMMANDS = ("capture", "doctor", "heads", "map", "models", "picture", "trace")
 SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in COMMANDS}
-APP = "attnviz.server.command"
+APP = "attnviz.ui.server.command"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

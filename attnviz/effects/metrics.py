@@ -12,9 +12,9 @@ from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, known_logits
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.base.language import value_error
-from attnviz.read_positions import read_position
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
 from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.read_positions import read_position
 
 BITS = 1 / math.log(2)  # in a nat
 

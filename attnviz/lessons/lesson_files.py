@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnviz.app_pages import STATE_PAGES
 from attnviz.base.app_files import ASSETS
+from attnviz.base.app_pages import STATE_PAGES
 from attnviz.base.bounded_toml import parse_toml
 from attnviz.base.formatting import enumeration, quoted, short_repr
 from attnviz.base.language import N_, _, value_error

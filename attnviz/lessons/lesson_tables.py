@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from urllib.parse import parse_qsl, urlsplit
 
-from attnviz.app_pages import STATE_PAGES
+from attnviz.base.app_pages import STATE_PAGES
 from attnviz.base.formatting import enumeration, grouped
 from attnviz.base.language import value_error
 from attnviz.base.link import Link

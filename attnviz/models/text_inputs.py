@@ -6,12 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz.attribution.named_pass import NUMBER
 from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import grouped
 from attnviz.base.language import value_error
 from attnviz.base.text import CHARACTERS, check_text, too_long_error
-from attnviz.base.token_texts import token_texts, typed_texts, vocabulary_tokens
+from attnviz.base.token_texts import NUMBER, token_texts, typed_texts, vocabulary_tokens
 from attnviz.tracing.forward_arguments import forward_parameters
 
 MOST_TOKENS = 8_192  # of a model that sets itself no limit, or a higher one

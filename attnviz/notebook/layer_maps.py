@@ -11,7 +11,7 @@ from attnviz.base.formatting import dimensions
 from attnviz.base.plain_tensor import plain_array, plain_tensor
 from attnviz.figures.maps import axis_tokens
 from attnviz.inputs import Inputs
-from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
 from attnviz.notebook.inseq_attributions import attributed_attention, is_attribution
@@ -26,7 +26,6 @@ from attnviz.notebook.module_weights import (
 from attnviz.trace import Trace
 from attnviz.tracing.joined_passes import joined_layers
 from attnviz.tracing.layer_naming import layer_id, with_unique_ids
-from attnviz.weights_only import FixedWeights, WeightsOnly
 
 Tokens: TypeAlias = Sequence[str] | None
 # The fields of a transformers output, the stack that each belongs to, and whether it is cross-attention.

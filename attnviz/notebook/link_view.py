@@ -6,7 +6,7 @@ from attnviz.base.link import Link
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.notebook.page_viewer import PageViewer, page_viewer
 from attnviz.page.page_view import PageView
-from attnviz.views.pages import page_blocks, read_state, view_of
+from attnviz.pages.catalogue import page_blocks, read_state, view_of
 
 
 def view(link: str) -> PageViewer:

@@ -18,11 +18,11 @@ from attnviz.figures.chart_spec import Chart, HeatmapSpec
 from attnviz.figures.layer_mosaic import LayerTiles, layer_mosaic
 from attnviz.inputs import MapAxes
 from attnviz.layer import Layer, head_name
-from attnviz.state.color_range import largest_weight
-from attnviz.state.selection import mosaic_groups
-from attnviz.state.viewport import MOST_CELLS, WHOLE, Viewport, is_long
-from attnviz.views.head_difference import head_difference
-from attnviz.views.selected_maps import CELLS, HeadMap, downsampled_head_map, thumbnail_size
+from attnviz.page.color_range import largest_weight
+from attnviz.page.head_difference import head_difference
+from attnviz.page.selected_maps import CELLS, HeadMap, downsampled_head_map, thumbnail_size
+from attnviz.page.selection import mosaic_groups
+from attnviz.page.viewport import MOST_CELLS, WHOLE, Viewport, is_long
 
 HEIGHT = 420
 Span: TypeAlias = tuple[int, int, int, int]  # the first query, the one after the last, and the same of the keys

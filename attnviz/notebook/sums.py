@@ -13,9 +13,9 @@ from attnviz.base.link import Link
 from attnviz.base.token_texts import TokenTexts
 from attnviz.notebook.page_viewer import PageViewer, page_viewer
 from attnviz.page.blocks import Block
-from attnviz.state.why import SumState
-from attnviz.views.why import sum_blocks
-from attnviz.views.why_answer import StateAnswer
+from attnviz.pages.why.answer import StateAnswer
+from attnviz.pages.why.blocks import sum_blocks
+from attnviz.pages.why.state import SumState
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
@@ -56,7 +56,7 @@ def why(
             batch = tokens(batch, return_tensors="pt")
         run = named_pass(model, batch, tokens, decoder_tokens, most_bytes)
     elif isinstance(batch, str):
-        from attnviz.models.text_attribution import read_text
+        from attnviz.attribution.text_attribution import read_text
 
         run = read_text(model, batch, most_bytes=most_bytes)
     else:

@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float
 from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.lessons.checks import Quantities
+from attnviz.page.fields import ChoiceField, Field
 from attnviz.page.page_view import PageView, Panel
-from attnviz.result_cache import result_cache
-from attnviz.state.fields import ChoiceField, Field
-from attnviz.state.state import State
+from attnviz.page.result_cache import result_cache
+from attnviz.page.state import State
 
 T = TypeVar("T")
 Cells = tuple[int, int, int, int]  # a part of a map: its first and last row, and its first and last column

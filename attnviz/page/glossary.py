@@ -7,8 +7,8 @@ from markupsafe import Markup, escape
 
 from attnviz.base.language import N_, _
 from attnviz.page import html
-from attnviz.state.fields import ParsedField
-from attnviz.state.state import State
+from attnviz.page.fields import ParsedField
+from attnviz.page.state import State
 
 GLOSSARY = {
     N_("query|queries"): N_("What a token looks for: a vector that is compared with the keys."),

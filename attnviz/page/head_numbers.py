@@ -19,7 +19,7 @@ from attnviz.layer import LayerId, head_name, layer_names, layer_numbers
 from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import Anchor, Figure, Table
 from attnviz.page.page_view import Panel
-from attnviz.state.state import State
+from attnviz.page.state import State
 
 GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
 INPUT = N_("input")  # the row above those of the layers

@@ -34,11 +34,11 @@ from attnviz.page.blocks import (
     Tabs,
     every_block,
 )
+from attnviz.page.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
 from attnviz.page.glossary import Terms
-from attnviz.state.fields import ChoiceField, FlagField, NumberField, ParsedField, PartField
-from attnviz.state.head_state import QueryField
-from attnviz.state.parts import menu_name, title
-from attnviz.state.source_field import HeadField, LayerField
+from attnviz.page.head_state import QueryField
+from attnviz.page.parts import menu_name, title
+from attnviz.page.source_field import HeadField, LayerField
 
 Node = dict[str, Any]
 Controls = Literal["all", "menus", "none"]  # menus: those of heads and queries, whose states a file has

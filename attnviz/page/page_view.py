@@ -12,8 +12,8 @@ from attnviz.base.cached_property import cached_property
 from attnviz.base.language import value_error
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
 from attnviz.lessons.checks import Quantities
+from attnviz.page.color_range import ColorRange, largest_weight
 from attnviz.page.map_files import as_csv, as_npz, as_pdf
-from attnviz.state.color_range import ColorRange, largest_weight
 
 MOST_TOKENS = 160  # along a side of a map as SVG
 

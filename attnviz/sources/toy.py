@@ -11,10 +11,10 @@ from torch import Tensor
 
 from attnviz.base.language import _, value_error
 from attnviz.base.text import EXAMPLE, LONGEST_TEXT, check_text, shorten_token, too_long_error
+from attnviz.biases import Rotary, rotated, sinusoids
 from attnviz.inputs import Inputs, cut_heads
 from attnviz.layer import Kind, Layer, LayerId
 from attnviz.mechanism import Mechanism
-from attnviz.positional_encodings import Rotary, rotated, sinusoids
 from attnviz.sources.source import Source
 
 

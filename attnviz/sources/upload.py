@@ -12,16 +12,15 @@ from torch import Tensor
 from attnviz.base.formatting import grouped, quoted, significant
 from attnviz.base.language import N_, _, value_error
 from attnviz.base.settings import unpacked_bytes, upload_bytes
+from attnviz.biases import Rotary, rotated
 from attnviz.inputs import Inputs, cut_heads
-from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.mechanism import Mechanism
-from attnviz.positional_encodings import Rotary, rotated
 from attnviz.sources.arrays import MOST_TOKENS, ROLES, check_array, numpy_array, role_of
 from attnviz.sources.files import FileContents, read_file
 from attnviz.sources.formats import READERS, parquet_bytes
 from attnviz.sources.source import MissingInput, Source
 from attnviz.sources.tables import parse_number
-from attnviz.weights_only import FixedWeights, WeightsOnly
 
 MOST_LAYERS = 64
 MOST_HEADS = 64

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from attnviz.base.bounded_json import read_object
 from attnviz.base.formatting import enumeration, quoted, short_repr
 from attnviz.base.text import shorten_token
+from attnviz.inputs import PatchGrid
 from attnviz.layer import LayerId
-from attnviz.patch_grid import PatchGrid
 from attnviz.trace.layer_file import check_regular
 from attnviz.trace.problems import TracePlace
 from attnviz.trace.schema import AXIS, FORMAT, GRID, ID, LONGEST_SENTENCE, MOST_BYTES, MOST_TOKENS, VERSION

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.inputs import LARGEST, Inputs, is_bounded
-from attnviz.weights_only import WeightsOnly
+from attnviz.layer import WeightsOnly
 
 NUMBERS = 1 << 22  # that are checked at a time, so that few are in memory
 

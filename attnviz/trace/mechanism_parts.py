@@ -13,9 +13,9 @@ from attnviz.biases import BIASES, Bias, Distances
 from attnviz.masks import Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import NORMALIZERS, Identity, Normalizer
-from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.scores import SCORES, Score
 from attnviz.trace.manifest import parse_list
+from attnviz.trace.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.trace.problems import Parsed, TracePlace
 from attnviz.trace.schema import MECHANISM, MOST_BIASES
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from attnviz.base.formatting import dimensions, enumeration, quoted, short_repr
-from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId
 from attnviz.masks import Full
 from attnviz.mechanism import Mechanism
 from attnviz.trace.layer_file import map_tensors
@@ -31,7 +31,6 @@ from attnviz.trace.mapped_inputs import MappedInputs, MappedWeights
 from attnviz.trace.mechanism_parts import parse_mechanism
 from attnviz.trace.problems import MOST_PROBLEMS, Problem, TracePlace
 from attnviz.trace.schema import LAYER, MOST_AXES, MOST_LAYERS, MOST_MISSING, TRACE
-from attnviz.weights_only import FixedWeights
 
 FILE = re.compile(r"layer-[0-9]{4,6}\.safetensors")
 VECTORS = ("query", "key", "value")

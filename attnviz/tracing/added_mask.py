@@ -11,7 +11,7 @@ from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import quoted, significant
 from attnviz.inputs import Inputs
 from attnviz.mechanism import BLOCK, Mechanism
-from attnviz.opaque_parts import CellTable
+from attnviz.trace.opaque_parts import CellTable
 from attnviz.tracing.call import MASKED
 
 UNDERFLOW = 104  # exp(−104) is 0 in float32

@@ -11,7 +11,7 @@ from attnviz.biases import Bias
 from attnviz.masks import Causal, Full, Mask
 from attnviz.masks.mask import Bound
 from attnviz.mechanism import blocks
-from attnviz.opaque_parts import ModelMask
+from attnviz.trace.opaque_parts import ModelMask
 from attnviz.tracing.call import Call
 from attnviz.tracing.mask_recognition import recognize_mask
 from attnviz.tracing.memory_budget import MemoryBudget

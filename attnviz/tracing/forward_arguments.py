@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from attnviz.base.language import value_error
 from attnviz.base.plain_tensor import plain_tensor
-from attnviz.read_positions import visible_keys
 from attnviz.tracing.call import MASKED
+from attnviz.tracing.read_positions import visible_keys
 
 IDS = ("input_ids", "inputs_embeds", "decoder_input_ids")
 MASKS = ("attention_mask", "src_key_padding_mask", "key_padding_mask", "padding_mask", "input_mask")

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from attnviz.layer import Fidelity, Kind, Layer, LayerId
+from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.trace import Trace
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
@@ -22,7 +22,6 @@ from attnviz.tracing.recording import Recording
 from attnviz.tracing.refusal import no_attention
 from attnviz.tracing.single_capture import evaluating, prepared
 from attnviz.tracing.torch_interception import recorded, tracked_modules
-from attnviz.weights_only import FixedWeights, WeightsOnly
 
 
 class GenerationPasses:

@@ -20,8 +20,8 @@ from attnviz.layer import Fidelity, Kind, Layer, LayerId
 from attnviz.masks import Mask, Padding
 from attnviz.masks.mask import Combined
 from attnviz.mechanism import Attention, Mechanism
-from attnviz.opaque_parts import CellTable, ModelMask
 from attnviz.trace import Trace
+from attnviz.trace.opaque_parts import CellTable, ModelMask
 from attnviz.tracing.call import MASKED, Call
 from attnviz.tracing.layer_naming import AxisTokens, with_unique_ids
 from attnviz.tracing.mask_recognition import padding_mask, recognize_mask

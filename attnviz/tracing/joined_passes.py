@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Float
 
 from attnviz.inputs import MapAxes
-from attnviz.layer import Kind, Layer
+from attnviz.layer import FixedWeights, Kind, Layer
 from attnviz.trace import Trace
 from attnviz.tracing.cached_keys import fingerprints
-from attnviz.weights_only import FixedWeights
 
 
 @dataclass(frozen=True, eq=False)

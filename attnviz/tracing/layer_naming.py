@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from attnviz.base.cached_property import cached_property
 from attnviz.base.token_texts import TokenTexts, token_names
+from attnviz.inputs import PatchGrid
 from attnviz.layer import Kind, Layer, LayerId
-from attnviz.patch_grid import PatchGrid
 from attnviz.tracing.cached_keys import CachedKeys
 from attnviz.tracing.forward_arguments import ForwardArguments
 

@@ -14,8 +14,8 @@ from attnviz.inputs import Inputs
 from attnviz.masks import Causal, Full, Mask, parse
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.normalizers import Normalizer, Sink, Softmax
-from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.scores import ScaledDot
+from attnviz.trace.opaque_parts import CellTable, ModelBias, ModelMask
 from attnviz.tracing.added_mask import AddedMask
 from attnviz.tracing.call import Call
 from attnviz.tracing.lazy_mask import LazyMask

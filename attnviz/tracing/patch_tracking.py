@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from attnviz.patch_grid import PatchGrid
+from attnviz.inputs import PatchGrid
 from attnviz.tracing.layer_naming import AxisTokens
 
 # Functions by their effect on the origins of a tensor's numbers; after any other function these are not known.

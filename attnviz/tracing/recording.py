@@ -14,7 +14,7 @@ from torch.nn.functional import multi_head_attention_forward
 from attnviz.base.formatting import quoted
 from attnviz.base.interruption import end_if_unwanted
 from attnviz.inputs import Inputs, MapAxes
-from attnviz.layer import Fidelity, Kind, Layer
+from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, WeightsOnly
 from attnviz.masks import Mask
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.trace import Trace, TraceWriter
@@ -33,7 +33,6 @@ from attnviz.tracing.tensor_marks import RecordedSoftmax
 from attnviz.tracing.unbounded_numbers import UnboundedNumbers, kind_of_unbounded
 from attnviz.tracing.verification import SampledRows, compared_rows
 from attnviz.tracing.weighted_sums import RunningModule
-from attnviz.weights_only import FixedWeights, WeightsOnly
 
 UNUSED = "what its values are multiplied with is not known: neither its softmax, nor this changed number by number"
 Axes = TypeVar("Axes", bound=MapAxes)

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnviz.base.language import N_, value_error
+from attnviz.biases import sinusoids
 from attnviz.layer import LayerId
 from attnviz.masks import Causal, Full
 from attnviz.mechanism import Mechanism
-from attnviz.positional_encodings import sinusoids
 from attnviz.scores import Additive, Dot, General, ScaledDot, Score
 from attnviz.translator.lexicon import ENGLISH, FRENCH
 

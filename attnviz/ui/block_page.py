@@ -6,15 +6,15 @@ import streamlit as st
 
 from attnviz.base.language import _
 from attnviz.page.blocks import Block
-from attnviz.server.page_runs import PageEnd
-from attnviz.state.state import State
+from attnviz.page.state import State
+from attnviz.pages.catalogue import BLOCKS
 from attnviz.ui import cache
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
-from attnviz.views.pages import BLOCKS
+from attnviz.ui.server.page_runs import PageEnd
 
 
 def show_block_page(page: str) -> None:

@@ -44,13 +44,13 @@ from attnviz.page.blocks import (
     Unavailable,
     page_quantities,
 )
+from attnviz.page.fields import SteppedField
 from attnviz.page.glossary import Terms
-from attnviz.state.fields import SteppedField
-from attnviz.state.lookup import DictionaryField, LookupState
-from attnviz.state.masks import MaskField
-from attnviz.state.state import State
-from attnviz.state.steps import StepsState
-from attnviz.state.write import WriteState
+from attnviz.page.state import State
+from attnviz.pages.lookup.state import DictionaryField, LookupState
+from attnviz.pages.masks.state import MaskField
+from attnviz.pages.steps.state import StepsState
+from attnviz.pages.write.state import WriteState
 from attnviz.ui import cache, presentation, quantities
 from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions

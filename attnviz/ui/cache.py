@@ -13,18 +13,18 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.base.language import _, current_language
 from attnviz.base.turns import is_heavy, set_turns, turn
 from attnviz.layer import Layer
-from attnviz.result_cache import ResultCache, set_result_cache
-from attnviz.server import jobs
-from attnviz.server.page_runs import page_failure
-from attnviz.server.scheduling import computation, session
-from attnviz.server.upload_memory import UploadMemory
+from attnviz.page.long_maps import LONG_WORK
+from attnviz.page.result_cache import ResultCache, set_result_cache
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
 from attnviz.ui.job_progress import map_so_far, result_so_far
 from attnviz.ui.markdown import plain
+from attnviz.ui.server import jobs
+from attnviz.ui.server.page_runs import page_failure
+from attnviz.ui.server.scheduling import computation, session
+from attnviz.ui.server.upload_memory import UploadMemory
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.write import writing_job
-from attnviz.views.long_maps import LONG_WORK
 
 T = TypeVar("T")
 F = TypeVar("F")

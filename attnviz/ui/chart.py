@@ -14,7 +14,7 @@ from attnviz.chart import header, pack
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.page.blocks import Cells
-from attnviz.server import scripts
+from attnviz.ui.server import scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 
 

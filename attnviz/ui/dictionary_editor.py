@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from attnviz.base.language import _, value_error
-from attnviz.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
-from attnviz.state.lookup import EXAMPLE, DictionaryField
+from attnviz.pages.lookup.dictionary import LARGEST_VALUE, SIDE, Dictionary, Entry
+from attnviz.pages.lookup.state import EXAMPLE, DictionaryField
 from attnviz.ui.field_widgets import show_error
 from attnviz.ui.session_values import SessionValue, widget_callback
 from attnviz.ui.widget_values import set_field_value

@@ -11,8 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _, option_with_name
 from attnviz.base.settings import MB, upload_bytes
-from attnviz.sources.upload import File
-from attnviz.state.fields import (
+from attnviz.page.fields import (
     ChoiceField,
     ChoicesField,
     Field,
@@ -26,7 +25,7 @@ from attnviz.state.fields import (
     TextField,
     setting_field,
 )
-from attnviz.state.parts import (
+from attnviz.page.parts import (
     AS_IN_MODEL,
     GROUP,
     as_in_model,
@@ -37,7 +36,8 @@ from attnviz.state.parts import (
     settings,
     title,
 )
-from attnviz.state.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
+from attnviz.page.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
+from attnviz.sources.upload import File
 from attnviz.ui.link_state import keep_in_link, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of

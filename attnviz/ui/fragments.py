@@ -6,8 +6,8 @@ from typing import TypeVarTuple
 
 import streamlit as st
 
-from attnviz.server.page_runs import page_failure
 from attnviz.ui.field_widgets import show_error
+from attnviz.ui.server.page_runs import page_failure
 
 Ts = TypeVarTuple("Ts")
 

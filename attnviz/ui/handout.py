@@ -15,11 +15,11 @@ from attnviz.lessons.checks import Choice
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.page.html import Markup, element
 from attnviz.page.page_view import PageView, Panel
-from attnviz.server.addresses import address
+from attnviz.pages.catalogue import step_view
 from attnviz.ui.lesson_draft import app_address, file_stem
 from attnviz.ui.lesson_strip import find_lesson
 from attnviz.ui.markdown import plain
-from attnviz.views.pages import step_view
+from attnviz.ui.server.addresses import address
 
 HANDOUT = "handout"  # link parameter
 STYLE = Path(__file__).with_name("handout.css")

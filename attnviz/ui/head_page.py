@@ -8,10 +8,10 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _
 from attnviz.page.blocks import Block
-from attnviz.server.page_runs import PageEnd
-from attnviz.state.fields import ModelField, WidgetPlace
-from attnviz.state.head_state import HeadState
-from attnviz.state.long_map_state import LongMapState
+from attnviz.page.fields import ModelField, WidgetPlace
+from attnviz.page.head_state import HeadState
+from attnviz.page.long_map_state import LongMapState
+from attnviz.pages.catalogue import BLOCKS
 from attnviz.ui import cache, model_input, presentation, source_picker
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import draw
@@ -19,7 +19,7 @@ from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
-from attnviz.views.pages import BLOCKS
+from attnviz.ui.server.page_runs import PageEnd
 
 
 def show_head_page(page: str) -> None:

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from attnviz.app_pages import PAGES
+from attnviz.base.app_pages import PAGES
 from attnviz.base.language import _
 
 
 def page_heading(name: str) -> None:
-    """Draws the heading of a page that attnviz/app_pages.py declares."""
+    """Draws the heading of a page that attnviz/base/app_pages.py declares."""
     page = PAGES[name]
     heading(_(page.title), f"{_(page.question)} {_(page.hint)}".rstrip())
 

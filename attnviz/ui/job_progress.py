@@ -11,10 +11,10 @@ import streamlit as st
 from attnviz.analysis.downsampling import Downsampled
 from attnviz.base.formatting import grouped
 from attnviz.base.language import _
-from attnviz.server import jobs, scheduling
+from attnviz.page.long_maps import refine, unreached_engine
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
-from attnviz.views.long_maps import refine, unreached_engine
+from attnviz.ui.server import jobs, scheduling
 
 T = TypeVar("T")
 Work = tuple[Callable[..., Any], tuple[object, ...]]  # what computes a result, and its key

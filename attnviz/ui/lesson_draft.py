@@ -11,10 +11,10 @@ import streamlit as st
 from attnviz.base.language import N_, value_error
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.lessons.lesson_text import name_in_link
-from attnviz.server.addresses import address
-from attnviz.state.every_page import EveryPageState
+from attnviz.page.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.link_state import opens_in_place
+from attnviz.ui.server.addresses import address
 from attnviz.ui.session_values import SessionValue, read_widget, write_widget
 from attnviz.ui.widget_values import field_text, set_field_value
 

@@ -7,13 +7,13 @@ import streamlit as st
 from attnviz.base.language import _, current_language
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.page.html import Markup, element, join
-from attnviz.server.addresses import address
 from attnviz.ui import lesson_draft, presentation
 from attnviz.ui.classroom.teacher import start_button
 from attnviz.ui.handout import handout_address
 from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.addresses import address
 
 # What speakers call their language.
 LANGUAGES = {

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from attnviz.app_pages import PAGES
+from attnviz.base.app_pages import PAGES
 from attnviz.base.formatting import enumeration
 from attnviz.base.language import N_, _, value_error
 from attnviz.base.link import page_address
@@ -18,19 +18,19 @@ from attnviz.lessons.checks import Choice, Condition, NumberCheck, Quantities, T
 from attnviz.lessons.lesson_files import LESSON, STEP, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_text import IN_LINK, text_in_link
 from attnviz.page.blocks import Computed, every_block
+from attnviz.page.every_page import EveryPageState
 from attnviz.page.html import Markup, element, join
-from attnviz.server.addresses import address
-from attnviz.server.page_runs import PageEnd
-from attnviz.state.every_page import EveryPageState
+from attnviz.pages.catalogue import BLOCKS, read_state
 from attnviz.ui import cache, lesson_draft, presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.field_widgets import draw_hidden
 from attnviz.ui.job_progress import Work, begin_ahead
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.addresses import address
+from attnviz.ui.server.page_runs import PageEnd
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.widget_values import field_text, set_field_value
-from attnviz.views.pages import BLOCKS, read_state
 
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"

@@ -9,9 +9,9 @@ import streamlit as st
 from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.language import _
 from attnviz.base.link import Link, page_address
-from attnviz.server.streamlit_internals import bound_keys, query_string, run_context
-from attnviz.state.fields import LinkReader
+from attnviz.page.fields import LinkReader
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.streamlit_internals import bound_keys, query_string, run_context
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 
 # session_state: after Back and Forward all values of widgets, of whatever page, are those of the link.

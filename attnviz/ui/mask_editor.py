@@ -13,11 +13,11 @@ import streamlit as st
 
 from attnviz.base.language import N_, _
 from attnviz.masks import MASKS, Grid, Mask, MaskError, parse
+from attnviz.page.fields import LinkReader, setting_field
 from attnviz.page.html import element
-from attnviz.state.fields import LinkReader, setting_field
-from attnviz.state.masks import MaskField, MasksState
-from attnviz.state.parts import GROUP, MASK_MENU, fits_widgets, help_text, settings, title
-from attnviz.state.state import State
+from attnviz.page.parts import GROUP, MASK_MENU, fits_widgets, help_text, settings, title
+from attnviz.page.state import State
+from attnviz.pages.masks.state import MaskField, MasksState
 from attnviz.ui.field_widgets import draw_setting, draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_state import draw_field

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import streamlit as st
 
 from attnviz.base.language import OptionName, option_name, option_with_name
-from attnviz.server.streamlit_internals import linked_texts, set_linked_texts
+from attnviz.ui.server.streamlit_internals import linked_texts, set_linked_texts
 from attnviz.ui.session_values import has_widget, read_widget
 
 

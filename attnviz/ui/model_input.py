@@ -16,17 +16,17 @@ from attnviz.models import MINILM, minilm, model_cache
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
-from attnviz.server.page_runs import PageEnd
+from attnviz.page.fields import ModelField, setting_field
+from attnviz.page.head_state import HeadState
+from attnviz.page.parts import settings
+from attnviz.page.source_field import with_example
 from attnviz.sources import Model, Source
 from attnviz.sources.upload import File
-from attnviz.state.fields import ModelField, setting_field
-from attnviz.state.head_state import HeadState
-from attnviz.state.parts import settings
-from attnviz.state.source_field import with_example
 from attnviz.trace import Trace
 from attnviz.ui import model_menu
 from attnviz.ui.field_widgets import draw_setting, hidden_container
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.page_runs import PageEnd
 
 FIDELITIES = {
     Fidelity.VERIFIED: N_("recomputed from the model's queries and keys, and compared with its own"),

@@ -12,18 +12,18 @@ from attnviz.base.formatting import byte_size
 from attnviz.base.language import N_, _
 from attnviz.models import MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
-from attnviz.server.page_runs import PageEnd
-from attnviz.server.scheduling import without_slot
+from attnviz.page.fields import ModelField
+from attnviz.page.word_pieces import word_pieces_note
 from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
-from attnviz.state.fields import ModelField
 from attnviz.ui import cache, model_download
 from attnviz.ui.field_widgets import draw_text
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import names_of
+from attnviz.ui.server.page_runs import PageEnd
+from attnviz.ui.server.scheduling import without_slot
 from attnviz.ui.session_values import SessionValue, has_widget, widget_callback, write_widget
 from attnviz.ui.widget_values import field_text
-from attnviz.views.word_pieces import word_pieces_note
 
 ANOTHER = N_(
     "Any model of the [Hugging Face hub](https://huggingface.co/models) that transformers itself "

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from attnviz.app_pages import GROUPS, START, Page
 from attnviz.base import app_files
+from attnviz.base.app_pages import GROUPS, START, Page
 from attnviz.base.language import _
 from attnviz.page.html import element
 

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from attnviz.base.language import option_name
-from attnviz.state.fields import ChoiceField, Field, LinkReader, ModelField, ParsedField, TextField, WidgetPlace
-from attnviz.state.state import State
-from attnviz.state.text_question import AVERAGE_TOKEN
+from attnviz.page.fields import ChoiceField, Field, LinkReader, ModelField, ParsedField, TextField, WidgetPlace
+from attnviz.page.state import State
+from attnviz.page.text_question import AVERAGE_TOKEN
 from attnviz.ui.field_widgets import draw, draw_text, hidden_container, note_refusal
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain

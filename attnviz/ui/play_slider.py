@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from attnviz.base.language import _
-from attnviz.state.fields import ChoiceField
+from attnviz.page.fields import ChoiceField
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.session_values import SessionValue

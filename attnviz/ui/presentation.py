@@ -9,8 +9,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _
 from attnviz.base.link import page_address
+from attnviz.page.every_page import EveryPageState
 from attnviz.page.html import Markup
-from attnviz.state.every_page import EveryPageState
 from attnviz.ui.field_widgets import draw
 from attnviz.ui.markdown import plain
 from attnviz.ui.page_menu import Menu

@@ -4,9 +4,9 @@ import streamlit as st
 
 from attnviz.base.language import _
 from attnviz.base.link import Link, page_address
+from attnviz.pages.catalogue import BLOCKS, read_state
 from attnviz.ui.link_state import link_parameters, unlinked
 from attnviz.ui.markdown import plain
-from attnviz.views.pages import BLOCKS, read_state
 
 PLAIN = "(),·|~;:'"  # characters that may stand in a link as they are
 

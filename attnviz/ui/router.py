@@ -5,14 +5,14 @@ from functools import partial
 import streamlit as st
 
 from attnviz.base.app_files import ASSETS
-from attnviz.result_cache import run_results
-from attnviz.server import jobs
-from attnviz.server.addresses import FIRST_PAGE
-from attnviz.server.page_runs import observation, page_failure
-from attnviz.server.scheduling import page_run
+from attnviz.page.result_cache import run_results
 from attnviz.ui import lesson_strip, link_state, page_menu, presentation, python_code, visitor_language
 from attnviz.ui.classroom.teacher import lesson_run, start_button
 from attnviz.ui.field_widgets import show_error
+from attnviz.ui.server import jobs
+from attnviz.ui.server.addresses import FIRST_PAGE
+from attnviz.ui.server.page_runs import observation, page_failure
+from attnviz.ui.server.scheduling import page_run
 
 st.set_page_config("attnviz", ASSETS / "icon.svg", layout="wide", initial_sidebar_state=270)
 st.logo(ASSETS / "logo.svg", size="large", icon_image=ASSETS / "icon.svg")

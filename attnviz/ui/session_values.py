@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import streamlit as st
 
-from attnviz.result_cache import run_results
+from attnviz.page.result_cache import run_results
 
 # session_state: other modules have values by their names from here alone.
 T = TypeVar("T")

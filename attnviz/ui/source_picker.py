@@ -9,16 +9,16 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.base.language import _
 from attnviz.layer import Layer
 from attnviz.models import minilm
-from attnviz.server.page_runs import PageEnd
+from attnviz.page.head_state import HeadState
+from attnviz.page.parts import settings
+from attnviz.page.source_field import MODEL, short_layers, source_layers, with_example
 from attnviz.sources import Model, Source, Toy, Upload
-from attnviz.state.head_state import HeadState
-from attnviz.state.parts import settings
-from attnviz.state.source_field import MODEL, short_layers, source_layers, with_example
 from attnviz.trace import Trace
 from attnviz.ui import cache, model_input, presentation
 from attnviz.ui.downloads import samples
 from attnviz.ui.field_widgets import choose_class, draw_setting
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.page_runs import PageEnd
 
 SOURCE = HeadState.source
 LAYERS, SHORT_LAYERS = "layers", "short layers"  # names under which the last good ones are kept

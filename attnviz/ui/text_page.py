@@ -6,8 +6,8 @@ from streamlit.delta_generator import DeltaGenerator
 from attnviz.base.language import _
 from attnviz.page import html
 from attnviz.page.blocks import Block
-from attnviz.server.page_runs import PageEnd
-from attnviz.state.text_question import TextQuestion
+from attnviz.page.text_question import TextQuestion
+from attnviz.pages.catalogue import BLOCKS
 from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import hidden_container
@@ -15,7 +15,7 @@ from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
-from attnviz.views.pages import BLOCKS
+from attnviz.ui.server.page_runs import PageEnd
 
 
 def show_text_page(page: str) -> None:

@@ -5,12 +5,12 @@ from urllib.parse import parse_qs
 import streamlit as st
 
 from attnviz.base.language import ENGLISH, LANGUAGES, _, preferred_language, set_default_language, set_language
+from attnviz.page.every_page import EveryPageState
 from attnviz.page.html import element, join
-from attnviz.server.request_language import KEY
-from attnviz.server.streamlit_internals import query_string, run_context
-from attnviz.state.every_page import EveryPageState
 from attnviz.ui import link_state
 from attnviz.ui.field_widgets import draw_hidden
+from attnviz.ui.server.request_language import KEY
+from attnviz.ui.server.streamlit_internals import query_string, run_context
 from attnviz.ui.session_values import SessionValue
 
 _CHOSEN = SessionValue("language", str)  # for fragments and callbacks, which begin without the router

@@ -8,10 +8,10 @@ from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import CellLinks, HeatmapSpec
 from attnviz.page.blocks import ScoreLinks
-from attnviz.state.why import LOGIT_QUESTION, WhyState
-from attnviz.state.why_links import WhyText
+from attnviz.page.head_view import WHY_THERE
+from attnviz.pages.why.links import WhyText
+from attnviz.pages.why.state import LOGIT_QUESTION, WhyState
 from attnviz.ui import presentation
-from attnviz.views.head_view import WHY_THERE
 
 if TYPE_CHECKING:
     from attnviz.models.written_text import WrittenText  # with huggingface_hub

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from attnviz.sources.upload import File
-from attnviz.state.fields import (
+from attnviz.page.fields import (
     ChoiceField,
     ChoicesField,
     Field,
@@ -20,8 +19,9 @@ from attnviz.state.fields import (
     setting_field,
     setting_fields,
 )
-from attnviz.state.parts import AS_IN_MODEL, as_in_model, by_title, settings, title
-from attnviz.state.session_fields import FileField
+from attnviz.page.parts import AS_IN_MODEL, as_in_model, by_title, settings, title
+from attnviz.page.session_fields import FileField
+from attnviz.sources.upload import File
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, write_widget
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from attnviz.app_pages import GROUPS as PAGE_GROUPS
-from attnviz.app_pages import START
+from attnviz.base.app_pages import GROUPS as PAGE_GROUPS
+from attnviz.base.app_pages import START
 from attnviz.base.formatting import grouped
 from attnviz.base.language import LANGUAGES
 from attnviz.biases import Bias

@@ -27,9 +27,9 @@ from attnviz.masks.conventions import NAMED_MASKS
 from attnviz.masks.empty_rows import EMPTY_ROW_CONVENTIONS
 from attnviz.normalizers import NORMALIZERS
 from attnviz.page.html import PAGE_MESSAGE
+from attnviz.page.parts import help_text, settings, title
 from attnviz.scores import SCORES
 from attnviz.sources import SOURCES
-from attnviz.state.parts import help_text, settings, title
 
 ROOT = Path(__file__).parents[2]
 STACKS = ("encoder", "decoder", "layer", "vision")  # after which layers are named

@@ -22,12 +22,11 @@ from attnviz.analysis.head_detectors import (
     detect_heads,
 )
 from attnviz.effects.head_circuits import head_circuits
-from attnviz.layer import Kind, Layer, LayerId
+from attnviz.layer import FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.models.minilm import minilm
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.translator import translator
-from attnviz.weights_only import FixedWeights, WeightsOnly
 from tests.support.language_model import HEADS, WIDTH, eager
 
 SEEDS = (0, 1, 2)

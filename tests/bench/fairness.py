@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
-from attnviz.app_pages import STATE_PAGES
+from attnviz.base.app_pages import STATE_PAGES
 from attnviz.models import SMOLLM2
 from tests.bench.load import LEFT_ALONE, note_errors, three
 from tests.bench.measures import WORDS, is_short, row, section, sizes, table

@@ -19,9 +19,9 @@ from attnviz.layer import Layer
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
+from attnviz.page.selected_maps import CELLS
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture
-from attnviz.views.selected_maps import CELLS
 from tests.bench.measures import (
     in_turn,
     is_short,

@@ -12,8 +12,8 @@ from attnviz import Inputs
 from attnviz.analysis.downsampling import downsample_map
 from attnviz.figures import downsampled_map, head_grid, products, scatter
 from attnviz.figures.chart_spec import About, Chart, PlainSpec
-from attnviz.server.scripts import component_styles
 from attnviz.ui.chart import Cells, chart
+from attnviz.ui.server.scripts import component_styles
 
 
 def clicked(key: str, **more: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from attnviz.base.app_files import PAGES
 from attnviz.models import TRANSLATOR
-from attnviz.server.addresses import FIRST_PAGE
+from attnviz.ui.server.addresses import FIRST_PAGE
 from tests.support.browser import ROOT, AppPage, Browser, opened
 
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"

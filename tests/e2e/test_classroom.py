@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.analysis.head_maps import head_map
-from attnviz.app_pages import GROUPS, PAGES, START
 from attnviz.base.app_files import PAGES as PAGE_FILES
+from attnviz.base.app_pages import GROUPS, PAGES, START
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
-from attnviz.server.addresses import FIRST_PAGE
 from attnviz.sources import Model
+from attnviz.ui.server.addresses import FIRST_PAGE
 from tests.support.browser import AppPage, Browser, Explore, Masks, opened
 
 IT, ANIMAL, STREET = 10, 2, 8

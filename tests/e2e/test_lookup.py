@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.lookup.dictionary import Point, look_up, lookup_mechanism
 from attnviz.page.glossary import GLOSSARY
+from attnviz.pages.lookup.dictionary import Point, look_up, lookup_mechanism
+from attnviz.pages.lookup.sentences import plain_number
+from attnviz.pages.lookup.state import EXAMPLE
 from attnviz.scores import ScaledDot
-from attnviz.state.lookup import EXAMPLE
-from attnviz.views.lookup_sentences import plain_number
 from tests.support.browser import AppPage, Browser, place_of, shared
 
 SOFT = "?softness=T+%3D+1"

@@ -10,7 +10,7 @@ from attnviz.analysis.head_maps import head_map
 from attnviz.base.formatting import number
 from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm
-from attnviz.state.side_by_side import TWINS
+from attnviz.pages.side_by_side.state import TWINS
 from tests.support.browser import AppPage, Browser, shared
 
 WIDER = "The animal didn't cross the very wide street because it was too wide."

@@ -8,11 +8,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from attnviz.masks import Causal
-from attnviz.steps.all_steps import compute_steps
-from attnviz.steps.computation import StepsExample
-from attnviz.steps.edits import Edits
-from attnviz.steps.sentence_example import SentenceExample
-from attnviz.steps.translator_example import TranslatorExample
+from attnviz.pages.steps.all_steps import compute_steps
+from attnviz.pages.steps.computation import StepsExample
+from attnviz.pages.steps.edits import Edits
+from attnviz.pages.steps.sentence_example import SentenceExample
+from attnviz.pages.steps.translator_example import TranslatorExample
 from attnviz.translator import load
 from tests.support.browser import AppPage, Browser, shared
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from attnviz.models import SMOLLM2
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.translator import translator
-from attnviz.path.model_activations import model_activations
+from attnviz.pages.transformer.model_activations import model_activations
 from attnviz.sources.model import TRANSLATED
 from tests.support.browser import AppPage, Browser, shared
 

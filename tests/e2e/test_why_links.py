@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.models import MINILM, SMOLLM2
-from attnviz.state.why import LOGIT_QUESTION, SCORE_QUESTION, WhyState
+from attnviz.pages.why.state import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from tests.support.browser import AppPage, Browser, Explore, place_of, shared
 
 CAPITAL = "The capital of Italy is"

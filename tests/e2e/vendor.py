@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, Route
 
-from attnviz.server import scripts
+from attnviz.ui.server import scripts
 
 
 def provide_scripts(page: Page) -> None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from attnviz.figures.plane import COLORS, QUERY, TIE, UPSAMPLING, boundaries, plane, plane_background, tints, winners
 from attnviz.figures.themes import PAPER
-from attnviz.lookup.dictionary import Dictionary, Entry, look_up_grid, lookup_mechanism
+from attnviz.pages.lookup.dictionary import Dictionary, Entry, look_up_grid, lookup_mechanism
 from attnviz.scores import Additive, Cosine, Dot, General
 from tests.figures.test_themes import CONES, OKLAB, contrast, linear
 

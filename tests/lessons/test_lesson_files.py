@@ -17,26 +17,26 @@ from attnviz.base.formatting import number
 from attnviz.base.text import EXAMPLE
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, read_lesson, read_lessons
-from attnviz.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.masks.parser import parse
 from attnviz.mechanism import Mechanism
-from attnviz.models.intervention_run import run_with_interventions
 from attnviz.models.interventions import Intervention
 from attnviz.models.translator import translator
 from attnviz.normalizers import Entmax, Hard, ReLU, Sigmoid, Softmax, Softpick, Sparsemax, TopK
+from attnviz.pages.catalogue import BLOCKS
+from attnviz.pages.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
+from attnviz.pages.lookup.state import EXAMPLE as EXAMPLE_TABLE
+from attnviz.pages.lookup.state import W
+from attnviz.pages.masks.intervention_run import run_with_interventions
+from attnviz.pages.steps.all_steps import compute_steps
+from attnviz.pages.steps.matrix import cell_number
+from attnviz.pages.steps.scaling import KEYS, measure_scaling
+from attnviz.pages.steps.sentence_example import SentenceExample
+from attnviz.pages.transformer.state import THREE_USES, TransformerState
 from attnviz.scores import Cosine, Dot, General, ScaledDot
 from attnviz.sources import Model
-from attnviz.state.lookup import EXAMPLE as EXAMPLE_TABLE
-from attnviz.state.lookup import W
-from attnviz.state.transformer import THREE_USES, TransformerState
-from attnviz.steps.all_steps import compute_steps
-from attnviz.steps.matrix import cell_number
-from attnviz.steps.scaling import KEYS, measure_scaling
-from attnviz.steps.sentence_example import SentenceExample
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from attnviz.views.pages import BLOCKS
 from tests.support import effects_by_hand, language_model, shares_by_hand
 
 GOOD = """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.app_pages import STATE_PAGES
+from attnviz.base.app_pages import STATE_PAGES
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, Lesson, LessonStep, parse_lesson, read_lessons
 from attnviz.lessons.lesson_tables import state_table

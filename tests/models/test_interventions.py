@@ -15,16 +15,16 @@ from attnviz import Inputs, Mechanism
 from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
 from attnviz.mechanism import BLOCK
 from attnviz.models import intervention_run
-from attnviz.models.intervention_run import (
+from attnviz.models.interventions import Intervention
+from attnviz.models.model import LoadedModel
+from attnviz.normalizers import Hard, Sink, Softmax
+from attnviz.pages.masks.intervention_run import (
     cosine,
     kl_divergence,
     likeliest_tokens,
     run_with_interventions,
     sentence_similarity,
 )
-from attnviz.models.interventions import Intervention
-from attnviz.models.model import LoadedModel
-from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, ScaledDot
 from attnviz.tracing.changed_run import attended
 

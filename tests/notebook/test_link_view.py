@@ -77,7 +77,7 @@ def test_a_written_text_is_played_and_its_words_pin_rows(saved: Any) -> None:
 
 
 def test_a_zoom_of_a_long_map_opens_the_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 8)
+    monkeypatch.setattr("attnviz.page.viewport.MOST_CELLS", 8)
     page = attnviz.view(f"/explore?{TOY}+d+e+f")
     [figure] = [node for node in nodes(content(page, monkeypatch)["nodes"], "figure") if node["name"] == "heatmap"]
     sent: list[Any] = []

@@ -37,8 +37,8 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.nodes import page_nodes
 from attnviz.page.page_view import Panel
-from attnviz.state.heads import HIDDEN_FACT, REPEATED, HeadsState
-from attnviz.state.why import SumState
+from attnviz.pages.heads.state import HIDDEN_FACT, REPEATED, HeadsState
+from attnviz.pages.why.state import SumState
 
 BAD = "<script>"
 WORD = Anchor(BAD, (("term", "1.2"), ("text", "a & b")))

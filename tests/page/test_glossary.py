@@ -11,9 +11,9 @@ from attnviz.page.block_html import block_html
 from attnviz.page.blocks import Caption, ColoredText, Note, Summary, Table
 from attnviz.page.glossary import GLOSSARY, Terms
 from attnviz.page.nodes import page_nodes
-from attnviz.state.lookup import LookupState
-from attnviz.state.steps import StepsState
-from attnviz.views.lookup import lookup
+from attnviz.pages.lookup.blocks import lookup
+from attnviz.pages.lookup.state import LookupState
+from attnviz.pages.steps.state import StepsState
 from docs.tools.tables import terms
 
 EXPLAINED = re.compile("<abbr class='attnviz-term' tabindex='0' aria-description='([^']+)'>(.*?)</abbr>")

@@ -14,9 +14,9 @@ import attnviz
 from attnviz.lessons.lesson_tables import parse_address
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.mechanism import Mechanism
+from attnviz.pages.catalogue import read_state, view_of
 from attnviz.sources import Toy
 from attnviz.sources.files import read_file
-from attnviz.views.pages import read_state, view_of
 
 MASKS = "/masks?source=Toy&text=a+b+c+d&mask-a=causal&mask-b=sliding_window(2)&head=Head+1"
 NORMALIZERS = "https://example.org/attn/scores?source=Toy&text=a+b+c&look=Normalizers&present=1"
@@ -102,8 +102,8 @@ def test_a_pdf_has_its_text_as_text_and_refuses_letters_without_a_font(tmp_path:
 
 
 def test_long_maps_are_downsampled_and_too_large_for_svg(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 200 * 200 - 1)
-    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 170)
+    monkeypatch.setattr("attnviz.page.viewport.MOST_CELLS", 200 * 200 - 1)
+    monkeypatch.setattr("attnviz.page.selected_maps.CELLS", 170)
     view = attnviz.view("explore?source=Toy&toy.heads=1&toy.width=4&text=" + "+".join("ab" * 100))
     assert view.panels[0].weights.shape == (170, 170)
     with pytest.raises(ValueError, match="As SVG, a map has at most 160"):

@@ -10,9 +10,9 @@ from transformers import BertConfig, BertForSequenceClassification, BertModel
 from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text, name_in_link
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.server.jobs import finished
-from attnviz.state.effects import EffectsState
-from attnviz.views.head_effects import effects_key
+from attnviz.pages.effects.head_effects import effects_key
+from attnviz.pages.effects.state import EffectsState
+from attnviz.ui.server.jobs import finished
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.tiny_models import SMALL, TEXT
 from tests.support.waiting import until

@@ -3,7 +3,7 @@
 import pytest
 
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.state.effects import CIRCUITS, MORE
+from attnviz.pages.effects.state import CIRCUITS, MORE
 from tests.support.app import contents, errors, healthy, ok, open_page
 
 CIRCUITS_OPEN = {"inspect": MORE, "effects_more": CIRCUITS}

@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.models import MINILM, TRANSLATOR
-from attnviz.state.effects import LENS, MORE, PATCHED, PATCHING
+from attnviz.pages.effects.state import LENS, MORE, PATCHED, PATCHING
 from tests.pages.test_effects import largest, measured, summary, tiny
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.tiny_models import TEXT

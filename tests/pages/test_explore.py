@@ -13,12 +13,12 @@ from attnviz.masks import MASKS
 from attnviz.models.minilm import minilm
 from attnviz.normalizers import NORMALIZERS
 from attnviz.scores import SCORES
-from attnviz.server.upload_memory import UploadMemory
 from attnviz.sources import SOURCES
 from attnviz.sources.trace_folder import TraceFolder
 from attnviz.sources.upload import Upload
 from attnviz.ui import cache
 from attnviz.ui.downloads import SAMPLES
+from attnviz.ui.server.upload_memory import UploadMemory
 from tests.support.app import contents, errors, healthy, open_page
 from tests.support.array_files import npy, npz
 

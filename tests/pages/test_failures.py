@@ -1,9 +1,9 @@
 """Errors that nobody expected: a page says so, keeps the last good figure, and its run counts as failed."""
 
 import pytest
-
-from attnviz.server import metrics
 from attnviz.views import explore, step_stages
+
+from attnviz.ui.server import metrics
 from tests.support.app import contents, errors, open_page
 
 SECRET = "what somebody typed"

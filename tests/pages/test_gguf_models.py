@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz import view
 from attnviz.models import load
 from attnviz.page.blocks import Caption
-from attnviz.views.pages import BLOCKS, page_blocks
+from attnviz.pages.catalogue import BLOCKS, page_blocks
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.gguf_files import config_of, write
 

@@ -3,8 +3,8 @@
 import pytest
 
 from attnviz.models import MINILM
-from attnviz.server import jobs
-from attnviz.state.heads import HIDDEN_FACT, REPEATED, THIS_TEXT
+from attnviz.pages.heads.state import HIDDEN_FACT, REPEATED, THIS_TEXT
+from attnviz.ui.server import jobs
 from tests.support.app import contents, errors, healthy, ok, open_page
 from tests.support.tiny_models import TEXT
 

@@ -25,11 +25,11 @@ from attnviz.lessons.checks import WEIGHT, Choice, NumberCheck, Quantities, Tap
 from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
-from attnviz.server import jobs
+from attnviz.page.head_view import hide_thumbnail_rows
+from attnviz.pages.catalogue import BLOCKS, read_state, view_of
 from attnviz.sources import Model
 from attnviz.ui import quantities
-from attnviz.views.head_view import hide_thumbnail_rows
-from attnviz.views.pages import BLOCKS, read_state, view_of
+from attnviz.ui.server import jobs
 from tests.support.app import contents, healthy, linked, open_link
 from tests.support.waiting import until
 
@@ -138,7 +138,7 @@ def test_without_a_lesson_no_quantities_are_computed_or_kept(monkeypatch: pytest
     def fail(*args: object) -> None:
         raise AssertionError("computed")
 
-    monkeypatch.setattr("attnviz.views.lookup.row_quantities", fail)
+    monkeypatch.setattr("attnviz.pages.lookup.blocks.row_quantities", fail)
     app = page("lookup")
     healthy(app.run())
     assert "quantities" not in app.session_state

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from attnviz.views import long_maps
 
 from attnviz.base.formatting import number
 from attnviz.figures.themes import LAST_CODE
-from attnviz.server import jobs
-from attnviz.views import long_maps
+from attnviz.ui.server import jobs
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.tiny_models import TEXT
 
@@ -34,8 +34,8 @@ def weights(saved: Path) -> np.ndarray:
 @pytest.fixture
 def page(saved: Path, monkeypatch: pytest.MonkeyPatch) -> partial:
     """Opens Explore on that head, with maps of at most 5 × 5 cells."""
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 50)
-    monkeypatch.setattr("attnviz.views.selected_maps.CELLS", 5)
+    monkeypatch.setattr("attnviz.page.viewport.MOST_CELLS", 50)
+    monkeypatch.setattr("attnviz.page.selected_maps.CELLS", 5)
     link = {"model": saved / "gpt2", "text": LONGER, "layer": "layer 1", "head": "Head 1"}
     return partial(open_page, "explore", **link)
 
@@ -58,14 +58,14 @@ def test_a_map_has_fewer_cells_and_the_sentences_are_exact(page, drawn, weights)
 
 
 def test_small_maps_have_a_range_of_colors_of_their_own(page, drawn, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.views.selected_maps.THUMBNAIL_CELLS", 18)
+    monkeypatch.setattr("attnviz.page.selected_maps.THUMBNAIL_CELLS", 18)
     ok(page(quantity="Mean weight", colors="Largest weight of this head"))
     assert drawn["heads"].figure.data[0].z.max() == LAST_CODE
 
 
 def test_one_head_of_a_layer_that_is_too_long_as_a_whole_is_drawn(page, drawn, weights, monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.views.selected_maps.THUMBNAIL_CELLS", 18)
-    monkeypatch.setattr("attnviz.views.selected_maps.LEAST_THUMBNAIL", 3)
+    monkeypatch.setattr("attnviz.page.selected_maps.THUMBNAIL_CELLS", 18)
+    monkeypatch.setattr("attnviz.page.selected_maps.LEAST_THUMBNAIL", 3)
     monkeypatch.setattr("attnviz.analysis.work.MOST_WORK", len(weights) ** 2 - 1)  # all heads of a layer take more
     assert not ok(page()).error
     assert drawn["heatmap"].figure.data[0].z.shape == (5, 5)
@@ -79,7 +79,7 @@ def test_a_map_that_takes_long_is_drawn_from_a_sample_and_then_whole(page, drawn
     assert not ok(page()).error
     expected = np.array(drawn["heatmap"].figure.data[0].z)
     monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
-    monkeypatch.setattr("attnviz.views.long_maps.FIRST_SAMPLE", 1)
+    monkeypatch.setattr("attnviz.page.long_maps.FIRST_SAMPLE", 1)
     refined, downsample = threading.Event(), long_maps.downsample
 
     def slow(*head, sample=None, progress=None, **options):

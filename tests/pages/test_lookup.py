@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from attnviz.figures.plane import plane, plane_background
-from attnviz.lookup.dictionary import look_up_grid, lookup_mechanism
+from attnviz.pages.lookup.dictionary import look_up_grid, lookup_mechanism
+from attnviz.pages.lookup.state import EXAMPLE, LookupState
 from attnviz.scores import Dot
-from attnviz.state.lookup import EXAMPLE, LookupState
 from attnviz.ui import chart as charts
 from attnviz.ui.dictionary_editor import changed_rows
 from tests.support.app import contents, healthy, linked, open_page

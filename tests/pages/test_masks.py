@@ -50,7 +50,7 @@ def test_equal_masks_change_nothing() -> None:
 
 
 def test_maps_of_a_long_text_have_fewer_cells_and_fewer_tabs(monkeypatch) -> None:
-    monkeypatch.setattr("attnviz.state.viewport.MOST_CELLS", 16 * 16 - 1)
+    monkeypatch.setattr("attnviz.page.viewport.MOST_CELLS", 16 * 16 - 1)
     app = with_charts(page(mask_b="sliding_window(3)"))
     assert "kept as they were" not in contents(app)
     assert not app.error

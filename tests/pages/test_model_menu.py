@@ -7,10 +7,10 @@ from attnviz.base.text import EXAMPLE
 from attnviz.models import TRANSLATOR
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.smollm2 import smollm2
+from attnviz.pages.explore.state import ExploreState
+from attnviz.pages.masks.state import MasksState
 from attnviz.sources import Model
 from attnviz.sources.model import TRANSLATED
-from attnviz.state.explore import ExploreState
-from attnviz.state.masks import MasksState
 from tests.support.app import contents, errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")

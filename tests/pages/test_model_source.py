@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM, SMOLLM2
 from attnviz.models.text_inputs import MOST_TOKENS
-from attnviz.server import scheduling
 from attnviz.ui import model_input, model_menu
+from attnviz.ui.server import scheduling
 from tests.support.app import contents, linked, ok, open_page
 from tests.support.tiny_models import MODELS, TEXT, byte_level
 

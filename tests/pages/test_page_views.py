@@ -8,8 +8,8 @@ import pytest
 from attnviz.base.link import Link
 from attnviz.lessons.checks import Quantities
 from attnviz.lessons.lesson_tables import parse_address
+from attnviz.pages.catalogue import read_state, step_view, view_of
 from attnviz.ui import quantities
-from attnviz.views.pages import read_state, step_view, view_of
 from tests.support.app import open_link
 
 LINKS = [

@@ -4,8 +4,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.notebook.page_viewer import PageViewer
+from attnviz.pages.catalogue import BLOCKS, read_state, view_of
 from attnviz.ui.python_code import python_code
-from attnviz.views.pages import BLOCKS, read_state, view_of
 from tests.support.app import open_page
 
 LINKS: dict[str, dict[str, str]] = {

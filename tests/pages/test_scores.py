@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.page.parts import title
 from attnviz.scores import SCORES
-from attnviz.state.parts import title
 from tests.support.app import contents, ok, open_page
 from tests.support.array_files import npz
 

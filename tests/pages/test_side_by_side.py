@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.base.text import EXAMPLE
 from attnviz.models import TRANSLATOR, model_cache
 from attnviz.models.hub import MINILM, SMOLLM2
-from attnviz.state.side_by_side import TWINS
+from attnviz.pages.side_by_side.state import TWINS
 from tests.support.app import contents, errors, healthy, linked, ok, open_page
 from tests.support.array_files import npz
 from tests.support.tiny_models import png

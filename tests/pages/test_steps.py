@@ -8,10 +8,10 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.biases import ALiBi
 from attnviz.masks import Causal
-from attnviz.state.steps import SECOND
-from attnviz.steps.all_steps import Steps, compute_steps
-from attnviz.steps.sentence_example import SentenceExample
-from attnviz.steps.translator_example import TranslatorExample
+from attnviz.pages.steps.all_steps import Steps, compute_steps
+from attnviz.pages.steps.sentence_example import SentenceExample
+from attnviz.pages.steps.state import SECOND
+from attnviz.pages.steps.translator_example import TranslatorExample
 from attnviz.translator.encoder_decoder import USES
 from tests.support.app import errors, open_page
 

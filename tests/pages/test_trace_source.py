@@ -12,7 +12,7 @@ from streamlit.testing.v1.element_tree import Selectbox
 from attnviz import Inputs, Layer, Mechanism, Trace
 from attnviz.layer import Kind, LayerId
 from attnviz.masks import Causal, Padding
-from attnviz.state.head_state import MOST_NAMES, NO_QUERY
+from attnviz.page.head_state import MOST_NAMES, NO_QUERY
 from attnviz.trace.manifest import NAME as MANIFEST
 from tests.support.app import contents, errors, healthy, open_page
 

@@ -12,13 +12,13 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.models import MINILM, SMOLLM2, TRANSLATOR
 from attnviz.models.translator import translator
-from attnviz.path.model_activations import model_activations
-from attnviz.path.sampling import NextWord
+from attnviz.pages.transformer.model_activations import model_activations
+from attnviz.pages.transformer.path_picture import path_picture
+from attnviz.pages.transformer.sampling import NextWord
+from attnviz.pages.transformer.state import TransformerState
 from attnviz.sources.model import TRANSLATED
 from attnviz.sources.written import PROMPT
-from attnviz.state.transformer import TransformerState
 from attnviz.translator import EXAMPLES, load
-from attnviz.views.transformer.path_picture import path_picture
 from tests.support.app import contents, healthy, linked, open_page
 
 page = partial(open_page, "transformer")

@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.models.written_text import Ending
+from attnviz.pages.write.state import CHAT_TOKENS
 from attnviz.sources.written import Written
-from attnviz.state.write import CHAT_TOKENS
 from attnviz.ui.write import text_length, writing_job
 from tests.support.app import errors, ok, open_page
 from tests.support.tiny_models import add_chat_template

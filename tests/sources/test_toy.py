@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnviz import Mechanism
-from attnviz.positional_encodings import rotated, sinusoids
+from attnviz.biases import rotated, sinusoids
 from attnviz.sources.toy import Toy, embedding
 
 TEXT = "the cat saw the dog"

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from attnviz.biases import rotated
+from attnviz.layer import FixedWeights
 from attnviz.mechanism import Mechanism
-from attnviz.positional_encodings import rotated
 from attnviz.sources.files import read_file
 from attnviz.sources.upload import File, Upload, from_arrays
-from attnviz.weights_only import FixedWeights
 from tests.support import array_files
 
 SAMPLES = Path(__file__).parents[2] / "assets" / "samples"

@@ -25,7 +25,7 @@ from playwright.sync_api import (
     expect,
 )
 
-from attnviz.app_pages import GROUPS
+from attnviz.base.app_pages import GROUPS
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnviz import result_cache
 from attnviz.models import model
-from attnviz.server import jobs
+from attnviz.ui.server import jobs
 
 _set_up = result_cache.ResultCache.__init__
 

@@ -17,7 +17,7 @@ from safetensors.torch import save_file as save_torch_file
 import attnviz
 from attnviz import Trace
 from attnviz.command.trace import main
-from attnviz.patch_grid import PatchGrid
+from attnviz.inputs import PatchGrid
 from attnviz.trace import TraceWriter, check
 from attnviz.trace.problems import MOST_PROBLEMS
 from attnviz.trace.schema import OBJECTS, ManifestField

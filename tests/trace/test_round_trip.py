@@ -11,13 +11,12 @@ import torch
 
 import attnviz
 from attnviz import Inputs, Layer, Mechanism, Trace, biases, masks, normalizers, scores
-from attnviz.layer import Fidelity, Kind, LayerId
-from attnviz.opaque_parts import CellTable, ModelBias, ModelMask
-from attnviz.patch_grid import PatchGrid
+from attnviz.inputs import PatchGrid
+from attnviz.layer import Fidelity, FixedWeights, Kind, LayerId, WeightsOnly
 from attnviz.trace import TraceWriter
 from attnviz.trace.mapped_inputs import MappedInputs
 from attnviz.trace.mechanism_parts import NotSaved
-from attnviz.weights_only import FixedWeights, WeightsOnly
+from attnviz.trace.opaque_parts import CellTable, ModelBias, ModelMask
 
 TOKENS = tuple("abcde")
 

@@ -12,7 +12,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from attnviz.biases import ALiBi, SoftCap
 from attnviz.layer import Fidelity
 from attnviz.masks import Causal, Documents, Full, SlidingWindow
-from attnviz.opaque_parts import ModelMask
+from attnviz.trace.opaque_parts import ModelMask
 from attnviz.tracing import capture
 
 B, H, L, S, E = 2, 4, 9, 12, 8

@@ -8,10 +8,9 @@ import transformers as hf
 
 import attnviz
 from attnviz import Layer, Trace
-from attnviz.layer import Kind, LayerId
+from attnviz.layer import FixedWeights, Kind, LayerId, WeightsOnly
 from attnviz.notebook.layer_maps import layer_maps
 from attnviz.tracing import capturing
-from attnviz.weights_only import FixedWeights, WeightsOnly
 from tests.support.architectures import GROUPED, SLIDING, T5
 
 ALL = slice(None)

@@ -7,7 +7,7 @@ import torch
 import transformers as hf
 from torch import nn
 
-from attnviz.patch_grid import PatchGrid
+from attnviz.inputs import PatchGrid
 from attnviz.tracing import capture, capturing
 from tests.support.timm_models import import_timm
 from tests.support.tiny_models import SMALL

@@ -1,10 +1,10 @@
 """What a job computes needs no session."""
 
 from attnviz.base.turns import HEAVY_WORK, turn
-from attnviz.server import jobs
+from attnviz.page.long_maps import LONG_WORK
 from attnviz.sources import Toy
 from attnviz.ui.cache import VisitorResults
-from attnviz.views.long_maps import LONG_WORK
+from attnviz.ui.server import jobs
 
 
 def test_a_job_computes_heavy_work_without_a_session() -> None:

@@ -11,8 +11,8 @@ def script() -> None:
 
     from attnviz.base.language import set_language
     from attnviz.masks import MASKS, Full
-    from attnviz.state.every_page import EveryPageState
-    from attnviz.state.fields import (
+    from attnviz.page.every_page import EveryPageState
+    from attnviz.page.fields import (
         ChoiceField,
         FlagField,
         NumberField,
@@ -22,8 +22,8 @@ def script() -> None:
         RangeField,
         TextField,
     )
-    from attnviz.state.parts import by_title
-    from attnviz.state.state import State
+    from attnviz.page.parts import by_title
+    from attnviz.page.state import State
     from attnviz.ui.field_widgets import choice_tabs, draw, draw_hidden
     from attnviz.ui.widget_values import field_text, field_value, set_field_value
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from attnviz.views.magnification import magnification_sentence
+from attnviz.page.magnification import magnification_sentence
 
 
 def sentence(*scores: float, temperature: float = 1.0) -> str:

@@ -10,7 +10,7 @@ def controls(mask: str) -> AppTest:
     script = f"""
 import streamlit as st
 from attnviz.masks import Causal, Padding
-from attnviz.state.explore import ExploreState
+from attnviz.pages.explore.state import ExploreState
 from attnviz.ui.field_widgets import draw
 st.text(repr(draw(ExploreState.mask, opening={mask})))
 """

@@ -8,8 +8,8 @@ def script() -> None:
 
     import streamlit as st
 
-    from attnviz.state.fields import ChoiceField
-    from attnviz.state.transformer import step_name
+    from attnviz.page.fields import ChoiceField
+    from attnviz.pages.transformer.state import step_name
     from attnviz.ui.play_slider import slider
 
     words = ChoiceField[int](

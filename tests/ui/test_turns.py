@@ -3,9 +3,9 @@
 import pytest
 
 from attnviz.models import minilm, model_cache
-from attnviz.server import scheduling
 from attnviz.sources import Model
 from attnviz.ui import cache  # noqa: F401 - heavy work takes turns in the app
+from attnviz.ui.server import scheduling
 from tests.support.tiny_models import TEXT
 
 pytestmark = pytest.mark.usefixtures("isolated")

@@ -12,9 +12,9 @@ from attnviz.base import settings
 from attnviz.base.language import _
 from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.store import StoreError, UnknownClass
-from attnviz.server import hosting
 from attnviz.ui.classroom import server_classes
 from attnviz.ui.classroom.rate_limit import RateLimit
+from attnviz.ui.server import hosting
 
 TEACHER, PARTICIPANT = "attnviz_teacher", "attnviz_participant"  # cookies
 LARGEST_BODY = 64 << 10  # bytes of a request

@@ -8,8 +8,8 @@ from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.polls import CLOSED, REVEALED, Poll
 from attnviz.classroom.question import Answer, Question
 from attnviz.classroom.results import answer_distance, is_right
-from attnviz.server.addresses import address
 from attnviz.ui.classroom.result_charts import packed_chart, result_charts
+from attnviz.ui.server.addresses import address
 
 Json = dict[str, Any]
 

@@ -18,11 +18,11 @@ from attnviz.base.language import current_language
 from attnviz.classroom.page_link import check_link
 from attnviz.classroom.store import UnknownClass
 from attnviz.page.html import translated
-from attnviz.server import scripts, styles
-from attnviz.server.addresses import address
-from attnviz.server.streamlit_internals import CLIENT_FILES
 from attnviz.ui.classroom import access, server_classes
 from attnviz.ui.classroom.class_json import class_address
+from attnviz.ui.server import scripts, styles
+from attnviz.ui.server.addresses import address
+from attnviz.ui.server.streamlit_internals import CLIENT_FILES
 
 _FOLDER = Path(__file__).parent
 _FONT = (

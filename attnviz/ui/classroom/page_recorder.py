@@ -7,7 +7,7 @@ import re
 from contextlib import AbstractContextManager, nullcontext
 
 from attnviz.page.nodes import Node
-from attnviz.server.streamlit_internals import Block, Element, ForwardMsg, messages_to
+from attnviz.ui.server.streamlit_internals import Block, Element, ForwardMsg, messages_to
 
 MAIN = 0  # the part of the page beside the sidebar, in the paths of Streamlit's elements
 CLOSED = ("popover", "dialog", "expandable", "form")  # blocks that hold controls or what is folded

@@ -14,7 +14,7 @@ from attnviz.figures.bars import share_bars
 from attnviz.figures.chart_spec import ChartSpec
 from attnviz.figures.heatmap import heatmap
 from attnviz.figures.sentences import CellSentences
-from attnviz.server import scripts
+from attnviz.ui.server import scripts
 
 VOTE, FIRST, SECOND, TRUTH = N_("the room"), N_("first vote"), N_("second vote"), N_("the truth")
 HEIGHT = 300  # pixels

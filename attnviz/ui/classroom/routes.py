@@ -10,12 +10,12 @@ from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from attnviz.base.language import language
-from attnviz.server.addresses import address
-from attnviz.server.request_language import request_language
 from attnviz.ui.classroom import class_pages, class_reads
 from attnviz.ui.classroom.access import Refusal, check_post, open_class, parse_json, problem_response, read_body
 from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.class_posts import ACTIONS, Action
+from attnviz.ui.server.addresses import address
+from attnviz.ui.server.request_language import request_language
 
 READ = {
     "": class_pages.follower_page,

@@ -6,7 +6,7 @@ from threading import Lock
 from attnviz.base import settings
 from attnviz.classroom.live_class import Classes
 from attnviz.classroom.store_address import open_store
-from attnviz.result_cache import ResultCache
+from attnviz.page.result_cache import ResultCache
 from attnviz.ui.classroom.class_json import Json, shared_state
 from attnviz.ui.classroom.watcher import Watcher
 

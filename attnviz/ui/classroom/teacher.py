@@ -17,10 +17,6 @@ from attnviz.classroom.live_class import LiveClass
 from attnviz.classroom.page_link import LONGEST_LINK
 from attnviz.classroom.store import LARGEST_VALUE, StoreError, UnknownClass
 from attnviz.page.html import Markup, element
-from attnviz.server import hosting, scripts
-from attnviz.server.addresses import FIRST_PAGE, address
-from attnviz.server.page_runs import PageEnd
-from attnviz.server.request_language import KEY
 from attnviz.ui import presentation, quantities
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.classroom.access import TEACHER, class_of_teacher
@@ -28,6 +24,10 @@ from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.page_recorder import PageRecorder, compressed, recording
 from attnviz.ui.link_state import link_parameters
 from attnviz.ui.markdown import plain
+from attnviz.ui.server import hosting, scripts
+from attnviz.ui.server.addresses import FIRST_PAGE, address
+from attnviz.ui.server.page_runs import PageEnd
+from attnviz.ui.server.request_language import KEY
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from attnviz.lessons.lesson_files import MOST_FILE_BYTES, Lesson, decode, parse_
 from attnviz.lessons.lesson_tables import NEW_LESSON, can_be_edited
 from attnviz.lessons.lesson_text import IN_LINK, lesson_text, table_text, text_in_link
 from attnviz.page.html import Markup, element
-from attnviz.server.addresses import address
 from attnviz.ui import lesson_draft
 from attnviz.ui.handout import handout_address
 from attnviz.ui.heading import heading
@@ -21,6 +20,7 @@ from attnviz.ui.lesson_draft import IN_SESSION, NEW, TEXT, Draft
 from attnviz.ui.lesson_editor.form import edit_lesson
 from attnviz.ui.lesson_strip import shipped_lessons
 from attnviz.ui.markdown import plain
+from attnviz.ui.server.addresses import address
 from attnviz.ui.session_values import SessionValue, read_widget, write_widget
 
 UPLOAD = "lesson-upload"

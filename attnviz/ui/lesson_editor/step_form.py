@@ -11,9 +11,9 @@ from attnviz.lessons.checks import Condition, NumberCheck, Quantities, Tap, find
 from attnviz.lessons.lesson_files import CHECKS, MOST_FILE_BYTES, MOST_TAPS
 from attnviz.lessons.lesson_tables import LessonTable, Place, parse_address
 from attnviz.page.html import element
-from attnviz.server.addresses import address
+from attnviz.pages.catalogue import step_view
 from attnviz.ui.markdown import plain
-from attnviz.views.pages import step_view
+from attnviz.ui.server.addresses import address
 
 NO_CHECK = "none"
 KINDS = {

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from attnviz.server import scripts
-from attnviz.state.steps import StepsState, computed_steps
+from attnviz.pages.steps.stages import matrices_content
+from attnviz.pages.steps.state import StepsState, computed_steps
+from attnviz.ui.server import scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 from attnviz.ui.widget_values import choose_option, set_field_value
-from attnviz.views.step_stages import matrices_content
 
 KEY = "matrices"
 PROBLEM = SessionValue("steps problem", str)  # why the last edit was refused

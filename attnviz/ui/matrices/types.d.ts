@@ -1,4 +1,4 @@
-// What attnviz/views/step_stages.py sends.
+// What attnviz/pages/steps/stages.py sends.
 
 /** A number: the name of its matrix, its row and its column. */
 export type Place = [string, number, number];

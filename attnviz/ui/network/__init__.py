@@ -1,8 +1,8 @@
 """The network of Lookup; the browser code begins in streamlit.js."""
 
-from attnviz.server import scripts
-from attnviz.state.lookup import LookupState
-from attnviz.views.lookup_network import network_content
+from attnviz.pages.lookup.network import network_content
+from attnviz.pages.lookup.state import LookupState
+from attnviz.ui.server import scripts
 
 
 def draw_network(state: LookupState) -> None:

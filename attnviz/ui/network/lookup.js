@@ -1,4 +1,4 @@
-// A lookup in the browser, for a query that is being dragged: the same numbers as attnviz/lookup/dictionary.py and
+// A lookup in the browser, for a query that is being dragged: the same numbers as attnviz/pages/lookup/dictionary.py and
 // gradients.py. Derivatives of similarities are central differences.
 
 import { project } from "../../chart/projection.js";

@@ -1,4 +1,4 @@
-// What attnviz/views/lookup_network.py sends.
+// What attnviz/pages/lookup/network.py sends.
 
 export type Pair = [number, number];
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from attnviz.base.link import Link
 from attnviz.page.blocks import Anchor, ModelPath
-from attnviz.server import scripts
 from attnviz.ui import presentation
+from attnviz.ui.server import scripts
 from attnviz.ui.session_values import event_callback
 
 KEY = "path"

@@ -1,4 +1,4 @@
-// What attnviz/views/transformer/path_picture.py makes.
+// What attnviz/pages/transformer/path_picture.py makes.
 
 export type Scale = { light: string[]; dark: string[] };
 export interface Colors {

@@ -6,18 +6,18 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from attnviz.app_pages import GROUPS, Page, PageGroup
 from attnviz.base.app_files import ASSETS
+from attnviz.base.app_pages import GROUPS, Page, PageGroup
 from attnviz.base.formatting import number
 from attnviz.base.language import N_, _, current_language
 from attnviz.figures.sentences import cell_sentence
 from attnviz.layer import head_name
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.page.html import Markup, element, join
-from attnviz.server import scripts
-from attnviz.server.addresses import address
 from attnviz.ui import presentation
 from attnviz.ui.lesson_strip import shipped_lessons
+from attnviz.ui.server import scripts
+from attnviz.ui.server.addresses import address
 
 MODEL = "SmolLM2"  # which assets/start/make.py has recorded
 LONGEST_TEXT = 300  # characters

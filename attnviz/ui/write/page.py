@@ -7,16 +7,16 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _
 from attnviz.page.blocks import available
-from attnviz.server.page_runs import PageEnd
-from attnviz.state.write import WriteState
+from attnviz.pages.catalogue import BLOCKS
+from attnviz.pages.write.state import WriteState
 from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
+from attnviz.ui.server.page_runs import PageEnd
 from attnviz.ui.write import text_length
-from attnviz.views.pages import BLOCKS
 
 # On which it depends what is written.
 TEXT = WriteState.fields[: WriteState.fields.index(WriteState.length) + 1]

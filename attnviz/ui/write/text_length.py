@@ -2,7 +2,7 @@
 
 import time
 
-from attnviz.state.write import WriteState
+from attnviz.pages.write.state import WriteState
 from attnviz.ui.session_values import SessionValue
 from attnviz.ui.widget_values import field_value, set_field_value
 

@@ -5,8 +5,8 @@ from functools import cache
 from typing import TypeVar
 
 from attnviz.base.settings import writers
-from attnviz.server import jobs
-from attnviz.server.scheduling import FairSlots
+from attnviz.ui.server import jobs
+from attnviz.ui.server.scheduling import FairSlots
 
 T = TypeVar("T")
 

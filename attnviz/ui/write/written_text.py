@@ -14,15 +14,15 @@ from attnviz.figures.sentences import label
 from attnviz.models.earlier_messages import MOST_MESSAGES
 from attnviz.models.token_choices import TokenChoice
 from attnviz.models.written_text import Ending, WrittenText
-from attnviz.server import jobs, scheduling, scripts
-from attnviz.state.write import MOST_BRANCHES, WriteState, format_branches
+from attnviz.pages.write.blocks import WrittenRows, role_labels, written_content
+from attnviz.pages.write.state import MOST_BRANCHES, WriteState, format_branches
 from attnviz.ui.fragments import draw_repeatedly
 from attnviz.ui.markdown import plain
+from attnviz.ui.server import jobs, scheduling, scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 from attnviz.ui.why_links import cell_links, word_links
 from attnviz.ui.widget_values import set_field_value
 from attnviz.ui.write import text_length, writing_job
-from attnviz.views.write import WrittenRows, role_labels, written_content
 
 KEY = "written-text"
 EVERY = 0.15  # seconds between two looks at what has been written

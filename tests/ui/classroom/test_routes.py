@@ -18,13 +18,13 @@ from attnviz.classroom.live_class import Classes
 from attnviz.classroom.question import text_question
 from attnviz.classroom.store_address import open_store
 from attnviz.lessons.lesson_files import parse_lesson
-from attnviz.server import housekeeping
-from attnviz.server.addresses import address
 from attnviz.ui.classroom import access, server_classes
 from attnviz.ui.classroom.class_json import class_address
 from attnviz.ui.classroom.class_posts import OF_TEACHER
 from attnviz.ui.classroom.rate_limit import RateLimit
 from attnviz.ui.classroom.routes import ClassRoutes
+from attnviz.ui.server import housekeeping
+from attnviz.ui.server.addresses import address
 from tests.support.waiting import run_until
 
 HOST = "http://testserver"

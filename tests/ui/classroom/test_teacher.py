@@ -7,8 +7,8 @@ import pytest
 
 from attnviz.classroom.question import Question
 from attnviz.classroom.store import StoreError, UnknownClass
-from attnviz.server import hosting, page_runs
 from attnviz.ui.classroom import class_questions, teacher
+from attnviz.ui.server import hosting, page_runs
 from tests.support.app import contents, healthy, open_page
 from tests.support.waiting import until
 

@@ -1,1 +1,0 @@
-"""Attention as a soft dictionary, and its derivatives."""

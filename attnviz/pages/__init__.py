@@ -1,0 +1,1 @@
+"""Pages: a state and blocks each, in a folder of its own."""

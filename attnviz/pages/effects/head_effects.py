@@ -1,0 +1,129 @@
+"""What a measure becomes without each head and each MLP."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attnviz.effects.ablation import AblationKind, Head, ablations, estimates, mlp_ablations
+from attnviz.effects.metrics import KL, Cosine
+from attnviz.effects.sweep import Text
+from attnviz.page.result_cache import result_cache
+from attnviz.pages.effects.state import EffectsState, known_ablations
+
+OnEffects: TypeAlias = Callable[[float, "HeadEffects"], None]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadEffects:
+    """The measure without each head and MLP minus that with all, as mean over texts; NaN where it is not known yet, or
+    where there is none."""
+
+    own: float  # the measure of the text in which nothing is taken away
+    heads: Float[np.ndarray, "layers heads"]
+    mlps: Float[np.ndarray, " layers"]
+    texts: int = 1
+    spread: Float[np.ndarray, "layers heads"] | None = None  # the standard deviation over the texts
+    estimated: Float[np.ndarray, "layers heads"] | None = None  # what heads have until they are measured
+
+    @property
+    def measured(self) -> int:
+        """The number of heads and MLPs that have been measured."""
+        return int(np.isfinite(self.heads).sum() + np.isfinite(self.mlps).sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every head and every MLP has been measured."""
+        return bool(np.isfinite(self.heads).any()) and self.spread is not None
+
+
+def effects_key(state: EffectsState) -> tuple[object, ...]:
+    """Returns what the effects of heads depend on."""
+    texts = tuple(state.lines) if state.ablation != "zero" or state.averages else ()
+    return "effects of heads", state.source, state.metric, state.ablation, state.averages, texts
+
+
+def head_effects(state: EffectsState, progress: OnEffects | None = None) -> HeadEffects:
+    """Returns what the measure becomes without each head and MLP, with what is known so far to `progress`. Raises
+    ValueError if it cannot be measured."""
+    model, others = state.run.linearized.model, None if state.ablation == "zero" else state.other_runs
+    runs, layers = state.measured_runs, state.run.heads
+    own = Text.from_batch(model, runs[0][0]).value(runs[0][1])
+    known = HeadEffects(own, np.full((len(layers), max(layers)), np.nan), np.full(len(layers), np.nan), len(runs))
+    of_heads: list[Tensor] = []
+    of_mlps: list[Tensor] = []
+    parts = sum(layers), len(state.run.mlp_layers)
+    options: dict[str, Any] = {"how": state.ablation, "texts": others}
+    if progress is not None:
+        if state.ablation != "resample":  # whose texts are refused, if they are too short, once they are read
+            progress(0, known)
+        known = replace(known, estimated=_estimates(state, **options))
+        if known.estimated is not None:
+            progress(0, known)
+
+    def report(number: int, done: float, so_far: HeadEffects) -> None:
+        if progress is not None:
+            progress((number + done / sum(parts)) / len(runs), so_far)
+
+    for number, (batch, metric) in enumerate(runs):
+        # Of the first text what is known grows part by part, and then there are the means of whole texts.
+
+        def on_heads(share: float, grid: Tensor, number: int = number, known: HeadEffects = known) -> None:
+            report(number, parts[0] * share, known if number else replace(known, heads=grid.numpy()))
+
+        of_heads.append(ablations(model, batch, metric, **options, on_progress=on_heads))
+        known = known if number else replace(known, heads=of_heads[0].numpy())
+
+        def on_mlps(share: float, mlps: Tensor, number: int = number, known: HeadEffects = known) -> None:
+            so_far = known if number else replace(known, mlps=_on_layers(state, mlps))
+            report(number, parts[0] + parts[1] * share, so_far)
+
+        of_mlps.append(mlp_ablations(model, batch, metric, **options, on_progress=on_mlps))
+        mlps = _on_layers(state, torch.stack(of_mlps).mean(0))
+        known = replace(known, heads=torch.stack(of_heads).mean(0).numpy(), mlps=mlps)
+        report(number + 1, 0, known)
+    spread = torch.stack(of_heads).std(0, correction=0)
+    return replace(known, spread=spread.numpy())
+
+
+def other_effects(state: EffectsState, heads: Sequence[Head]) -> dict[Head, float]:
+    """Returns the effects of heads where they write zeros instead, or their means where the page has zeros; none where
+    means are not known."""
+    kind: AblationKind = "mean" if state.ablation == "zero" else "zero"
+    if kind not in known_ablations(state).values() or not heads:
+        return {}
+    model, texts = state.run.linearized.model, None if kind == "zero" else state.other_runs
+    effects = [
+        ablations(model, batch, metric, how=kind, texts=texts, heads=heads) for batch, metric in state.measured_runs
+    ]
+    return {head: float(torch.stack(effects).mean(0)[head]) for head in heads}
+
+
+def other_effect(state: EffectsState, head: Head) -> float | None:
+    """Returns that of one head, from the cache if possible."""
+    key = "other effect", *effects_key(state)[1:], tuple(state.lines), head
+    work = 4 * len(state.measured_runs) * state.source.forward_work
+    return result_cache().once(lambda: other_effects(state, [head]), *key, work=work).get(head)
+
+
+def _estimates(state: EffectsState, **options: Any) -> Float[np.ndarray, "layers heads"] | None:
+    """Returns estimates of the effects of heads on the text, by gradients; None for a measure that has none where
+    nothing is changed, and for a model that has none."""
+    if isinstance(state.metric, KL | Cosine):
+        return None
+    batch, metric = state.measured_runs[0]
+    try:
+        return estimates(state.run.linearized.model, batch, metric, **options).numpy()
+    except ValueError:
+        return None
+
+
+def _on_layers(state: EffectsState, mlps: Tensor) -> Float[np.ndarray, " layers"]:
+    """Returns the effect of the MLP of each layer; NaN where there is none, or where it is not known yet."""
+    effects = np.full(len(state.run.heads), np.nan)
+    effects[[*state.run.mlp_layers]] = mlps.numpy()
+    return effects

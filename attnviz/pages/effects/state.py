@@ -1,0 +1,372 @@
+"""What a link to Effects says."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from attnviz.attribution.linearized_pass import most_tokens
+from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.attribution.named_pass import MOST_BYTES
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.language import N_, _, value_error
+from attnviz.base.text import EXAMPLE, too_long_error
+from attnviz.effects.ablation import AblationKind, Head
+from attnviz.effects.head_circuits import Composition, TokenVectors
+from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
+from attnviz.effects.neutral_texts import NEUTRAL_TEXTS
+from attnviz.effects.patching import PatchedPart
+from attnviz.effects.path_patching import ReceivedPart
+from attnviz.effects.token_alignment import Alignment, alignment
+from attnviz.layer import head_option
+from attnviz.models import TRANSLATOR
+from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, TextField
+from attnviz.page.session_fields import LongTextField
+from attnviz.page.text_question import MARY, TextQuestion, chosen_head_field, other_field, position_field, token_field
+from attnviz.pages.effects.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
+from attnviz.sources.model import TRANSLATED
+
+if TYPE_CHECKING:
+    from attnviz.models.model import ModelInputs  # with huggingface_hub
+
+HEADS_AND_WORDS, PATCHING, MORE = N_("Heads and words"), N_("Patching"), N_("More")  # tabs
+LENS, CIRCUITS = N_("Logit lens"), N_("Circuits of a head")
+WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
+DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
+DIVERGENCE, LOSS, COSINE = N_("KL of all tokens"), N_("loss of the text"), N_("cosine of the vector")
+WITH_TOKEN, WITH_POSITION = (DIFFERENCE, LOGIT, PROBABILITY), (DIFFERENCE, LOGIT, PROBABILITY, DIVERGENCE, LOSS)
+ABLATIONS: dict[str, AblationKind] = {
+    N_("its mean over other texts"): "mean",
+    N_("nothing"): "zero",
+    N_("its output on another text"): "resample",
+}
+PATCHED: dict[str, PatchedPart] = {
+    N_("the residual stream"): "residual",
+    N_("the output of an MLP"): "mlp",
+    N_("the output of a head"): "output",
+    N_("the query of a head"): "query",
+    N_("the key of a head"): "key",
+    N_("the value of a head"): "value",
+    N_("the weights of a head"): "pattern",
+}
+AT_POSITIONS = "mlp", "residual"  # parts that are patched at each position
+NO_PATHS = N_("nothing")
+RECEIVED: dict[str, ReceivedPart | None] = {
+    NO_PATHS: None,
+    N_("the query"): "query",
+    N_("the key"): "key",
+    N_("the value"): "value",
+}
+CHANGED_TEXTS = {
+    MARY: "When Mary and John went to the store, Mary gave the ball to",
+    EXAMPLE: EXAMPLE.replace("tired", "wide"),
+    TRANSLATED: TRANSLATED.replace("car is", "cars are"),
+}
+MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
+TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first layer", N_("as embeddings"): "embedding"}
+COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
+CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
+LIKELIEST, ENTROPY, CHOSEN = N_("probability of the likeliest token"), N_("entropy"), N_("probability of the token")
+EVERYWHERE = N_("all layers")
+
+
+def measures(state: Any) -> Sequence[str]:
+    """Returns what an effect on the model's output can be measured by. Raises ValueError if it has none."""
+    model = state.source.model()
+    if model.outputs == "next token":
+        return (*WITH_TOKEN, DIVERGENCE, *[LOSS][: len(state.run.predicting) - 1])
+    if model.outputs == "labels":
+        return (*WITH_TOKEN, DIVERGENCE) if len(state.run.labels) > 1 else (LOGIT,)
+    if model.outputs == "sentence vector":
+        return (COSINE,)
+    raise value_error(
+        "{name} gives neither a next token, nor labels, nor a vector of a sentence, so there is nothing to measure an "
+        "effect by. Choose another model.",
+        name=model.name,
+    )
+
+
+def parse_cell(text: str) -> tuple[int, int] | None:
+    """Returns a layer and a position, which a link has as 12.9. Raises ValueError for another text."""
+    if not text:
+        return None
+    if not (match := CELL.fullmatch(text)):
+        raise value_error("A cell is written as a layer and a position, 12.9; this is {text}.", text=quoted(text))
+    return int(match[1]), int(match[2])
+
+
+def format_cell(cell: tuple[int, int] | None) -> str:
+    """Returns a layer and a position as a link has them."""
+    return "" if cell is None else f"{cell[0]}.{cell[1]}"
+
+
+def parse_position(text: str) -> int | None:
+    """Returns a position, which a link has as a whole number. Raises ValueError for another text."""
+    if text and not re.fullmatch("[0-9]{1,5}", text):
+        raise value_error("A position is a whole number; this is {text}.", text=quoted(text))
+    return int(text) if text else None
+
+
+def format_position(position: int | None) -> str:
+    """Returns a position as a link has it."""
+    return "" if position is None else str(position)
+
+
+def measures_token(state: Any) -> bool:
+    return state.measure in WITH_TOKEN
+
+
+def compared_numbers(state: Any) -> Sequence[str]:
+    """Returns the numbers of heads that are compared; only logits are sums, of which a head has a share."""
+    return (WEIGHT, SHARE, EFFECT) if state.measure in (DIFFERENCE, LOGIT) else (WEIGHT, EFFECT)
+
+
+def all_heads(state: Any) -> dict[str, Head]:
+    """Returns the heads by their names in menus and links."""
+    layers = zip(state.run.layers, state.run.heads, strict=True)
+    return {head_option(name, head): (i, head) for i, (name, count) in enumerate(layers) for head in range(count)}
+
+
+def compares_tokens(state: Any) -> bool:
+    return bool(state.measure == DIFFERENCE)
+
+
+def other_texts(state: Any) -> str:
+    """Returns the other texts that the page opens with, one on each line, of as many words as the model reads."""
+    if state.model == TRANSLATOR:
+        return "The small red car is beautiful.\nThe cat sees a big dog."
+    most = max(8, state.source.model().limit - 4)  # a character is at most a token, beside special ones
+    return "\n".join(shorten(text, most, placeholder="") for text in NEUTRAL_TEXTS)
+
+
+def known_ablations(state: Any) -> dict[str, AblationKind]:
+    """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
+    is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
+    return {name: kind for name, kind in ABLATIONS.items() if is_known or kind == "zero"}
+
+
+def first_read(state: Any) -> str:
+    """Returns the name of the token that a head looks at first: the likeliest one, or else the first of the text."""
+    if state.source.model().outputs == "next token":
+        return state.likeliest_name(0)
+    return state.run.text_inputs.token_name(state.run.typed_token(state.text))
+
+
+def has_two_first_layers(state: Any) -> bool:
+    """Returns whether the model has an encoder and a decoder."""
+    return bool(state.source.model().is_encoder_decoder)
+
+
+def lens_colors(state: Any) -> Sequence[str]:
+    """Returns what the colors of the logit lens may be."""
+    return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
+
+
+class EffectsState(TextQuestion):
+    """What an effect is measured by, and what is taken away or replaced."""
+
+    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, PATCHING, MORE))
+    compares = FlagField(
+        N_("Compare weight, share and effect"),
+        parameter="compared",
+        about=N_("Each head is a point, and those are listed whose numbers disagree most."),
+    )
+    more = ChoiceField(N_("More"), (LENS, CIRCUITS), parameter="effects-more")
+    measure = ChoiceField(N_("Effect on"), measures, place="more")
+    position = position_field(lambda state: state.measure in WITH_POSITION)
+    token, other = token_field(measures_token), other_field(compares_tokens)
+    ablation = ChoiceField(
+        N_("Instead, it writes"),
+        known_ablations,
+        parameter="instead",
+        about=N_(
+            "**Its mean**: over all positions of the other texts, so that it still writes what it always writes. "
+            "**Nothing**: zero ablation, after which later layers read what they have never read. **Its output on "
+            "another text**: at the same position, on average over the texts."
+        ),
+    )
+    averages = FlagField(
+        N_("Measured in other texts, too"),
+        when=lambda state: state.ablation != "resample",  # no other is as long
+        about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
+    )
+    other_texts = LongTextField(
+        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
+    )
+    hidden_from = ChoiceField(
+        N_("Hidden from"),
+        lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
+        lambda _state: None,
+    )
+    hidden_from_head = ChoiceField(
+        N_("Head"),
+        lambda state: {N_("all heads"): None} | {str(head): head for head in range(state.run.heads[state.hidden_from])},
+        lambda _state: None,
+        when=lambda state: state.hidden_from is not None,
+    )
+    head = chosen_head_field(all_heads)
+    across = ChoiceField(
+        N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
+    )
+    up = ChoiceField(N_("Up"), compared_numbers, lambda _state: EFFECT, parameter="heads-up")
+    without_first = FlagField(
+        N_("Without the first word"),
+        True,
+        about=N_(
+            "The weight of a head is its largest, on a word that is not the first one: there many heads look when "
+            "there is nothing to look for."
+        ),
+    )
+    reads = TextField(N_("Looks at the token"), first_read)
+    token_vectors = ChoiceField[TokenVectors](
+        N_("Tokens are taken"),
+        TOKEN_VECTORS,
+        lambda state: "embedding" if has_two_first_layers(state) else "first layer",
+        when=lambda state: not has_two_first_layers(state),
+        parameter="tokens-as",
+        about=N_(
+            "**After the first layer**: as the first layer leaves them in a text of one token, which is nearer to what "
+            "later layers read in a text. **As embeddings**: as the vocabulary has them."
+        ),
+    )
+    composition = ChoiceField(
+        N_("Read as a part of"),
+        COMPOSITIONS,
+        about=N_("What an earlier head has written is a part of the query, the key or the value of a later one."),
+    )
+    corrupted = TextField(
+        N_("Corrupted text"),
+        lambda state: CHANGED_TEXTS.get(state.text, state.text),
+        about=N_(
+            "The same text, in which something is changed that matters. Parts of the run of the text above, the "
+            "clean run, are put into its run."
+        ),
+    )
+    patched = ChoiceField(N_("Taken from the clean run"), PATCHED)
+    corrections = ParsedField[Corrections](
+        N_("Corrections"), parse_corrections, (), text=format_corrections, place="hidden"
+    )
+    aligned_token = ParsedField[int | None](
+        N_("Token of the corrupted text"), parse_position, None, text=format_position, place="hidden"
+    )
+    received = ChoiceField(
+        N_("Paths from heads before it into"),
+        RECEIVED,
+        parameter="paths",
+        when=lambda state: state.patched not in AT_POSITIONS,
+    )
+    lens_color = ChoiceField(N_("Colors"), lens_colors)
+    lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
+
+    @property
+    def asks(self) -> bool:
+        """Whether what is open depends on the measure."""
+        return self.inspect != MORE or self.more == LENS
+
+    @property
+    def predicting(self) -> tuple[str, ...]:
+        """The tokens after which it may be asked what the model says; a loss is of at least one token after them."""
+        return self.run.predicting[:-1] if self.measure == LOSS else self.run.predicting
+
+    @property
+    def opening_position(self) -> int:
+        """The position of the question, or of a loss the first one."""
+        return 0 if self.measure == LOSS else super().opening_position
+
+    @property
+    def corrupted_inputs(self) -> "ModelInputs":
+        """What the model reads of the corrupted text, with what the decoder has written after the text. Raises
+        ValueError if it cannot read it."""
+        model, arguments = self.source.model(), self.run.linearized.arguments
+        inputs = model.encode(self.corrupted, self.source.pair or None)
+        count, limit = inputs.batch["input_ids"].shape[-1], most_tokens(model.model, MOST_BYTES)
+        if count > limit:
+            raise too_long_error(count, limit, "attnviz")
+        written = {name: value for name, value in arguments.kwargs.items() if name.startswith("decoder_")}
+        return replace(inputs, batch=inputs.batch | written)
+
+    @property
+    def alignment(self) -> Alignment:
+        """The tokens of the clean and of the corrupted text that belong together."""
+        batches = self.run.linearized.arguments.kwargs, self.corrupted_inputs.batch
+        clean, corrupted = (batch["input_ids"][0].tolist() for batch in batches)
+        return corrected(alignment(clean, corrupted), self.corrections, (len(clean), len(corrupted)))
+
+    @property
+    def metric(self) -> EffectMetric:
+        """What an effect is measured by."""
+        return self._metric(self.position)
+
+    def check_metric(self) -> None:
+        """Raises ValueError if the model does not have what an effect is measured by, or if it is not finite."""
+        linearized = self.run.linearized
+        own = Measurement(self.metric, linearized.model, linearized.arguments).values(linearized.ran[0])
+        if not own.isfinite().all():
+            raise value_error(
+                "The measure is {number} here, so that no effect on it can be measured. The model rules the token out, "
+                "or its weights are damaged.",
+                number=own[-1].item(),
+            )
+
+    def _metric(self, position: int) -> EffectMetric:
+        if self.measure == COSINE:
+            return Cosine("mean" if self.source.model().pooling == "mean" else "first")
+        if self.measure == DIVERGENCE:
+            return KL(position)
+        if self.measure == LOSS:
+            return Loss(position + 1)
+        token, other = self.tokens
+        if self.measure == LOGIT:
+            return Logit(token, position)
+        if self.measure == PROBABILITY:
+            return Probability(token, position)
+        if token == other:
+            raise value_error("{name} is compared with itself. Choose another one.", name=self.run.token_text(token))
+        return LogitDifference(token, other, position)
+
+    @property
+    def lines(self) -> list[str]:
+        """The other texts. Raises ValueError if there are none, too many or too long ones."""
+        lines = [line.strip() for line in self.other_texts.splitlines() if line.strip()]
+        if not lines or len(lines) > MOST_TEXTS:
+            raise value_error(
+                "Between 1 and {most} other texts are read, one on each line; these are {count}.",
+                most=MOST_TEXTS,
+                count=grouped(len(lines)),
+            )
+        if (longest := max(map(len, lines))) > MOST_CHARACTERS:
+            raise value_error(
+                "Another text has at most {most} characters, and one of these has {count}.",
+                most=grouped(MOST_CHARACTERS),
+                count=grouped(longest),
+            )
+        return lines
+
+    @property
+    def other_runs(self) -> list[dict[str, Any]]:
+        """What the model reads of each of the other texts. Raises ValueError if it cannot read one."""
+        model = self.source.model()
+        return [model.encode(line).batch for line in self.lines]
+
+    @property
+    def measured_runs(self) -> list[tuple[dict[str, Any], EffectMetric]]:
+        """What the model reads, and what an effect is measured by: of the text, and of the others where they count."""
+        own = self.run.linearized.arguments.kwargs, self.metric
+        if not self.averages:
+            return [own]
+        last = self._metric(0 if self.measure == LOSS else -1)
+        return [own, *((batch, last) for batch in self.other_runs)]
+
+
+def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:
+    """Returns what is measured as a sentence: words, and the fields after them."""
+    token, position = EffectsState.token, (_("after"), EffectsState.position)
+    words: dict[str, list[tuple[str, Field[Any]]]] = {
+        DIFFERENCE: [(_("Effect on the logit of"), token), (_("above that of"), EffectsState.other), position],
+        LOGIT: [(_("Effect on the logit of"), token), position],
+        PROBABILITY: [(_("Effect on the probability of"), token), position],
+        DIVERGENCE: [(_("Effect on all that is said after"), EffectsState.position)],
+        LOSS: [(_("Effect on the loss of the text after"), EffectsState.position)],
+    }
+    return words.get(state.values.get("measure", ""), [])

@@ -1,1 +1,0 @@
-"""Every activation of a forward pass, from the words to the next word, with what each was computed from."""

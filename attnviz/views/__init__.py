@@ -1,1 +1,0 @@
-"""What pages show, computed from their states: no Streamlit."""

@@ -1,1 +1,0 @@
-"""What Masks shows: the same scores under two masks."""
