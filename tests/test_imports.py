@@ -13,8 +13,8 @@ OTHERS = (
     *("huggingface_hub", "tokenizers", "httpx2", "prometheus_client"),
 )
 LIBRARY = (
-    *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files", "lookup.gradients"),
-    *("steps", "path", "masks.cost", "masks.conventions", "sources", "translator"),
+    *("analysis.head_metrics", "analysis.aggregation", "export", "figures", "lessons.lesson_files"),
+    *("pages.lookup.gradients", "pages.steps.all_steps", "masks.cost", "masks.conventions", "sources", "translator"),
     "models.interventions",
 )
 

@@ -38,7 +38,7 @@ from attnviz.page.parts import (
 )
 from attnviz.page.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
 from attnviz.sources.upload import File
-from attnviz.ui.link_state import keep_in_link, requested_values, unlinked
+from attnviz.ui.link_state import write_in_link, requested_values, unlinked
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
@@ -127,7 +127,7 @@ def _follow(key: str, opening: str) -> None:
 
 
 def _common(field: Field[Any]) -> dict[str, Any]:
-    keep_in_link(field.parameter)
+    write_in_link(field.parameter)
     about = _(field.about) or None
     return {"label": _(field.label), "key": field.parameter, "bind": BIND, "help": about}
 

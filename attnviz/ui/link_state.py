@@ -71,7 +71,7 @@ def refuse(name: str) -> None:
         link.refuse(name, "")
 
 
-def keep_in_link(key: str) -> None:
+def write_in_link(key: str) -> None:
     """Writes the value of a widget into the link where the browser has not; call it before the widget is drawn.
 
     Streamlit 1.67 no longer writes a widget that has moved on its page: its browser learns of the new place, and then

@@ -3,11 +3,10 @@
 import re
 from pathlib import Path
 
-from attnviz.views import pages as views
-
 from attnviz.base import app_files
 from attnviz.base.app_pages import GROUPS, PAGES, STATE_PAGES
 from attnviz.lessons.lesson_files import FOLDER as LESSONS
+from attnviz.pages import catalogue as views
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,7 +16,7 @@ def test_every_page_has_its_file_and_every_file_is_a_page() -> None:
 
 
 def test_every_page_with_a_state_has_a_view() -> None:
-    assert {*STATE_PAGES} == {*views.PAGES}
+    assert {*STATE_PAGES} == {*views.BLOCKS}
 
 
 def test_every_page_has_its_documentation() -> None:

@@ -14,10 +14,10 @@ from transformers.models.bert import modeling_bert
 from attnviz import Inputs, Mechanism
 from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
 from attnviz.mechanism import BLOCK
-from attnviz.models import intervention_run
 from attnviz.models.interventions import Intervention
 from attnviz.models.model import LoadedModel
 from attnviz.normalizers import Hard, Sink, Softmax
+from attnviz.pages.masks import intervention_run
 from attnviz.pages.masks.intervention_run import (
     cosine,
     kl_divergence,

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from attnviz.views import long_maps
 
 from attnviz.analysis.downsampling import Downsampled
 from attnviz.analysis.engines import Local
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
+from attnviz.page import long_maps
 from attnviz.page.long_maps import downsample_head, refine
 
 TOKENS = 3_000

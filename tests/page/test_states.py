@@ -181,13 +181,13 @@ def test_what_a_state_writes_is_read_as_the_same_state(page: str, data: st.DataO
         assert again.link() == written
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _view in BLOCKS.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [page.state for page in BLOCKS.values()], ids=lambda kind: kind.__name__)
 def test_a_state_without_a_link_is_what_the_page_opens_with(kind: type[State]) -> None:
     assert kind.read(()) == kind()
     assert kind().link() == ()
 
 
-@pytest.mark.parametrize("kind", [kind for kind, _view in BLOCKS.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [page.state for page in BLOCKS.values()], ids=lambda kind: kind.__name__)
 def test_every_link_parameter_belongs_to_one_field(kind: type[State]) -> None:
     parameters = [field.parameter for field in kind.fields]
     assert len({*parameters}) == len(parameters)

@@ -1,8 +1,9 @@
 """Errors that nobody expected: a page says so, keeps the last good figure, and its run counts as failed."""
 
 import pytest
-from attnviz.views import explore, step_stages
 
+from attnviz.pages.explore import blocks as explore
+from attnviz.pages.steps import stages as step_stages
 from attnviz.ui.server import metrics
 from tests.support.app import contents, errors, open_page
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
-from attnviz.views import long_maps
 
 from attnviz.base.formatting import number
 from attnviz.figures.themes import LAST_CODE
+from attnviz.page import long_maps
 from attnviz.ui.server import jobs
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.tiny_models import TEXT

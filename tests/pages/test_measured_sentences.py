@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from attnviz.views import why_sentences
 from torch import Tensor, nn
 
 from attnviz.attribution.circuit import LEAST_SHARE
@@ -19,6 +18,7 @@ from attnviz.attribution.metrics import Score
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import TrailStep
 from attnviz.base.formatting import plain_word
+from attnviz.pages.why import sentences as why_sentences
 from attnviz.pages.why.answer import WhyAnswer
 from attnviz.pages.why.state import WhyState
 from tests.support.language_model import HEADS, ids

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from attnviz.views import head_circuits as views
 
 from attnviz.attribution.text_attribution import read_text
 from attnviz.effects.head_circuits import head_circuits
@@ -14,6 +13,7 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.page.blocks import Block, page_view
+from attnviz.pages.effects import head_circuits as views
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.head_circuits import CircuitsView, circuits_of_model, circuits_view
 from attnviz.pages.effects.state import CIRCUITS, MORE, EffectsState

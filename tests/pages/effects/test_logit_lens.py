@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from attnviz.views import logit_lens
 
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
+from attnviz.pages.effects import logit_lens
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.logit_lens import lens_view
 from attnviz.pages.effects.state import CHOSEN, DIVERGENCE, ENTROPY, LENS, MORE, EffectsState

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from attnviz.views import patching
 
 from attnviz.effects import Logit, patch
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
 from attnviz.page.token_columns import TokenColumn, token_columns
+from attnviz.pages.effects import patching
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.patching import PatchingView, describe, head_positions, patching_view, paths_view
 from attnviz.pages.effects.state import DIVERGENCE, LOGIT, PATCHING, EffectsState

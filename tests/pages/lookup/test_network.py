@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from attnviz.views import lookup_network as network
 
+from attnviz.pages.lookup import network
 from attnviz.pages.lookup.dictionary import EXACT, SOFTNESS
 from attnviz.pages.lookup.gradients import lookup_gradients
 from attnviz.pages.lookup.state import EXAMPLE, LookupState
