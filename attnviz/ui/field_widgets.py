@@ -38,7 +38,7 @@ from attnviz.page.parts import (
 )
 from attnviz.page.session_fields import FILE_NOT_LINKED, FileField, LongField, LongTextField, text_note
 from attnviz.sources.upload import File
-from attnviz.ui.link_state import write_in_link, requested_values, unlinked
+from attnviz.ui.link_state import requested_values, unlinked, write_in_link
 from attnviz.ui.markdown import plain
 from attnviz.ui.menus import chosen_option, names_of
 from attnviz.ui.session_values import SessionValue, has_widget, read_widget, widget_callback, write_widget
