@@ -1,6 +1,6 @@
 """Layers from what people have in a notebook: arrays, outputs of models, traces, layers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -14,7 +14,6 @@ from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.mechanism import Attention, Mechanism
 from attnviz.notebook.generation_steps import CAPTURING, are_steps, join_steps
-from attnviz.notebook.inseq_attributions import attributed_attention, is_attribution
 from attnviz.notebook.module_weights import (
     HOOK,
     cached_tokens,
@@ -50,6 +49,36 @@ EAGER = (
     'Call the model with output_attentions=True, after model.set_attn_implementation("eager"), or use attnviz.capture, '
     "which needs neither."
 )
+
+
+def is_attribution(source: Any) -> bool:
+    """Returns whether this is what `attribute` of inseq returns, or the attributions of one text in it."""
+    return hasattr(source, "sequence_attributions") or hasattr(source, "target_attributions")
+
+
+def attributed_attention(source: Any) -> Iterator[tuple[LayerId, Tensor, Sequence[str], Sequence[str]]]:
+    """Yields the id of each layer, its weights (heads, queries, keys), and the tokens of queries and keys, where a
+    query is the token before the attributed token: the model read it when that one was next.
+
+    Raises ValueError for attributions of several texts, or of another method than `attention`.
+    """
+    texts = getattr(source, "sequence_attributions", [source])
+    if len(texts) != 1:
+        raise ValueError(f"These are attributions of {len(texts)} texts. Show one: out.sequence_attributions[0].")
+    [text] = texts
+    targets, sources = ([word.token for word in side or ()] for side in (text.target, text.source))
+    queries = targets[text.attr_pos_start - 1 : text.attr_pos_end - 1]
+    has_source = text.source_attributions is not None
+    for scores, keys in ((text.target_attributions, targets), (text.source_attributions, sources)):
+        if scores is None:
+            continue
+        if scores.ndim != 4:
+            raise ValueError(
+                f"These attributions have the shape {dimensions(scores.shape)}; attention has one of (keys, queries, "
+                "layers, heads). Use inseq.load_model(…, 'attention'), and do not aggregate what attribute returns."
+            )
+        for index, weights in enumerate(scores.permute(2, 3, 1, 0)):
+            yield LayerId("decoder" if has_source else "layer", index, keys is sources), weights, queries, keys
 
 
 def layer_maps(source: Any, tokens: Tokens = None, key_tokens: Tokens = None) -> tuple[Layer, ...]:

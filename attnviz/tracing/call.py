@@ -11,13 +11,31 @@ from torch.nn.functional import scaled_dot_product_attention
 from attnviz.biases import Bias
 from attnviz.masks import Causal, Mask
 from attnviz.mechanism import blocks
-from attnviz.tracing.continued_attention import continued_attention
 from attnviz.tracing.lazy_mask import LazyMask
 
 MASKED = -9999.0  # this or less is added to the score of a key that is meant to be forbidden, by models −10,000 or less
 UNFELT = -1e30  # added to a score, this or less leaves none of its digits in float32
 # Arguments that change scores beyond a factor and a mask; the check of a few rows finds those of other names.
 SCORE_CHANGES = ("softcap", "s_aux", "sinks")
+_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
+
+def continued_attention(query: Tensor, key: Tensor, value: Tensor, scale: float | None) -> Tensor | None:
+    """Returns the output (1, heads, queries, width) of the last `queries` of the keys (1, kv_heads, keys, width), each
+    attending to all up to itself. None where torch has no such kernel: not on the CPU, or for other widths of values.
+    """
+    (_, heads, queries, width), (_, kv_heads, keys, _) = query.shape, key.shape
+    past = keys - queries
+    if query.device.type != "cpu" or value.shape[-1] != width or past <= 0:
+        return None
+    # Heads that share keys are rows of one head, so that the keys of the cache are not repeated for them.
+    rows = query.reshape(1, kv_heads, -1, width)
+    before, before_lse = _flash(rows, key[:, :, :past], value[:, :, :past], scale=scale)
+    new = (part[:, :, past:].repeat_interleave(heads // kv_heads, 1) for part in (key, value))
+    after, after_lse = _flash(query, *new, is_causal=True, scale=scale)
+    share = torch.sigmoid(before_lse.reshape(after_lse.shape) - after_lse)[..., None]
+    merged = share * before.reshape(after.shape).float() + (1 - share) * after.float()
+    return merged.to(query.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """The recording of the layers of one forward pass, in the order in which they run."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,6 @@ from attnviz.trace.mechanism_parts import NotSaved
 from attnviz.tracing.cached_keys import Entries, recognize
 from attnviz.tracing.call import Call
 from attnviz.tracing.chunked_prefill import ChunkedCalls
-from attnviz.tracing.fp16_values import with_fp16_values
 from attnviz.tracing.layer_naming import LayerNames, with_unique_ids
 from attnviz.tracing.mechanism_builder import MechanismBuilder
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
@@ -42,6 +41,30 @@ HeadOutputs: TypeAlias = Tensor | Mapping[int, Tensor]  # (heads, queries, width
 Intervene: TypeAlias = Callable[[int, Inputs, Mechanism], tuple[Mechanism, HeadOutputs] | None]
 
 CallOfSequence: TypeAlias = Callable[[int], Call | None]  # of the batch; None if it is not known
+EXACT = 64 << 20  # bytes of queries, keys and values up to which all of a capture are held as they are
+# The range of a head's largest number in which float16 holds each number to within 2⁻¹¹ of the largest.
+LEAST_NUMBER, LARGEST_NUMBER = 2.0**-14, 65_504.0
+
+
+def with_fp16_values(layers: Sequence[Layer]) -> list[Layer]:
+    """Returns the same layers, with float16 values if all layers take more than EXACT bytes together.
+
+    Queries, keys and finished weights are unchanged, and so are values beyond the range of float16.
+    """
+    computed = [layer.inputs for layer in layers if isinstance(layer.inputs, Inputs)]
+    if sum(tensor.nbytes for one in computed for tensor in (one.query, one.key, one.value)) <= EXACT:
+        return list(layers)
+    return [
+        replace(layer, inputs=replace(layer.inputs, value=layer.inputs.value.half()))
+        if isinstance(layer.inputs, Inputs) and _fits(layer.inputs.value)
+        else layer
+        for layer in layers
+    ]
+
+
+def _fits(value: Tensor) -> bool:
+    least, most = value.flatten(1).aminmax(dim=1)
+    return all(LEAST_NUMBER <= size < LARGEST_NUMBER or size == 0 for size in torch.maximum(-least, most).tolist())
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """The menu of models, which all pages share: those that are here, those that a visitor has named, and downloads."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,10 +11,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.formatting import byte_size
 from attnviz.base.language import N_, _
-from attnviz.models import MINILM, model_cache
+from attnviz.models import ENGLISH, MINILM, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
 from attnviz.page.fields import ModelField
-from attnviz.page.word_pieces import word_pieces_note
 from attnviz.sources.model import load_model
 from attnviz.sources.source import MissingInput
 from attnviz.ui import cache, model_download
@@ -30,6 +30,31 @@ ANOTHER = N_(
     "can build, with weights as safetensors; or a folder or a GGUF file on the computer that runs attnviz. No "
     "code that comes with a model is run."
 )
+WORD = re.compile(r"[^\W\d_]+")
+MOST_CHARACTERS = 500  # that are read: some tokenizers are slow
+FEWEST_WORDS, PIECES = 3, 1.5  # and per word, from which there is a note; few English sentences have 1.3
+
+
+def word_pieces_note(name: str, text: str) -> str:
+    """Returns how many pieces the words of a text are for a model, if they are many, and whether it has been trained
+    on English; else an empty text, as for a text that the model cannot read."""
+    model, start = load_model(name), text[:MOST_CHARACTERS]
+    words = len(WORD.findall(start))
+    if model.tokenizer is None or words < FEWEST_WORDS:
+        return ""
+    try:
+        spans = model.text_inputs.encode(start)[1].spans
+    except ValueError:  # whose reason is shown where the text is read
+        return ""
+    pieces = sum(bool(WORD.search(start[first:end])) for first, end in spans)
+    if pieces < PIECES * words:
+        return ""
+    message = N_("{name} reads the {words} words of this text as {pieces} word pieces.")
+    message = (
+        message if start == text else N_("{name} reads the first {words} words of this text as {pieces} word pieces.")
+    )
+    note = _(message, name=model.name, words=words, pieces=pieces)
+    return f"{note} {_('It has been trained mostly on English.')}" if name in ENGLISH else note
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from attnviz.models import MINILM, SMOLLM2
-from attnviz.page.word_pieces import word_pieces_note
 from attnviz.sources.model import load_model
+from attnviz.ui.model_menu import word_pieces_note
 
 GERMAN = "Das Tier überquerte die Straße nicht, weil es zu müde war."
 ENGLISH = "The animal didn't cross the street because it was too tired."

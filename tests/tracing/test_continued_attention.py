@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnviz.tracing.continued_attention import continued_attention
+from attnviz.tracing.call import continued_attention
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 2), (1, 700), (300, 301), (300, 700), (699, 700)])

@@ -5,8 +5,8 @@ import torch
 
 from attnviz import Inputs, Mechanism
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
-from attnviz.tracing import capture, fp16_values
-from attnviz.tracing.fp16_values import with_fp16_values
+from attnviz.tracing import capture, recording
+from attnviz.tracing.recording import with_fp16_values
 from tests.support.architectures import SMALL, Architecture, text
 
 BERT = Architecture("BERT", "BertConfig", SMALL)
@@ -22,7 +22,7 @@ def both(monkeypatch):
 
     def capture_both(model, given):
         exact = capture(model, given, example=0)
-        monkeypatch.setattr(fp16_values, "EXACT", 0)
+        monkeypatch.setattr(recording, "EXACT", 0)
         return exact, capture(model, given, example=0)
 
     return capture_both
@@ -59,7 +59,7 @@ def test_short_texts_are_held_exactly():
 def test_a_text_of_4096_tokens_through_minilm_takes_less_than_100_mb():
     heads, tokens, width, layers = 12, 4_096, 32, 6
     size = heads * tokens * width * layers
-    assert 12 * size > fp16_values.EXACT, "else values would be held exactly"
+    assert 12 * size > recording.EXACT, "else values would be held exactly"
     assert (4 + 4 + 2) * size < 100e6
 
 
@@ -77,7 +77,7 @@ def layer_of(value, locked_reason=""):
 
 @pytest.mark.parametrize("size", [65_504.0, 1e6, 2.0**-15, 1e-30])
 def test_values_that_half_precision_cannot_hold_stay_as_they_are(size, monkeypatch):
-    monkeypatch.setattr(fp16_values, "EXACT", 0)
+    monkeypatch.setattr(recording, "EXACT", 0)
     value = torch.rand(2, 5, 3)
     value[1] *= size / value[1].max()
     (layer,) = with_fp16_values([layer_of(value)])
@@ -86,7 +86,7 @@ def test_values_that_half_precision_cannot_hold_stay_as_they_are(size, monkeypat
 
 @pytest.mark.parametrize("size", [65_503.0, 1.0, 2.0**-14, 0.0])
 def test_every_value_is_off_by_a_thousandth_of_the_heads_largest_at_most(size, monkeypatch):
-    monkeypatch.setattr(fp16_values, "EXACT", 0)
+    monkeypatch.setattr(recording, "EXACT", 0)
     value = torch.randn(2, 500, 3) * torch.rand(2, 500, 1) ** 20
     value = value / value.abs().amax((1, 2), keepdim=True) * torch.tensor([size, 1.0])[:, None, None]
     (layer,) = with_fp16_values([layer_of(value)])

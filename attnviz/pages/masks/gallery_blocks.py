@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 from attnviz.base.language import _
-from attnviz.figures.mask_image import CELLS, mask_image
 from attnviz.masks import GROUPS, Mask
 from attnviz.page.blocks import Anchor, Block, Control, Heading, MenuLinks, Paragraph
 from attnviz.page.html import Markup, element
@@ -15,6 +14,23 @@ from attnviz.pages.masks.state import TWO_MASKS, MasksState
 
 PIXELS = 6  # of a cell
 OF_IMAGES = "Vision"  # a group of masks
+CELLS = 16
+ALLOWED, MASKED = "#217bd6", "#8c847a46"  # seen on both themes
+_IMAGE = Markup(
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {0}" shape-rendering="crispEdges">'
+    '<rect width="{0}" height="{0}" fill="{1}"></rect><path d="{2}" fill="{3}"></path></svg>'
+)
+
+
+def mask_image(mask: Mask) -> Markup:
+    """Returns an SVG image of a mask of CELLS queries and keys, which a page can hold itself."""
+    cells = [
+        f"M{column},{row}h1v1h-1z"
+        for row, allowed in enumerate(mask.matrix(CELLS, CELLS).tolist())
+        for column in range(CELLS)
+        if allowed[column]
+    ]
+    return _IMAGE.format(CELLS, MASKED, "".join(cells), ALLOWED)
 
 
 def gallery_blocks(state: MasksState, _pair: MaskPair) -> Iterator[Block]:
