@@ -13,7 +13,7 @@ from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
 from attnviz.page.blocks import Block, page_view
-from attnviz.pages.effects import head_circuits as views
+from attnviz.page import model_circuits
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.head_circuits import CircuitsView, circuits_of_model, circuits_view
 from attnviz.pages.effects.state import CIRCUITS, MORE, EffectsState
@@ -95,7 +95,7 @@ def test_what_has_no_circuits_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         circuits_view(state(why_model=MINILM))
     with pytest.raises(ValueError, match=r"There is no token 99999: there are 49152"):
         circuits_view(state(reads="#99999"))
-    monkeypatch.setattr(views, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(model_circuits, "MOST_BYTES", 1 << 20)
     with pytest.raises(ValueError, match="take too much memory here"):
         circuits_view(state())
 
