@@ -68,8 +68,9 @@ from attnviz.ui.page_state import draw_field
 from attnviz.ui.path import draw_path
 from attnviz.ui.play_slider import slider
 from attnviz.ui.prediction_form import predict
+from attnviz.ui.session_values import SessionValue
 from attnviz.ui.why_links import cell_links, with_cell_links
-from attnviz.ui.widget_values import set_field_value
+from attnviz.ui.widget_values import field_value, set_field_value
 from attnviz.ui.write.written_text import draw_written_text
 
 MENU = 240  # pixels
@@ -91,6 +92,9 @@ def draw_blocks(page: str, state: State, blocks: Iterable[Block], folded: DeltaG
         quantities.publish(partial(page_quantities, place.drawn), query)
 
 
+_SET = SessionValue[list[str]]("set by a click", list)  # the parameters of the fields that the last one set
+
+
 class _Page:
     """A page whose links are opened in place."""
 
@@ -108,11 +112,17 @@ class _Page:
 
     def open(self, link: Link) -> None:
         """Gives the widgets of this page the values of a link; call it in a callback."""
-        opened = self.state.opened(link)
+        opened, set_before = self.state.opened(link), _SET.get()
+        _SET.set([])
         for field in opened.fields:
-            value = opened.values.get(field.name)
-            if field.name in opened.values and value != self.state.values.get(field.name):
+            if field.name not in opened.values:
+                continue
+            value = opened.values[field.name]
+            # Of what the last click set, the browser may still send the value before.
+            is_late = field.parameter in set_before and field_value(field, opened) != value
+            if is_late or value != self.state.values.get(field.name):
                 set_field_value(field, value, opened)
+                _SET.get().append(field.parameter)
 
 
 def _draw(page: _Page, blocks: Iterable[Block]) -> None:

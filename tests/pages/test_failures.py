@@ -28,7 +28,9 @@ def test_the_last_good_figure_stays(monkeypatch: pytest.MonkeyPatch, problem: Ex
     app = open_page("explore", source="Toy", text="a b c")
     charts, before = len(app.get("bidi_component")), failed_runs("explore")
     made, fail = explore.head_view, failing(problem)
-    monkeypatch.setattr(explore, "head_view", lambda one: made(one) if one.inputs.queries == 3 else fail())
+    monkeypatch.setattr(
+        explore, "head_view", lambda one, *links: made(one, *links) if one.inputs.queries == 3 else fail()
+    )
     app.text_input(key="text").set_value("a b c d").run()
     assert SAID.format(type(problem).__name__) in errors(app)
     assert SECRET not in errors(app)

@@ -12,8 +12,8 @@ from attnviz.effects.head_circuits import head_circuits
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
 from attnviz.models.smollm2 import smollm2
-from attnviz.page.blocks import Block, page_view
 from attnviz.page import model_circuits
+from attnviz.page.blocks import Block, page_view
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.head_circuits import CircuitsView, circuits_of_model, circuits_view
 from attnviz.pages.effects.state import CIRCUITS, MORE, EffectsState
