@@ -127,7 +127,8 @@ def _follow(key: str, opening: str) -> None:
 
 
 def _common(field: Field[Any]) -> dict[str, Any]:
-    write_in_link(field.parameter)
+    if not isinstance(field, FileField):
+        write_in_link(field.parameter)
     about = _(field.about) or None
     return {"label": _(field.label), "key": field.parameter, "bind": BIND, "help": about}
 

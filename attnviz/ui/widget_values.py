@@ -99,10 +99,13 @@ def current_value(field: Field[T], state: Any, link: LinkReader) -> Any:
 
 def set_drawn_value(field: Field[Any], state: Any) -> None:
     """Lets the widget of a field have the value of a state when it is drawn next in this run."""
-    key, value = field.parameter, state.values[field.name]
-    if menu_of(key).subject != (subject := hash(field.subject(state))):
-        menu_of(key).subject = subject
-        menu_of(key).choices.clear()
+    key, value, menu = field.parameter, state.values[field.name], menu_of(field.parameter)
+    if menu.subject != (subject := hash(field.subject(state))):
+        menu.subject = subject
+        menu.choices.clear()
+    names = menu.names
+    if isinstance(field, ChoiceField) and field.is_offered(state):
+        menu.names = hash(tuple(field.options(state)))
     if not has_widget(key):
         drop_stale([field], state)
     elif isinstance(field, FileField):
@@ -112,12 +115,9 @@ def set_drawn_value(field: Field[Any], state: Any) -> None:
             if has_widget(name) and read_widget(name) != shown:
                 write_widget(name, shown)
     elif field.is_offered(state):
-        shown, menu = shown_value(field, value, state), menu_of(key)
+        shown = shown_value(field, value, state)
         # A menu would lose its value where its options are others than before.
-        is_new = isinstance(field, ChoiceField) and menu.names != (names := hash(tuple(field.options(state))))
-        if is_new:
-            menu.names = names
-        if is_new or read_widget(key) != shown:
+        if menu.names != names or read_widget(key) != shown:
             write_widget(key, shown)
 
 
