@@ -22,6 +22,7 @@ from attnviz.page.nodes import Controls, PageNodes, link_text, page_nodes
 from attnviz.page.page_view import PageView, Panel
 
 FILE_STATES, FILE_SECONDS = 400, 60.0  # with charts of their own that a file holds at most, and that all states take
+MOST_STATES = 5000  # of a file, those without charts of their own among them
 CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
 BUNDLE_SIZE = 16  # states, or charts, that are compressed together
 CELL = 2  # of a click on a cell, or of a menu, as a number of links: there are many cells
@@ -140,7 +141,9 @@ class PageViewer(HtmlOutput):
         their own, as far as the seconds go."""
         charts, end = set[str](), 0.0
         waiting, noted = [(0, 0, self.link)], {self.link}  # by the number of links to a state, and their order
-        while waiting and count > 0 and (not end or time.monotonic() < end):
+        for _number in range(MOST_STATES):
+            if not waiting or count <= 0 or (end and time.monotonic() > end):
+                return
             cost, _order, link = heappop(waiting)
             try:
                 page = self._nodes(link, "menus")

@@ -148,7 +148,8 @@ def opened(found: Attribution) -> tuple[str, str]:
     return step, signed(found.opened(*place, source).total)
 
 
-def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
+def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 60)
     viewer, found = asked()
     viewer.to_html(tmp_path / "why.html")
     offline.goto((tmp_path / "why.html").as_uri())
@@ -178,7 +179,10 @@ def test_a_sum_is_read_without_a_network(offline: Page, tmp_path: Path) -> None:
     expect(root).to_contain_text("Layer 0, head 1 at")
 
 
-def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(offline: Page, tmp_path: Path) -> None:
+def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(
+    offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 60)
     attnviz.view("/scores?mask=Causal").save(tmp_path / "scores.html")
     offline.goto((tmp_path / "scores.html").as_uri())
     root = offline.locator(".attnviz-page")
@@ -194,7 +198,7 @@ def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(offline: 
 
 
 def test_a_forward_pass_opens_in_a_file(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 20)
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 40)
     attnviz.view("/transformer?open=decoder+1").save(tmp_path / "transformer.html")
     offline.goto((tmp_path / "transformer.html").as_uri())
     path = offline.locator(".attnviz-path")

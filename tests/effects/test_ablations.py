@@ -229,7 +229,7 @@ def test_only_chosen_heads_are_ablated() -> None:
     found = ablations(tiny("Llama"), batch, metric, heads=[(1, 2), (0, 3)])
     every = ablations(tiny("Llama"), batch, metric)
     assert found.isnan().sum() == 2 * HEADS - 2
-    assert [float(found[1, 2]), float(found[0, 3])] == pytest.approx([float(every[1, 2]), float(every[0, 3])])
+    assert [float(found[1, 2]), float(found[0, 3])] == pytest.approx([float(every[1, 2]), float(every[0, 3])], rel=1e-4)
 
 
 @pytest.mark.parametrize("how", ["zero", "mean", "resample"])

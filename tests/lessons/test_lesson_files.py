@@ -15,6 +15,7 @@ from attnviz.analysis.difference import mass_shift, outcome_counts, outcomes
 from attnviz.analysis.head_maps import head_map, row_summary
 from attnviz.base.formatting import number
 from attnviz.base.text import EXAMPLE
+from attnviz.effects.intervention_run import run_with_interventions
 from attnviz.lessons.checks import Choice, Condition, NumberCheck, Tap
 from attnviz.lessons.lesson_files import FOLDER, MOST_FILE_BYTES, read_lesson, read_lessons
 from attnviz.masks.parser import parse
@@ -26,7 +27,6 @@ from attnviz.pages.catalogue import BLOCKS
 from attnviz.pages.lookup.dictionary import LookupResult, look_up, lookup_gradient, lookup_mechanism
 from attnviz.pages.lookup.state import EXAMPLE as EXAMPLE_TABLE
 from attnviz.pages.lookup.state import W
-from attnviz.pages.masks.intervention_run import run_with_interventions
 from attnviz.pages.steps.all_steps import compute_steps
 from attnviz.pages.steps.matrix import cell_number
 from attnviz.pages.steps.scaling import KEYS, measure_scaling

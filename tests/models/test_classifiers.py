@@ -5,11 +5,11 @@ import safetensors.torch
 import torch
 import transformers as hf
 
+from attnviz.effects.intervention_run import likeliest_labels, run_with_interventions, token_labels
 from attnviz.layer import Fidelity
 from attnviz.masks import Causal
 from attnviz.models.interventions import Intervention
 from attnviz.models.loading import inspect_folder
-from attnviz.pages.masks.intervention_run import likeliest_labels, run_with_interventions, token_labels
 from tests.support.tiny_models import SMALL, TEXT, word_pieces
 
 LABELS = {0: "good", 1: "bad", 2: "<b>so-so</b>"}

@@ -12,19 +12,19 @@ from torch.nn.functional import kl_div, normalize, one_hot
 from transformers.models.bert import modeling_bert
 
 from attnviz import Inputs, Mechanism
-from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
-from attnviz.mechanism import BLOCK
-from attnviz.models.interventions import Intervention
-from attnviz.models.model import LoadedModel
-from attnviz.normalizers import Hard, Sink, Softmax
-from attnviz.pages.masks import intervention_run
-from attnviz.pages.masks.intervention_run import (
+from attnviz.effects import intervention_run
+from attnviz.effects.intervention_run import (
     cosine,
     kl_divergence,
     likeliest_tokens,
     run_with_interventions,
     sentence_similarity,
 )
+from attnviz.masks import Band, Causal, Full, SlidingWindow, parse
+from attnviz.mechanism import BLOCK
+from attnviz.models.interventions import Intervention
+from attnviz.models.model import LoadedModel
+from attnviz.normalizers import Hard, Sink, Softmax
 from attnviz.scores import Cosine, ScaledDot
 from attnviz.tracing.changed_run import attended
 

@@ -5,7 +5,7 @@ import torch
 
 from attnviz.analysis.head_metrics import DuplicateToken, Induction, head_metrics
 from attnviz.base.formatting import visible
-from attnviz.pages.masks.intervention_run import likeliest_tokens
+from attnviz.effects.intervention_run import likeliest_tokens
 from attnviz.tracing import capture
 
 

@@ -6,8 +6,8 @@
 import sys
 from typing import Any
 
-from attnviz import result_cache
 from attnviz.models import model
+from attnviz.page import result_cache
 from attnviz.ui.server import jobs
 
 _set_up = result_cache.ResultCache.__init__

@@ -25,7 +25,7 @@ from attnviz.pages.why.links import text_of_model
 from attnviz.sources import Model
 
 if TYPE_CHECKING:  # with huggingface_hub
-    from attnviz.pages.masks.intervention_run import Candidate, TokenLabel
+    from attnviz.effects.intervention_run import Candidate, TokenLabel
 
 MOST_TOKENS = 128  # of a text, for each of which a probability of every token of the vocabulary is computed
 LISTED = 5  # tokens whose labels are listed
@@ -81,7 +81,7 @@ def model_outputs(
 
     `progress` is called first with nothing that is known, so that nobody waits for it.
     """
-    from attnviz.pages.masks.intervention_run import token_probabilities  # with huggingface_hub
+    from attnviz.effects.intervention_run import token_probabilities  # with huggingface_hub
 
     if progress:
         progress(0.0, ModelOutputs())
@@ -103,7 +103,7 @@ def model_outputs(
 def _with_sentence(
     source: Model, interventions: tuple[Intervention, Intervention], before: Tensor, after: Tensor
 ) -> ModelOutputs:
-    from attnviz.pages.masks import intervention_run as runs  # with huggingface_hub
+    from attnviz.effects import intervention_run as runs  # with huggingface_hub
 
     model = source.model()
     if model.outputs == "token labels":
@@ -263,13 +263,13 @@ def similarity_sentence(before: float, after: float) -> str:
 
 
 if TYPE_CHECKING:
-    from attnviz.pages.masks.intervention_run import InterventionRun
+    from attnviz.effects.intervention_run import InterventionRun
 
 
 def intervened_run(example: Model, intervention: Intervention) -> "InterventionRun":
     """Runs the model of an example under an intervention. Raises ValueError if that is not possible, or takes too much
     work."""
-    from attnviz.pages.masks.intervention_run import intervened_layers, run_with_interventions  # with huggingface_hub
+    from attnviz.effects.intervention_run import intervened_layers, run_with_interventions  # with huggingface_hub
 
     before = example.layers()
     changed = [

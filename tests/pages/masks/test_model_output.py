@@ -10,6 +10,7 @@ import transformers as hf
 
 from attnviz.base.formatting import number
 from attnviz.base.text import EXAMPLE
+from attnviz.effects.intervention_run import Candidate, TokenLabel, run_with_interventions
 from attnviz.masks import Band, Causal, Full, SinksAndWindow, SlidingWindow
 from attnviz.models import SMOLLM2, model_cache
 from attnviz.models.interventions import Intervention
@@ -17,7 +18,6 @@ from attnviz.models.minilm import minilm
 from attnviz.normalizers import Softmax
 from attnviz.page.blocks import Figure, Summary, Unavailable, every_block
 from attnviz.pages.masks.blocks import masks
-from attnviz.pages.masks.intervention_run import Candidate, TokenLabel, run_with_interventions
 from attnviz.pages.masks.model_output import (
     candidate_sentence,
     model_output,
