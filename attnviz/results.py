@@ -60,11 +60,11 @@ class MeasuredResult:
         raise NotImplementedError
 
     def origin(self) -> dict[str, Any]:
-        """Returns what it knows itself of the arguments of `save`."""
+        """Returns the arguments of `save` that the result has itself."""
         return {}
 
     def parts(self) -> dict[str, Any]:
-        """Returns what is saved, by name."""
+        """Returns the saved parts, by name."""
         return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
@@ -75,7 +75,7 @@ class MeasuredResult:
 
 @dataclass(frozen=True, eq=False)
 class SavedResult:
-    """What a file has: a result, and what it was measured on; "" and None where that is not known."""
+    """A result of a file, and the model and the texts it was measured on; "" and None where these are not known."""
 
     result: Any  # of the class that was saved, or a tensor, or a tuple of several
     model: str  # its name
@@ -136,7 +136,7 @@ def save(
 
 
 def load(path: str | Path) -> SavedResult:
-    """Returns what `save` has written. Raises ValueError for another file, for one of a later version, and for one that
+    """Returns the result that `save` has written. Raises ValueError for another file, for one of a later version, and for one that
     is damaged or too large."""
     place = Path(path).expanduser()
     _check_file(place)

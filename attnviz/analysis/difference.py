@@ -31,7 +31,7 @@ MIN_MASS = 1e-30
 
 
 def outcomes(a: ArrayMap, b: ArrayMap) -> UInt8[Tensor, "queries keys"]:
-    """Returns what happened to each cell from map a to map b, as an index of OUTCOMES.
+    """Returns the outcome of each cell from map a to map b, as an index of OUTCOMES.
 
     0 masked in both, 1 kept with an equal weight (within RELATIVE_TOLERANCE), 2 kept but re-weighted, 3 removed (only a
     allows it), 4 added (only b allows it). Raises ValueError if the shapes differ.
@@ -113,7 +113,7 @@ class MassShift:
 
 
 def mass_shift(a_row: WeightRow, b_row: WeightRow) -> MassShift:
-    """Returns how one query's attention is redistributed from row a to row b; NaN is a masked key.
+    """Returns the redistribution of one query's attention from row a to row b; NaN is a masked key.
 
     With softmax, removing keys multiplies every other weight by 1 / (1 − removed mass). This factor is computed as
     before / (mass on the keys that both allow), which avoids cancellation. It is None where b adds keys, where a row is

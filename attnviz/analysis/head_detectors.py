@@ -34,7 +34,8 @@ MOST_RAISED = 0.1  # of the tokens of the text, whose logits a head raises or lo
 
 @dataclass(frozen=True)
 class Detector:
-    """What heads of a kind do: a share of all attention, as a metric has it, or of what is copied or suppressed."""
+    """A kind of heads, with its score: a share of all attention, as a metric has it, or of copied or suppressed
+    tokens."""
 
     name: str  # of the field
     about: str = ""  # of a metric that has no name of its own its docstring says what it is
@@ -126,7 +127,8 @@ def detect_heads(
     seeds: Sequence[int] = SEEDS,
     progress: Callable[[float], None] = lambda done: None,
 ) -> HeadDetection:
-    """Returns what `detectors` give of every head of a model on repeated random tokens, a text for each of the seeds.
+    """Returns the scores of every head of a model by `detectors`, on repeated random tokens, a text for each of the
+    seeds.
 
     `make_circuits` returns the circuits of the model, by default those of its embeddings; where it raises ValueError,
     copying is `missing`. `progress` gets the share that is done. Raises ValueError if the model cannot read the tokens.

@@ -47,7 +47,7 @@ class LinearizedPass:
 
     @cached_property
     def ran(self) -> tuple[Any, LinearizedRun]:
-        """What the model returns, and the run. Raises ValueError if it takes too much memory."""
+        """The output of the model, and the run. Raises ValueError if it takes too much memory."""
         check_memory(self.model, self.arguments, self.most_bytes)
         return run_linearized(self.model, self.arguments, self.scales, self.gated, change_heads=self.change_heads)
 
@@ -84,7 +84,7 @@ class LinearizedPass:
         )
 
     def read(self, count: int, stack: str | None = None) -> Bool[Tensor, " positions"]:
-        """Returns which of `count` positions of a stack of layers are read, by default of the one that predicts."""
+        """Returns a mask of the read positions among `count` of a stack of layers, by default of that which predicts."""
         return read_of_stack(self.model, self.arguments, count, stack)
 
     def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
@@ -101,7 +101,7 @@ class LinearizedPass:
 def read_of_stack(
     model: nn.Module, arguments: ForwardArguments, count: int, stack: str | None = None
 ) -> Bool[Tensor, " positions"]:
-    """Returns which of `count` positions of a stack of layers are read, by default of the one that predicts. Raises
+    """Returns a mask of the read positions among `count` of a stack of layers, by default of that which predicts. Raises
     ValueError as `ForwardArguments.read` does."""
     if stack in OTHER_INPUTS:
         return torch.ones(count, dtype=torch.bool)

@@ -55,22 +55,22 @@ class Compensation(MeasuredResult):
 
     @property
     def effect(self) -> float:
-        """What `attnviz.effects.ablations` returns for the head."""
+        """The effect of the head, as of `attnviz.effects.ablations`."""
         return self.after.total - self.before.total
 
     @property
     def of_head(self) -> float:
-        """What changes by what the head itself no longer writes."""
+        """The part of the effect by the head's own missing output."""
         return float(self.fixed_norms.heads[self.head] - self.before.heads[self.head])
 
     @property
     def of_others(self) -> float:
-        """What changes by what other heads and MLPs write."""
+        """The part of the effect by changed outputs of other heads and MLPs."""
         return self.fixed_norms.total - self.before.total - self.of_head
 
     @property
     def of_norms(self) -> float:
-        """What changes by the scales of norms."""
+        """The part of the effect by the scales of norms."""
         return self.after.total - self.fixed_norms.total
 
     def columns(self) -> dict[str, Any]:

@@ -41,8 +41,8 @@ class HeadCircuits:
     # OV: what a head writes
 
     def writes(self, layer: int, head: int, token: int) -> Float[Tensor, " vocabulary"]:
-        """Returns how much a head that looks at a token raises the logit of each token, in standard deviations from the
-        mean of all tokens. Raises ValueError if there is no such head or token, or if the head writes to no logits."""
+        """Returns the change of the logit of each token by a head that looks at a token, in standard deviations from
+        the mean of all tokens. Raises ValueError if there is no such head or token, or if the head writes to no logits."""
         self.check_token(token)
         return _standard(self._written(layer, head, torch.tensor([token]))[0])
 
@@ -110,7 +110,7 @@ class HeadCircuits:
     # Composition
 
     def composition(self, kind: Composition, layer: int, head: int) -> Float[Tensor, "layers heads"]:
-        """Returns how much a head composes with each other one: those of earlier layers write what it reads as its
+        """Returns the composition of a head with each other one: those of earlier layers write what it reads as its
         query, key or value, and those of later layers read so what it writes.
 
         It is ‖W₂ W_OV‖ / (‖W₂‖ ‖W_OV‖), between 0 and 1, by Frobenius norms (Elhage et al. 2021): W_OV is the earlier

@@ -51,7 +51,7 @@ def logit_lens(
 
 @dataclass(frozen=True, eq=False)
 class LayerPredictions(MeasuredResult):
-    """What the residual stream gives as the next token before the first layer, and after each."""
+    """The next tokens that the residual stream predicts before the first layer, and after each."""
 
     is_normalized: bool  # each layer ends with a norm
     tokens: Int[Tensor, "layers+1 positions likeliest"]  # the likeliest first

@@ -12,7 +12,7 @@ from attnviz.tracing.forward_arguments import forward_arguments
 
 
 def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Intervention], **kwargs: Any) -> Any:
-    """Returns what `model` returns for a batch under interventions.
+    """Returns the output of `model` for a batch under interventions.
 
     `batch` is what the model is called with: a mapping of keyword arguments, such as what a tokenizer makes, a tuple of
     positional ones, or one argument; a tensor of token ids alone may be one text, (tokens,), or several, (examples,

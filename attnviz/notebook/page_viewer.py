@@ -49,7 +49,7 @@ class PageViewer(HtmlOutput):
 
     @property
     def blocks(self) -> list[Block]:
-        """What is shown. Raises ValueError if nothing can be shown."""
+        """The blocks that are shown. Raises ValueError if nothing can be shown."""
         return self._blocks_of(self.link)
 
     @property

@@ -21,7 +21,7 @@ _library_cell: tuple[object, int] | None = None  # the cell whose output has the
 
 
 class HtmlOutput:
-    """What a notebook shows as HTML that needs no kernel."""
+    """An output of a notebook as HTML that needs no kernel."""
 
     def to_html(self, path: str | Path | None = None, *, title: str = "Attention") -> str:
         """Returns the viewer as a page that needs neither Python nor a network, and writes it to `path` if it is given.

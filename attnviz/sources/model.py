@@ -113,12 +113,12 @@ class Model(ModelSource):
 
     @property
     def modality(self) -> str:
-        """What the model reads: "text", "picture" or both. Raises ValueError if it cannot be loaded."""
+        """The kinds of input of the model: "text", "picture" or both. Raises ValueError if it cannot be loaded."""
         return self.model().modality
 
     @property
     def example(self) -> tuple[str, str, bytes | None]:
-        """What the model reads of the text, the second text and the content of the picture."""
+        """The input of the model: the text, the second text and the content of the picture."""
         modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
         return text, pair, self.image.data if self.image and "picture" in modality else None
