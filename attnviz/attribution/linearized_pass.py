@@ -84,7 +84,7 @@ class LinearizedPass:
         )
 
     def read(self, count: int, stack: str | None = None) -> Bool[Tensor, " positions"]:
-        """Returns a mask of the read positions among `count` of a stack of layers, by default of that which predicts."""
+        """Returns a mask of the read positions among `count` of a stack of layers, by default the one that predicts."""
         return read_of_stack(self.model, self.arguments, count, stack)
 
     def heads_of(self, layer: int, head: int, query: int) -> ResidualWriter:
@@ -101,7 +101,7 @@ class LinearizedPass:
 def read_of_stack(
     model: nn.Module, arguments: ForwardArguments, count: int, stack: str | None = None
 ) -> Bool[Tensor, " positions"]:
-    """Returns a mask of the read positions among `count` of a stack of layers, by default of that which predicts. Raises
+    """Returns a mask of the read positions among `count` of a stack of layers, by default the one that predicts. Raises
     ValueError as `ForwardArguments.read` does."""
     if stack in OTHER_INPUTS:
         return torch.ones(count, dtype=torch.bool)
