@@ -42,7 +42,8 @@ class HeadCircuits:
 
     def writes(self, layer: int, head: int, token: int) -> Float[Tensor, " vocabulary"]:
         """Returns the change of the logit of each token by a head that looks at a token, in standard deviations from
-        the mean of all tokens. Raises ValueError if there is no such head or token, or if the head writes to no logits."""
+        the mean of all tokens. Raises ValueError if there is no such head or token, or if the head writes to no
+        logits."""
         self.check_token(token)
         return _standard(self._written(layer, head, torch.tensor([token]))[0])
 
