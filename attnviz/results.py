@@ -136,8 +136,8 @@ def save(
 
 
 def load(path: str | Path) -> SavedResult:
-    """Returns the result that `save` has written. Raises ValueError for another file, for one of a later version, and for
-    one that is damaged or too large."""
+    """Returns the result that `save` has written. Raises ValueError for another file, for one of a later version, and
+    for one that is damaged or too large."""
     place = Path(path).expanduser()
     _check_file(place)
     try:

@@ -1,5 +1,6 @@
 """What the tests of pages share."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,8 @@ def shared_effects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Pages show effects of heads that another test may have had measured."""
     from attnviz.pages.effects import head_effects
 
-    folder = tmp_path_factory.getbasetemp().parent / "effects"  # which all workers have
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "effects"  # which all workers have
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("ablations", "mlp_ablations"):

@@ -13,6 +13,7 @@ from attnviz.effects import NEUTRAL_TEXTS, ablations, knockout, mlp_ablations
 from attnviz.figures.shares import signed
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
+from attnviz.pages.effects import head_effects as head_effects_module
 from attnviz.pages.effects.blocks import effects as effects_page
 from attnviz.pages.effects.head_detail import head_detail, sum_of_measure
 from attnviz.pages.effects.head_effects import HeadEffects, head_effects, other_effects
@@ -44,8 +45,10 @@ def first_parts(state: EffectsState = MARY_OR_JOHN) -> list[HeadEffects]:
         if share:
             raise PartKnownError
 
-    with pytest.raises(PartKnownError):
-        head_effects(state, stop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_effects_module, "ablations", ablations)  # measured anew, head by head
+        with pytest.raises(PartKnownError):
+            head_effects(state, stop)
     return parts
 
 
