@@ -31,6 +31,8 @@ from tests.support.ports import free_port
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # as in .ci/browser
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
+# All its pages draw as if they were in front: in Chromium a page behind another one has a frame a second.
+SHELL = shutil.which("chromium-headless-shell") or CHROMIUM
 QUIET = ("no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
 # While a page is inspected, an error that is caught makes V8 parse a whole script again to find its position, which
 # takes a second of every load and nobody else waits for: positions are written down at once.
@@ -136,7 +138,7 @@ class Browser:
         if touch not in self.profiles:
             self.profiles[touch] = self.playwright.chromium.launch_persistent_context(
                 self.folder / f"touch {touch}",
-                executable_path=CHROMIUM,
+                executable_path=SHELL,
                 args=ARGUMENTS,
                 has_touch=touch,
                 is_mobile=touch,

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from playwright.sync_api import BrowserContext, Locator, Page, Playwright, expect
 
-from tests.support.browser import ARGUMENTS, CHROMIUM, PATIENCE, ROOT, AppPage, answers
+from tests.support.browser import ARGUMENTS, PATIENCE, ROOT, SHELL, AppPage, answers
 from tests.support.ports import free_port
 
 PHONE = {"width": 390, "height": 844}
@@ -165,7 +165,7 @@ def contexts(
     playwright: Playwright, phones: int, theme: str = "light"
 ) -> Iterator[tuple[BrowserContext, list[BrowserContext]]]:
     """The browsers of a teacher and of several phones, which share nothing."""
-    browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    browser = playwright.chromium.launch(executable_path=SHELL, args=ARGUMENTS)
     teacher = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme)  # type: ignore[arg-type]
     others = [
         browser.new_context(viewport=PHONE, color_scheme=theme, has_touch=True, is_mobile=True, device_scale_factor=2)  # type: ignore[arg-type]
