@@ -26,6 +26,7 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_programs_of_a_page_run_one_after_the_other(page: Path, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 20)  # of a file, which takes a minute else
     names: dict[str, object] = {"__name__": "__main__"}
     for program in programs(page):
         exec(compile(program, page.name, "exec"), names)
