@@ -37,7 +37,7 @@ def show_block_page(page: str) -> None:
     # Fields that the state does not have are those of what is shown.
     own = [field for field in kind.fields if field.place in ("side", "more") and (good or field.name in state.values)]
     is_lesson = named_controls() is not None
-    with nullcontext() if is_lesson else st.sidebar:
+    with st.sidebar if own and not is_lesson else nullcontext():
         side = st.container()
         more = st.expander(_("More"), key="controls" if is_lesson else "more") if own or is_lesson else side
     for field in own:
