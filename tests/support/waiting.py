@@ -3,6 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def until(condition: Callable[[], object], seconds: float = 600, pause: float = 0.001) -> None:
@@ -12,6 +16,12 @@ def until(condition: Callable[[], object], seconds: float = 600, pause: float = 
     while not condition():
         assert time.monotonic() < deadline, f"{seconds} seconds have passed."
         time.sleep(pause)
+
+
+def run_in_thread(coroutine: Coroutine[object, object, T]) -> T:
+    """Runs a coroutine in a thread of its own: the browser of tests before it has an event loop in this one."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def run_until(endless: Coroutine[object, object, object], condition: Callable[[], object]) -> None:
@@ -25,4 +35,4 @@ def run_until(endless: Coroutine[object, object, object], condition: Callable[[]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(run())
+    run_in_thread(run())

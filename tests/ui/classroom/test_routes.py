@@ -1,6 +1,5 @@
 """What the routes of a class answer to its teacher, to participants and to bad input."""
 
-import asyncio
 import csv
 import io
 import re
@@ -25,7 +24,7 @@ from attnviz.ui.classroom.rate_limit import RateLimit
 from attnviz.ui.classroom.routes import ClassRoutes
 from attnviz.ui.server import housekeeping
 from attnviz.ui.server.addresses import address
-from tests.support.waiting import run_until
+from tests.support.waiting import run_in_thread, run_until
 
 HOST = "http://testserver"
 ROOT = Path(__file__).parents[3]
@@ -348,5 +347,5 @@ def test_a_client_that_leaves_while_it_sends_is_no_error(classes, path) -> None:
         "server": ("testserver", 80),
         "scheme": "http",
     }
-    asyncio.run(ClassRoutes(Starlette())(scope, leave, send))
+    run_in_thread(ClassRoutes(Starlette())(scope, leave, send))
     assert sent[0]["status"] == 400

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 
 from attnviz.classroom.store import StoreError, Versions
 from attnviz.ui.classroom.watcher import Watcher
+from tests.support.waiting import run_in_thread
 
 
 class Store:
@@ -49,7 +50,7 @@ def test_all_listeners_share_one_look_and_nobody_looks_after_the_last() -> None:
         await watcher._task  # ends by itself
         assert all(look <= {"A", "B"} for look in store.looks)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    run_in_thread(asyncio.wait_for(run(), 20))
 
 
 def test_a_listener_who_comes_during_a_look_hears_of_its_own_class() -> None:
@@ -62,7 +63,7 @@ def test_a_listener_who_comes_during_a_look_hears_of_its_own_class() -> None:
         for other in others:
             other.cancel()
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    run_in_thread(asyncio.wait_for(run(), 20))
 
 
 def test_a_class_that_ends_ends_what_is_heard_and_a_broken_store_does_not() -> None:
@@ -77,7 +78,7 @@ def test_a_class_that_ends_ends_what_is_heard_and_a_broken_store_does_not() -> N
         store.is_broken, store.versions = False, {}
         assert await listener == [1]
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    run_in_thread(asyncio.wait_for(run(), 20))
 
 
 def test_listeners_end_when_the_server_stops() -> None:
@@ -88,4 +89,4 @@ def test_listeners_end_when_the_server_stops() -> None:
         watcher.stop()
         assert await listener == [1]
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    run_in_thread(asyncio.wait_for(run(), 20))

@@ -23,6 +23,7 @@ from attnviz.translator import generate_sentences
 from tests.support.browser import running
 from tests.support.ports import free_port
 from tests.support.visitor import Visitor, visit
+from tests.support.waiting import run_in_thread
 
 VISITORS = 3
 LOOKS = 2_000  # at jobs, at most
@@ -122,7 +123,7 @@ def test_a_room_of_visitors_sees_no_error(room: Room, copied: Callable[..., Path
     for tab in tab_links(page, links[0]):
         name = " ".join(option_name(value) for _, value in tab)
         try:
-            errors[name] = asyncio.run(
+            errors[name] = run_in_thread(
                 asyncio.wait_for(come(room.address, page, [[*link, *tab] for link in links]), 60)
             )
         except (RuntimeError, TimeoutError) as problem:

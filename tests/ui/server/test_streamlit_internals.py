@@ -20,6 +20,7 @@ from attnviz.ui.server.streamlit_internals import (
     ScriptRunnerEvent,
     digest,
 )
+from tests.support.waiting import run_in_thread
 
 
 @pytest.mark.parametrize("one", REPLACEMENTS, ids=lambda one: one.name)
@@ -101,7 +102,7 @@ def test_messages_keep_their_order_and_none_is_lost():
             await asyncio.sleep(0)
         await asyncio.to_thread(threads[-1].join)
 
-    asyncio.run(asyncio.wait_for(receive(), 60))
+    run_in_thread(asyncio.wait_for(receive(), 60))
     assert sorted(delivered) == [(thread, number) for thread in range(4) for number in range(500)]
     for thread in range(4):
         numbers = [number for one, number in delivered if one == thread]
@@ -121,7 +122,7 @@ def test_an_event_is_delivered_at_once_after_the_messages_before_it(monkeypatch)
         await asyncio.sleep(0)
         return delivered
 
-    assert asyncio.run(deliver()) == ["message", "message 2", "end"]
+    assert run_in_thread(deliver()) == ["message", "message 2", "end"]
 
 
 class BrowserCache:
@@ -194,7 +195,7 @@ def test_a_chart_is_delivered_at_once(monkeypatch):
         await asyncio.wait_for(is_over.wait(), 60)
         return delivered
 
-    assert asyncio.run(deliver())[:2] == [button, figure]
+    assert run_in_thread(deliver())[:2] == [button, figure]
 
 
 def test_a_message_after_the_server_has_stopped_is_dropped():
@@ -213,7 +214,7 @@ def test_the_server_is_woken_once_for_all_messages_that_wait():
             woken.append(threading.get_ident())
             super().set()
 
-    async def wake() -> None:
+    async def wake() -> int:
         event = Event()
         runtime = SimpleNamespace(
             _get_async_objs=lambda: SimpleNamespace(eventloop=asyncio.get_running_loop(), need_send_data=event)
@@ -226,9 +227,10 @@ def test_the_server_is_woken_once_for_all_messages_that_wait():
         other = SimpleNamespace(_get_async_objs=lambda: SimpleNamespace(eventloop=loop, need_send_data=event))
         waker.start()
         await asyncio.wait_for(event.wait(), 60)
+        return threading.get_ident()
 
-    asyncio.run(wake())
-    assert woken == [threading.get_ident()] * 2
+    own = run_in_thread(wake())
+    assert woken == [own] * 2
 
 
 def test_the_file_of_a_download_stays_for_a_while(monkeypatch):
