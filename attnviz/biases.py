@@ -309,18 +309,6 @@ class SSMax(Bias):
         return scores * (self.s * torch.log(count.clamp(min=1).to(scores.dtype)))
 
 
-BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
-
-
-def _bound(bias: Bias, value: T | None) -> T:
-    """Returns a value that `bind` has set. Raises ValueError if it has not."""
-    if value is None:
-        raise value_error(
-            "{name} depends on what it is for: call bind(queries, keys, heads) first.", name=type(bias).__name__
-        )
-    return value
-
-
 Rotary = Literal["none", "half split", "interleaved"]
 
 
@@ -373,3 +361,15 @@ def sinusoids(positions: int, width: int) -> Float[Tensor, "positions width"]:
     """
     angle = torch.arange(positions)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+
+
+BIASES = (ALiBi, T5Buckets, KERPLE, Sandwich, SoftCap, SSMax)
+
+
+def _bound(bias: Bias, value: T | None) -> T:
+    """Returns a value that `bind` has set. Raises ValueError if it has not."""
+    if value is None:
+        raise value_error(
+            "{name} depends on what it is for: call bind(queries, keys, heads) first.", name=type(bias).__name__
+        )
+    return value

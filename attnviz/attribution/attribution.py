@@ -138,7 +138,7 @@ class Attribution(MeasuredResult):
         return tuple(run.names.layer_id(writer.module) for writer in run.mlps)
 
     def knows_weights(self, layer: int) -> bool:
-        """Whether the sources of a layer's heads are known: queries, keys and values of attention."""
+        """Returns whether the sources of a layer's heads are known: queries, keys and values of attention."""
         return self._pass.ran[1].heads[layer].call is not None
 
     @cached_property

@@ -112,17 +112,16 @@ class _Page:
 
     def open(self, link: Link) -> None:
         """Gives the widgets of this page the values of a link; call it in a callback."""
-        opened, set_before = self.state.opened(link), _SET.get()
-        _SET.set([])
+        opened, changed, set_before = self.state.opened(link), list[str](), _SET.get()
         for field in opened.fields:
-            if field.name not in opened.values:
-                continue
-            value = opened.values[field.name]
-            # Of what the last click set, the browser may still send the value before.
-            is_late = field.parameter in set_before and field_value(field, opened) != value
-            if is_late or value != self.state.values.get(field.name):
-                set_field_value(field, value, opened)
-                _SET.get().append(field.parameter)
+            if field.name in opened.values:
+                value = opened.values[field.name]
+                # Of what the last click set, the browser may still send the value before.
+                is_late = field.parameter in set_before and field_value(field, opened) != value
+                if is_late or value != self.state.values.get(field.name):
+                    set_field_value(field, value, opened)
+                    changed.append(field.parameter)
+        _SET.set(changed)
 
 
 def _draw(page: _Page, blocks: Iterable[Block]) -> None:

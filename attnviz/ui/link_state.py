@@ -1,6 +1,7 @@
 """The state that is in the link. Streamlit keeps it over reruns, pages and the browser's history."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -80,7 +81,7 @@ def write_in_link(key: str) -> None:
     if not has_widget(key):
         return
     before = SessionValue[tuple[Any, ...]](f"{key} in link", tuple)
-    now = read_widget(key), parse_qs(query_string(), keep_blank_values=True).get(key)
+    now = read_widget(key), _parsed(query_string()).get(key)
     if before.get() not in ((), now) and before.get()[1] == now[1]:
         write_widget(key, now[0])
     before.set(now)
@@ -96,3 +97,8 @@ def own_address(page: str, dropped: Sequence[str], added: Link) -> str:
     those that are added."""
     kept = [(name, value) for name, value in link_parameters() if name not in dropped]
     return f"./{page_address(page, [*kept, *added])}"
+
+
+@lru_cache(maxsize=1)  # each widget of a run asks
+def _parsed(query: str) -> dict[str, list[str]]:
+    return parse_qs(query, keep_blank_values=True)
