@@ -9,14 +9,13 @@ from pathlib import Path
 
 from attnviz.command.output_file import check_output_file
 
-ENDINGS = (".svg", ".pdf", ".html", ".npz", ".csv")  # as PageViewer.save has them
-
 
 def main(arguments: Sequence[str]) -> None:
     """Writes what the link shows; ends the process with a sentence if that is not possible."""
     options = _parser().parse_args(arguments)
     try:
         from attnviz import view
+        from attnviz.page.page_view import ENDINGS
 
         check_output_file(options.output, ENDINGS)
         if options.output.suffix == ".pdf" and find_spec("svglib") is None:
@@ -43,6 +42,6 @@ def _parser() -> ArgumentParser:
         required=True,
         metavar="FILE",
         type=Path,
-        help="the file to write: .svg, .pdf, .html (interactive), .npz or .csv",
+        help="the file to write; its ending says its kind: a figure, as .svg, or weights, as .npz",
     )
     return parser

@@ -1,9 +1,10 @@
-"""Maps as files: weights as CSV and .npz, figures as HTML and PDF."""
+"""Maps as files: the kinds of files of weights, and figures as HTML and PDF."""
 
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,26 @@ import plotly.graph_objects as go
 from jaxtyping import Float
 
 from attnviz.base.formatting import quoted, spreadsheet_cell
-from attnviz.base.language import value_error
+from attnviz.base.language import N_, value_error
 from attnviz.figures import themed
 from attnviz.figures.sentences import escaped
 
 SYMBOLS = "−√"  # in the font of symbols, which every PDF has beside that of Western letters
+
+
+@dataclass(frozen=True)
+class WeightsFile:
+    """A kind of file of weights.
+
+    Attributes:
+        label: The name in menus.
+        write: Returns the content for weights (queries, keys), NaN where masked, and their tokens.
+        holds_several: Whether it may also be weights (maps, queries, keys).
+    """
+
+    label: str
+    write: Callable[[Float[np.ndarray, "*maps queries keys"], Sequence[str], Sequence[str]], bytes]
+    holds_several: bool = False
 
 
 def as_csv(weights: Float[np.ndarray, "queries keys"], query_tokens: Sequence[str], key_tokens: Sequence[str]) -> bytes:
@@ -40,6 +56,12 @@ def as_npz(
         key_tokens=np.array(key_tokens, dtype=str),
     )
     return file.getvalue()
+
+
+WEIGHTS_FILES = {  # by the ending; all are offered by pages, `PageViewer.save` and `attnviz picture`
+    ".csv": WeightsFile(N_("Weights as CSV"), as_csv),
+    ".npz": WeightsFile(N_("Weights as .npz"), as_npz, holds_several=True),
+}
 
 
 def as_pdf(svg: str) -> bytes:

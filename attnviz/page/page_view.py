@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
@@ -13,8 +14,9 @@ from attnviz.base.language import value_error
 from attnviz.figures.svg import BAR_HEIGHT, svg_map, svg_panels, svg_row
 from attnviz.lessons.checks import Quantities
 from attnviz.page.color_range import ColorRange, largest_weight
-from attnviz.page.map_files import as_csv, as_npz, as_pdf
+from attnviz.page.map_files import WEIGHTS_FILES, as_pdf
 
+ENDINGS = (".html", ".svg", ".pdf", *WEIGHTS_FILES)  # of the files that a page is saved as
 MOST_TOKENS = 160  # along a side of a map as SVG
 
 
@@ -77,21 +79,21 @@ class PageView:
     @property
     def writers(self) -> dict[str, Callable[[], str | bytes]]:
         """What makes the files of the panels, by their endings; each raises ValueError if they cannot be written so."""
-        return {".svg": self.to_svg, ".pdf": lambda: as_pdf(self.to_svg()), ".npz": self._npz, ".csv": self._csv}
+        weights = {ending: partial(self._weights_file, ending) for ending in WEIGHTS_FILES}
+        return {".svg": self.to_svg, ".pdf": lambda: as_pdf(self.to_svg()), **weights}
 
-    def _npz(self) -> bytes:
-        first, *others = self.maps or self.panels
-        if any(panel.weights.shape != first.weights.shape for panel in others):
-            raise value_error("These panels have different sizes. Save them as .svg or .html.")
-        return as_npz(np.stack([panel.weights for panel in (first, *others)]), first.query_tokens, first.key_tokens)
-
-    def _csv(self) -> bytes:
-        if len(self.maps) > 1:
+    def _weights_file(self, ending: str) -> bytes:
+        kind, maps = WEIGHTS_FILES[ending], self.maps or self.panels
+        if not kind.holds_several and len(maps) > 1:
             raise value_error(
-                "A CSV file has one map, and this view has {count}. Save them as .npz.", count=len(self.maps)
+                "A {ending} file has one map, and this view has {count}. Save them as .npz.",
+                ending=ending,
+                count=len(maps),
             )
-        panel = (self.maps or self.panels)[0]
-        return as_csv(panel.weights, panel.query_tokens, panel.key_tokens)
+        if any(panel.weights.shape != maps[0].weights.shape for panel in maps):
+            raise value_error("These panels have different sizes. Save them as .svg or .html.")
+        weights = np.stack([panel.weights for panel in maps]) if kind.holds_several else maps[0].weights
+        return kind.write(weights, maps[0].query_tokens, maps[0].key_tokens)
 
 
 def difference_panel(before: Panel, after: Panel, title: str) -> Panel:

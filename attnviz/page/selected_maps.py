@@ -22,7 +22,7 @@ from attnviz.figures.sentences import CELL_SENTENCES, GIVES_AT_MOST, GIVES_ON_AV
 from attnviz.inputs import MapAxes
 from attnviz.layer import Layer
 from attnviz.page.long_maps import downsample_head
-from attnviz.page.map_files import as_csv, as_npz, figures_page
+from attnviz.page.map_files import WEIGHTS_FILES, figures_page
 from attnviz.page.page_view import Panel
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selection import Selection, similar_layers
@@ -301,11 +301,9 @@ def map_files(
         return figures_page([(_("Attention: {title}", title=title), draw().figure)], note)
 
     makes: list[tuple[str, str, Callable[[], str | bytes]]] = [
-        (_("Weights as CSV"), "csv", lambda: as_csv(*columns)),
-        (_("Weights as .npz"), "npz", lambda: as_npz(*columns)),
-        (_("Figure as HTML"), "html", page),
+        (_(kind.label), ending, partial(kind.write, *columns)) for ending, kind in WEIGHTS_FILES.items()
     ]
     return [
-        (label, _("attention {title}.{extension}", title=title, extension=extension), make)
-        for label, extension, make in makes
+        (label, _("attention {title}{ending}", title=title, ending=ending), make)
+        for label, ending, make in (*makes, (_("Figure as HTML"), ".html", page))
     ]

@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -35,7 +36,7 @@ from attnviz.ui.widget_values import field_text, set_field_value
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
-# The step that was opened last, and what its page had computed then.
+# The step that was drawn last, and what its page had computed when it was opened.
 _opened = SessionValue[tuple[str, dict[str, float]]]("opened step", lambda: ("", {}))
 TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
 
@@ -82,52 +83,88 @@ def _step_number(lesson: Lesson, text: str) -> int:
 
 @contextmanager
 def strip(page: str) -> Iterator[None]:
-    """Draws the lesson that the link opens above what the block draws, the page, which has then published what answers
-    are checked against."""
-    name, number = draw_hidden(EveryPageState.lesson), draw_hidden(EveryPageState.step)
-    place = st.container(key="lesson-strip") if name else None
+    """Draws the lesson that the link opens above what the block draws, the page: its question before, so that it is
+    read while the page computes, and the rest after, when the page has published what answers are checked against."""
+    name, linked_number = draw_hidden(EveryPageState.lesson), draw_hidden(EveryPageState.step)
+    opened: _Opened | None = None
+    if name:
+        with st.container(key="lesson-strip"):
+            opened = _open(name, linked_number, page)
     end: PageEnd | None = None
     try:
         yield
     except PageEnd as page_end:  # the question stays, and the way out of the lesson
         end = page_end
-    if place:
-        _show(place, name, number, page)
+    if opened:
+        _finish(opened, page)
     else:
         draw_hidden(EveryPageState.right)
     if end:
         raise end
 
 
-def _show(place: DeltaGenerator, name: str, linked_number: str, page: str) -> None:
-    with place:
-        try:
-            lesson = find_lesson(name)
-        except ValueError as problem:
-            st.error(plain(str(problem)))
-            draw_hidden(EveryPageState.right)
-            return
-        number = _step_number(lesson, linked_number)
-        is_result = number > len(lesson.steps)
-        answered = field_text(EveryPageState.right).split(".")
-        right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
-        label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
-        label = _("Result") if is_result else label
-        with st.expander(f"**{plain(lesson.title)}** · {label} · {_(PAGES[page].title)}", expanded=True):
-            texts, answers = st.columns([0.58, 0.42], gap="medium")
-            texts = texts.container(key="lesson-texts")
-            if is_result:
-                texts.html(_result(lesson, right))
-            elif lesson.steps[number - 1].page != page:
-                elsewhere = _(PAGES[lesson.steps[number - 1].page].title)
-                texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
-            else:
-                right |= _show_step(lesson, number, quantities.collect(), texts, answers)
-            set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
-        st.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
-        after = lesson.steps[number] if number < len(lesson.steps) else None
-        if after and after.state is not None and after.page in BLOCKS:
-            begin_ahead(partial(_measurements, after), "measurements", after.page, after.state)
+class _Opened(NamedTuple):
+    """A step, or the result after the last one, and where its question, its answer and the ways from it are drawn."""
+
+    lesson: Lesson
+    number: int
+    texts: DeltaGenerator
+    answers: DeltaGenerator
+    ways: DeltaGenerator
+
+    @property
+    def step(self) -> LessonStep | None:
+        """The step; None for the result."""
+        return self.lesson.steps[self.number - 1] if self.number <= len(self.lesson.steps) else None
+
+    @property
+    def key(self) -> str:
+        """The start of the keys of its widgets."""
+        return f"{_short_name(self.lesson)}-{self.number}"
+
+    def is_on(self, page: str) -> bool:
+        """Returns whether a page is that of the step."""
+        return self.step is not None and self.step.page == page
+
+
+def _open(name: str, linked_number: str, page: str) -> _Opened | None:
+    """Draws the title and the question of the lesson; None if there is no such lesson."""
+    try:
+        lesson = find_lesson(name)
+    except ValueError as problem:
+        st.error(plain(str(problem)))
+        return None
+    number = _step_number(lesson, linked_number)
+    label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
+    label = _("Result") if number > len(lesson.steps) else label
+    with st.expander(f"**{plain(lesson.title)}** · {label} · {_(PAGES[page].title)}", expanded=True):
+        texts, answers = st.columns([0.58, 0.42], gap="medium")
+    opened = _Opened(lesson, number, texts.container(key="lesson-texts").empty(), answers.empty(), st.empty())
+    # Beside a step that the last run has drawn, too, its answer may stand.
+    if opened.is_on(page) and opened.key != _opened.get()[0]:
+        _show_texts(opened, is_open=True)
+        opened.answers.empty()
+        opened.ways.html(_ways(lesson, number, page, field_text(EveryPageState.right)))
+    return opened
+
+
+def _finish(opened: _Opened, page: str) -> None:
+    """Draws what depends on the page: the answer and its check, and the ways to the next step and out."""
+    lesson, number = opened.lesson, opened.number
+    answered = field_text(EveryPageState.right).split(".")
+    right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
+    if opened.step is None:
+        opened.texts.html(_result(lesson, right))
+    elif not opened.is_on(page):
+        elsewhere = _(PAGES[opened.step.page].title)
+        opened.texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
+    else:
+        right |= _show_step(opened, opened.step, quantities.collect())
+    set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
+    opened.ways.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
+    after = lesson.steps[number] if number < len(lesson.steps) else None
+    if after and after.state is not None and after.page in BLOCKS:
+        begin_ahead(partial(_measurements, after), "measurements", after.page, after.state)
 
 
 def _measurements(step: LessonStep) -> list[Work]:
@@ -136,40 +173,46 @@ def _measurements(step: LessonStep) -> list[Work]:
     return [(each.compute, each.key()) for each in blocks if isinstance(each, Computed) and each.work is None]
 
 
-def _show_step(
-    lesson: Lesson, number: int, computed: Quantities, texts: DeltaGenerator, answers: DeltaGenerator
-) -> set[int]:
-    """Draws the question, the widget of its answer, and the verdict; returns the step if it is answered right."""
-    step, key = lesson.steps[number - 1], f"{_short_name(lesson)}-{number}"
-    about = [element("p", lesson.about, lang=lesson.language)] if number == 1 else []
+def _show_step(opened: _Opened, step: LessonStep, computed: Quantities) -> set[int]:
+    """Draws the widget of the answer, the verdict and the texts; returns the step if it is answered right."""
+    if _opened.get()[0] != opened.key:
+        _opened.set((opened.key, dict(computed)))
     if not step.ask:
-        texts.html(join(about))
+        _show_texts(opened, is_open=True)
         return set()
     offered = _("This step: {question}", question=step.ask)
     class_questions.offer_question(offered, lambda: lesson_question(step.ask, step.check, computed))
-    with answers:
+    with opened.answers.container():
         try:
-            verdict = _verdict(step, key, computed)
+            verdict = _verdict(step, opened.key, computed)
         except ValueError as problem:
             st.warning(plain(_("The answer cannot be checked. {problem}", problem=problem)))
             verdict = WAITING
         with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-            revealed = st.toggle(_("Reveal"), key=f"reveal-{key}")
+            revealed = st.toggle(_("Reveal"), key=f"reveal-{opened.key}")
             sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
             text = _(sentences.get(verdict, ""))
             st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
-    # One element, so that nothing of the step before stays beside it while the page runs.
-    is_open = not revealed and verdict != SOLVED
+    _show_texts(opened, is_open=not revealed and verdict != SOLVED)
+    return {opened.number} if verdict == SOLVED else set()
+
+
+def _show_texts(opened: _Opened, is_open: bool) -> None:
+    """Draws the question, and unless it is open its answer: one element, so that nothing of the step before stays."""
+    lesson, step = opened.lesson, opened.step
+    assert step is not None
+    texts = [element("p", lesson.about, lang=lesson.language)] if opened.number == 1 else []
     # The answers of these are in a sentence above the picture, too, which styles hide while the question is open.
     hides = ""
     if is_open and isinstance(step.check, Tap | NumberCheck):
         hides = " attnviz-open-question"
     elif is_open and isinstance(step.check, Choice):  # the sentences of a figure may be what it is about
         hides = " attnviz-open-choice"
-    ask = element("p", step.ask, class_=f"attnviz-ask{hides}", lang=lesson.language)
-    answer = [] if is_open else [element("p", step.answer, class_="attnviz-answer", lang=lesson.language)]
-    texts.html(join([*about, ask, *answer]))
-    return {number} if verdict == SOLVED else set()
+    if step.ask:
+        texts.append(element("p", step.ask, class_=f"attnviz-ask{hides}", lang=lesson.language))
+        if not is_open:
+            texts.append(element("p", step.answer, class_="attnviz-answer", lang=lesson.language))
+    opened.texts.html(join(texts))
 
 
 def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
@@ -195,8 +238,6 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
             key = f"number-{key}"
             answer = st.number_input(_("Your number"), value=None, step=0.01, format="%.2f", key=key, width=160)
         case Condition():  # nothing is wrong before the reader has changed the page
-            if _opened.get()[0] != key:
-                _opened.set((key, dict(computed)))
             answer = True if computed != _opened.get()[1] or step.check.is_right(True, computed) else None
     if answer is None:
         return WAITING

@@ -1,13 +1,14 @@
 """The tables of the documentation that come from the code.
 
 `python -m docs.tools.tables` writes those of the architectures, which take too long to be made in every build, and that
-of README.
+of README; `python -m docs.tools.tables readme` writes that of README alone.
 """
 
 import json
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from attnviz.base.app_pages import GROUPS as PAGE_GROUPS
@@ -246,15 +247,16 @@ def support() -> str:
     return table(("", ""), rows)
 
 
-def main() -> None:
-    from tests.support.architectures import ZOO
-    from tests.support.attributions import sums
-    from tests.support.torch_architectures import TORCH_ZOO
+def main(names: Sequence[str]) -> None:
+    if "readme" not in names:
+        from tests.support.architectures import ZOO
+        from tests.support.attributions import sums
+        from tests.support.torch_architectures import TORCH_ZOO
 
-    ARCHITECTURES.write_text(architectures(), "utf-8")
-    ATTRIBUTIONS.write_text(attributions(sums(one).row for one in (*ZOO, *TORCH_ZOO)), "utf-8")
+        ARCHITECTURES.write_text(architectures(), "utf-8")
+        ATTRIBUTIONS.write_text(attributions(sums(one).row for one in (*ZOO, *TORCH_ZOO)), "utf-8")
     README.write_text(SUPPORT.sub(lambda _: support(), README.read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -80,7 +80,7 @@ def test_files_have_the_numbers(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         contents.arrays["weights"], np.nan_to_num([weights(Causal()), weights(SlidingWindow(2))]), atol=1e-6
     )
-    with pytest.raises(ValueError, match="A CSV file has one map, and this view has 2"):
+    with pytest.raises(ValueError, match="has one map, and this view has 2"):
         view.save(tmp_path / "both.csv")
     with pytest.raises(ValueError, match=r"“both\.doc” has no ending"):
         view.save(tmp_path / "both.doc")

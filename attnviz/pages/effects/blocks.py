@@ -7,14 +7,7 @@ from attnviz.pages.effects.circuit_blocks import circuit_blocks
 from attnviz.pages.effects.compared_blocks import heads_compared
 from attnviz.pages.effects.logit_lens import logit_lens_blocks
 from attnviz.pages.effects.patching_blocks import patching_blocks
-from attnviz.pages.effects.state import (
-    CIRCUITS,
-    HEADS_AND_WORDS,
-    LENS,
-    MORE,
-    PATCHING,
-    EffectsState,
-)
+from attnviz.pages.effects.state import CIRCUITS, HEADS_AND_WORDS, LENS, MORE, PATCHING, EffectsState
 from attnviz.pages.effects.without_heads import without_heads
 from attnviz.pages.effects.word_effects import without_words
 
@@ -24,9 +17,9 @@ OTHERS: dict[str, Part] = {LENS: logit_lens_blocks, CIRCUITS: circuit_blocks}
 
 def effects(state: EffectsState) -> Iterator[Block]:
     """Yields the open tab. Raises ValueError if it cannot be measured."""
-    state.check_metric()
-    parts: dict[str, Part] = {HEADS_AND_WORDS: _heads_and_words, PATCHING: patching_blocks, MORE: _more}
-    yield Tabs(EffectsState.inspect, state, [*parts[state.inspect](state)])
+    if state.asks:
+        state.check_metric()
+    yield Tabs(EffectsState.inspect, state, [*TABS[state.inspect](state)])
 
 
 def _heads_and_words(state: EffectsState) -> Iterator[Block]:
@@ -38,3 +31,6 @@ def _heads_and_words(state: EffectsState) -> Iterator[Block]:
 def _more(state: EffectsState) -> Iterator[Block]:
     yield OptionMenu(EffectsState.more, state)
     yield from available(OTHERS[state.more](state))
+
+
+TABS: dict[str, Part] = {HEADS_AND_WORDS: _heads_and_words, PATCHING: patching_blocks, MORE: _more}

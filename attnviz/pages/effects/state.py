@@ -261,8 +261,8 @@ class EffectsState(TextQuestion):
 
     @property
     def asks(self) -> bool:
-        """Whether what is open depends on the measure."""
-        return self.inspect != MORE or self.more == LENS
+        """Whether what is open depends on the measure; a tab that does not is named here."""
+        return self.inspect != MORE or self.more != CIRCUITS
 
     @property
     def predicting(self) -> tuple[str, ...]:
