@@ -36,9 +36,19 @@ from attnviz.ui.widget_values import field_text, set_field_value
 RIGHT = EveryPageState.right.parameter
 WAITING, SOLVED, WRONG = "waiting", "solved", "unsolved"
 VERDICTS = {SOLVED: N_("Right."), WRONG: N_("Not yet. Look again, or reveal the answer.")}
-# The step that was drawn last, and what its page had computed when it was opened.
-_opened = SessionValue[tuple[str, dict[str, float]]]("opened step", lambda: ("", {}))
 TO_REACH = {SOLVED: N_("Right: you are there."), WRONG: N_("Not there yet.")}
+
+
+class _Drawn(NamedTuple):
+    """The step that was drawn last: the start of the keys of its widgets, its texts, and what its page had computed
+    when it was opened."""
+
+    key: str
+    texts: Markup
+    computed: Quantities
+
+
+_drawn = SessionValue[_Drawn]("drawn step", lambda: _Drawn("", Markup(), {}))
 
 
 def shipped_lessons() -> tuple[list[Lesson], list[str]]:
@@ -96,15 +106,14 @@ def strip(page: str) -> Iterator[None]:
     except PageEnd as page_end:  # the question stays, and the way out of the lesson
         end = page_end
     if opened:
-        _finish(opened, page)
-    else:
-        draw_hidden(EveryPageState.right)
+        _finish(opened)
+    draw_hidden(EveryPageState.right)
     if end:
         raise end
 
 
 class _Opened(NamedTuple):
-    """A step, or the result after the last one, and where its question, its answer and the ways from it are drawn."""
+    """A step on its page, and where its texts, its answer and the ways from it are drawn."""
 
     lesson: Lesson
     number: int
@@ -113,58 +122,61 @@ class _Opened(NamedTuple):
     ways: DeltaGenerator
 
     @property
-    def step(self) -> LessonStep | None:
-        """The step; None for the result."""
-        return self.lesson.steps[self.number - 1] if self.number <= len(self.lesson.steps) else None
+    def step(self) -> LessonStep:
+        return self.lesson.steps[self.number - 1]
 
     @property
     def key(self) -> str:
         """The start of the keys of its widgets."""
         return f"{_short_name(self.lesson)}-{self.number}"
 
-    def is_on(self, page: str) -> bool:
-        """Returns whether a page is that of the step."""
-        return self.step is not None and self.step.page == page
-
 
 def _open(name: str, linked_number: str, page: str) -> _Opened | None:
-    """Draws the title and the question of the lesson; None if there is no such lesson."""
+    """Draws the title of the lesson, and the question of the step, with its answer if the last run has shown it;
+    returns the step if this is its page."""
     try:
         lesson = find_lesson(name)
     except ValueError as problem:
         st.error(plain(str(problem)))
         return None
     number = _step_number(lesson, linked_number)
-    label = _("Step {number} of {count}", number=number, count=len(lesson.steps))
-    label = _("Result") if number > len(lesson.steps) else label
+    step = lesson.steps[number - 1] if number <= len(lesson.steps) else None
+    label = _("Step {number} of {count}", number=number, count=len(lesson.steps)) if step else _("Result")
     with st.expander(f"**{plain(lesson.title)}** · {label} · {_(PAGES[page].title)}", expanded=True):
         texts, answers = st.columns([0.58, 0.42], gap="medium")
-    opened = _Opened(lesson, number, texts.container(key="lesson-texts").empty(), answers.empty(), st.empty())
-    # Beside a step that the last run has drawn, too, its answer may stand.
-    if opened.is_on(page) and opened.key != _opened.get()[0]:
-        _show_texts(opened, is_open=True)
-        opened.answers.empty()
-        opened.ways.html(_ways(lesson, number, page, field_text(EveryPageState.right)))
-    return opened
+        texts = texts.container(key="lesson-texts")
+    right = field_text(EveryPageState.right)
+    if step is None:
+        texts.html(_result(lesson, _answered(lesson)))
+    elif step.page != page:
+        elsewhere = _("This step is on the page {page}.", page=_(PAGES[step.page].title))
+        texts.html(element("p", elsewhere, class_="attnviz-ask"))
+    else:
+        drawn = _drawn.get()
+        is_new = drawn.key != f"{_short_name(lesson)}-{number}"
+        shown = texts.html(_texts(lesson, number, is_open=True) if is_new else drawn.texts)
+        # Of the step before nothing stays; what is drawn again stays until then.
+        answers = answers.empty() if is_new else answers
+        return _Opened(lesson, number, shown, answers, st.html(_ways(lesson, number, page, right)))
+    st.html(_ways(lesson, number, page, right))
+    return None
 
 
-def _finish(opened: _Opened, page: str) -> None:
+def _finish(opened: _Opened) -> None:
     """Draws what depends on the page: the answer and its check, and the ways to the next step and out."""
     lesson, number = opened.lesson, opened.number
-    answered = field_text(EveryPageState.right).split(".")
-    right = {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
-    if opened.step is None:
-        opened.texts.html(_result(lesson, right))
-    elif not opened.is_on(page):
-        elsewhere = _(PAGES[opened.step.page].title)
-        opened.texts.html(element("p", _("This step is on the page {page}.", page=elsewhere), class_="attnviz-ask"))
-    else:
-        right |= _show_step(opened, opened.step, quantities.collect())
+    right = _answered(lesson) | _show_step(opened, quantities.collect())
     set_field_value(EveryPageState.right, ".".join(map(str, sorted(right))))
-    opened.ways.html(_ways(lesson, number, page, draw_hidden(EveryPageState.right)))
+    opened.ways.html(_ways(lesson, number, opened.step.page, field_text(EveryPageState.right)))
     after = lesson.steps[number] if number < len(lesson.steps) else None
     if after and after.state is not None and after.page in BLOCKS:
         begin_ahead(partial(_measurements, after), "measurements", after.page, after.state)
+
+
+def _answered(lesson: Lesson) -> set[int]:
+    """Returns the steps that have been answered right, which the link says."""
+    answered = field_text(EveryPageState.right).split(".")
+    return {i for i in range(1, len(lesson.steps) + 1) if str(i) in answered}
 
 
 def _measurements(step: LessonStep) -> list[Work]:
@@ -173,35 +185,37 @@ def _measurements(step: LessonStep) -> list[Work]:
     return [(each.compute, each.key()) for each in blocks if isinstance(each, Computed) and each.work is None]
 
 
-def _show_step(opened: _Opened, step: LessonStep, computed: Quantities) -> set[int]:
+def _show_step(opened: _Opened, computed: Quantities) -> set[int]:
     """Draws the widget of the answer, the verdict and the texts; returns the step if it is answered right."""
-    if _opened.get()[0] != opened.key:
-        _opened.set((opened.key, dict(computed)))
-    if not step.ask:
-        _show_texts(opened, is_open=True)
-        return set()
-    offered = _("This step: {question}", question=step.ask)
-    class_questions.offer_question(offered, lambda: lesson_question(step.ask, step.check, computed))
-    with opened.answers.container():
-        try:
-            verdict = _verdict(step, opened.key, computed)
-        except ValueError as problem:
-            st.warning(plain(_("The answer cannot be checked. {problem}", problem=problem)))
-            verdict = WAITING
-        with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-            revealed = st.toggle(_("Reveal"), key=f"reveal-{opened.key}")
-            sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
-            text = _(sentences.get(verdict, ""))
-            st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
-    _show_texts(opened, is_open=not revealed and verdict != SOLVED)
-    return {opened.number} if verdict == SOLVED else set()
+    step, is_open = opened.step, True
+    if _drawn.get().key != opened.key:
+        _drawn.set(_Drawn(opened.key, Markup(), dict(computed)))
+    if step.ask:
+        offered = _("This step: {question}", question=step.ask)
+        class_questions.offer_question(offered, lambda: lesson_question(step.ask, step.check, computed))
+        with opened.answers.container():
+            try:
+                verdict = _verdict(step, opened.key, computed)
+            except ValueError as problem:
+                st.warning(plain(_("The answer cannot be checked. {problem}", problem=problem)))
+                verdict = WAITING
+            with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+                revealed = st.toggle(_("Reveal"), key=f"reveal-{opened.key}")
+                sentences = TO_REACH if isinstance(step.check, Condition) else VERDICTS
+                text = _(sentences.get(verdict, ""))
+                st.html(element("p", text, class_=f"attnviz-verdict attnviz-{verdict}", role="status"))
+        is_open = not revealed and verdict != SOLVED
+    texts = _texts(opened.lesson, opened.number, is_open)
+    opened.texts.html(texts)
+    _drawn.set(_drawn.get()._replace(texts=texts))
+    return {opened.number} if step.ask and verdict == SOLVED else set()
 
 
-def _show_texts(opened: _Opened, is_open: bool) -> None:
-    """Draws the question, and unless it is open its answer: one element, so that nothing of the step before stays."""
-    lesson, step = opened.lesson, opened.step
-    assert step is not None
-    texts = [element("p", lesson.about, lang=lesson.language)] if opened.number == 1 else []
+def _texts(lesson: Lesson, number: int, is_open: bool) -> Markup:
+    """Returns the question of a step, and unless it is open its answer; above the first one what the lesson is
+    about."""
+    step = lesson.steps[number - 1]
+    texts = [element("p", lesson.about, lang=lesson.language)] if number == 1 else []
     # The answers of these are in a sentence above the picture, too, which styles hide while the question is open.
     hides = ""
     if is_open and isinstance(step.check, Tap | NumberCheck):
@@ -210,9 +224,9 @@ def _show_texts(opened: _Opened, is_open: bool) -> None:
         hides = " attnviz-open-choice"
     if step.ask:
         texts.append(element("p", step.ask, class_=f"attnviz-ask{hides}", lang=lesson.language))
-        if not is_open:
-            texts.append(element("p", step.answer, class_="attnviz-answer", lang=lesson.language))
-    opened.texts.html(join(texts))
+    if step.ask and not is_open:
+        texts.append(element("p", step.answer, class_="attnviz-answer", lang=lesson.language))
+    return join(texts)
 
 
 def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
@@ -238,7 +252,7 @@ def _verdict(step: LessonStep, key: str, computed: Quantities) -> str:
             key = f"number-{key}"
             answer = st.number_input(_("Your number"), value=None, step=0.01, format="%.2f", key=key, width=160)
         case Condition():  # nothing is wrong before the reader has changed the page
-            answer = True if computed != _opened.get()[1] or step.check.is_right(True, computed) else None
+            answer = True if computed != _drawn.get().computed or step.check.is_right(True, computed) else None
     if answer is None:
         return WAITING
     return SOLVED if step.check.is_right(answer, computed) else WRONG  # type: ignore[arg-type]
