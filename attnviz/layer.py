@@ -8,6 +8,7 @@ from typing import Self
 from jaxtyping import Float, Real
 from torch import Tensor
 
+from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import dimensions
 from attnviz.base.interruption import end_if_unwanted
 from attnviz.base.language import _, current_language, language, option_name, value_error
@@ -123,7 +124,7 @@ class LayerId:
         return " ".join(map(str, parts)) + ("" if self.occurrence is None else f" · {self.occurrence}")
 
 
-def layer_names(layers: Sequence[LayerId]) -> tuple[str, ...]:
+def layer_names(layers: Sequence[LayerId | str]) -> tuple[str, ...]:
     """Returns the names of layers, which are all different.
 
     Example:
@@ -222,7 +223,7 @@ class Layer:
         fidelity = f", {self.fidelity}" if self.fidelity else ""
         return f"Layer({self.name}: {self.kind}, {heads} heads, {queries} queries × {keys} keys{fidelity})"
 
-    @property
+    @cached_property
     def name(self) -> str:
         return str(self.id)
 

@@ -9,6 +9,7 @@ import transformers as hf
 from torch import nn
 from torch.nn import functional
 
+import attnviz
 from attnviz import Inputs, Mechanism, figures
 from attnviz.analysis import aggregation, difference, downsampling, head_maps, head_metrics, receptive_field
 from attnviz.attribution import LogitDifference, Score, attribute
@@ -140,6 +141,15 @@ def test_figures_take_tensors_of_any_device():
         drawn = [figures.downsampled_map(one, INPUTS.query_tokens, INPUTS.key_tokens).figure.to_json() for one in small]
         assert drawn[0] == drawn[1]
         assert np.asarray(other.maps.cpu()).shape == (HEADS, N, N)
+
+
+def test_a_notebook_shows_heads_of_any_device(monkeypatch):
+    with other_device():
+        inputs = moved(INPUTS)
+        attnviz.show(inputs, Mechanism(mask=Causal())).to_html()
+        attnviz.show(inputs, Mechanism(mask=Causal())(inputs)).to_html()
+        monkeypatch.setattr("attnviz.page.viewport.MOST_CELLS", 20)
+        attnviz.show(inputs).to_html()
 
 
 # Captures of models on another device: what is captured is on the CPU

@@ -8,8 +8,9 @@ from attnviz.base.token_texts import texts_of_batch
 from attnviz.inputs import Inputs
 from attnviz.mechanism import Mechanism
 from attnviz.notebook.layer_maps import Tokens, apply, is_list_of_texts, layer_maps
-from attnviz.notebook.pictures import Pictures
-from attnviz.notebook.viewer import Viewer, head_viewer, to_html, unique_key
+from attnviz.notebook.page_viewer import to_html, unique_key
+from attnviz.notebook.shown_heads import ShownLayers
+from attnviz.notebook.viewer import Viewer
 
 __all__ = ["Viewer", "show", "to_html"]
 
@@ -48,8 +49,9 @@ def show(
         >>> viewer.head, viewer.to_html().startswith("<!doctype html>")
         (1, True)
     """
+    has_widgets = find_spec("anywidget") is not None
     if isinstance(source, Generator):
-        if find_spec("anywidget") is not None:
+        if has_widgets:
             from attnviz.notebook.writing_widget import WritingWidget
 
             return WritingWidget(source, layer, head, query)
@@ -65,6 +67,10 @@ def show(
     if isinstance(other, Inputs):
         other = apply(Mechanism(), other)
     tokens, key_tokens = (texts_of_batch(one, 0) or one for one in (tokens, key_tokens))
-    compared = () if other is None else layer_maps(other, tokens, key_tokens)
-    pictures = Pictures(layer_maps(source, tokens, key_tokens), compared, names, unique_key())
-    return head_viewer(pictures, layer, head, query)
+    compared = None if other is None else ShownLayers(unique_key(), layer_maps(other, tokens, key_tokens))
+    source = ShownLayers(unique_key(), layer_maps(source, tokens, key_tokens), compared, names)
+    if not has_widgets:
+        return Viewer(source, layer, head, query)
+    from attnviz.notebook.widget import AttentionWidget
+
+    return AttentionWidget(source, layer, head, query)

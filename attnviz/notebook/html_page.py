@@ -2,8 +2,9 @@
 
 import gzip
 import json
+import sys
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,8 @@ from markupsafe import Markup
 
 from attnviz.chart import pack
 from attnviz.notebook import bundle
-from attnviz.notebook.pictures import Pictures
 
-UNTRUSTED = "Attention of each head. Trust this notebook, or run its cells again, to see the picture."
-CELLS = 160  # of a map of a long text, along each side
-STREAM_CELLS = 1 << 16  # of the maps that are compressed together: small ones, which have much in common
+_library_cell: tuple[object, int] | None = None  # the cell whose output has the library, and its execution
 _PAGE = """<!doctype html>
 <html lang="en" data-attnviz-page="true">
 <meta charset="utf-8">
@@ -29,7 +27,7 @@ _PAGE = """<!doctype html>
 """
 
 
-def fragment(key: str, data: dict[str, Any], *, text: str = UNTRUSTED, wait: int = 0) -> Markup:
+def fragment(key: str, data: dict[str, Any], *, text: str, wait: int = 0) -> Markup:
     """Returns the HTML of one viewer, without the library; `text` is there where no script runs.
 
     A notebook with a kernel shows the widget instead, for which `wait` milliseconds are left.
@@ -39,34 +37,12 @@ def fragment(key: str, data: dict[str, Any], *, text: str = UNTRUSTED, wait: int
     return element + _json_script("data", key, data | {"template": bundle.text("chart/chart.html")}) + start
 
 
-def head_data(pictures: Pictures, chosen: dict[str, int | None], limit: int) -> dict[str, Any]:
-    """Returns the charts of heads.
-
-    Maps are rounded to half precision, three digits. Those of the chosen layer come first, and only as many as fit in
-    `limit` bytes.
-    """
-    streams: list[dict[str, Any]] = []
-    size = 0
-    for heads in _streams(pictures, chosen["layer"] or 0, chosen["head"] or 0):
-        charts = {f"{i} {j}": [one | {"views": False} for one in pictures.maps(i, j, cells=CELLS)] for i, j in heads}
-        text = encoded(charts)
-        size += len(text)
-        if size > limit and streams:
-            break
-        streams.append({"heads": [*charts], "charts": text})
-    return {
-        "layers": pictures.overview,
-        "mosaics": [encoded(pictures.mosaic(group)) for group in range(len(pictures.groups))],
-        "streams": streams,
-        "chosen": chosen,
-    }
-
-
 class Bundles:
-    """Named values, of which `length` are compressed at a time, as they have much in common."""
+    """Named values, of which `length` are compressed at a time, as they have much in common; real numbers with `half`
+    in half precision, three digits."""
 
-    def __init__(self, length: int) -> None:
-        self.length, self.names, self.size = length, set[str](), 0  # bytes
+    def __init__(self, length: int, half: bool = False) -> None:
+        self.length, self.half, self.names, self.size = length, half, set[str](), 0  # bytes
         self._bundles, self._open = list[dict[str, Any]](), dict[str, Any]()
 
     def add(self, name: str, value: Any) -> None:
@@ -78,9 +54,9 @@ class Bundles:
             self.close()
 
     def close(self) -> None:
-        """Compresses the values that were added last; in full precision, as sentences beside a map have its numbers."""
+        """Compresses the values that were added last."""
         if self._open:
-            content = encoded(self._open, half=False)
+            content = b64encode(gzip.compress(pack(self._open, half=self.half), 9, mtime=0)).decode()
             self._bundles.append({"names": [*self._open], "content": content})
             self.size += len(content)
             self._open = {}
@@ -106,17 +82,27 @@ def write_page(fragments: Iterable[Markup], path: str | Path | None, title: str)
     return page
 
 
-def _streams(pictures: Pictures, layer: int, head: int) -> Iterator[list[tuple[int, int]]]:
-    """Yields the heads whose maps are compressed together: first those with the chosen one, then those of its layer."""
-    for i, one in sorted(enumerate(pictures.overview), key=lambda numbered: numbered[0] != layer):
-        heads = sorted(((i, j) for j in range(one["heads"])), key=lambda place: place != (layer, head))
-        count = max(1, STREAM_CELLS // (one["queries"] * one["keys"]))
-        yield from (heads[start : start + count] for start in range(0, len(heads), count))
+def needs_library() -> bool:
+    """Returns whether the output of the running cell needs the library: it is the first, or it replaces the first."""
+    global _library_cell
+    cell = _running_cell()
+    if cell is None or "google.colab" in sys.modules:  # where each output is a page of its own
+        return True
+    is_first = _library_cell is None
+    is_again = _library_cell is not None and cell != _library_cell and cell[0] == _library_cell[0] is not None
+    if is_first or is_again:
+        _library_cell = cell
+    return is_first or is_again
 
 
-def encoded(charts: dict[str, Any], half: bool = True) -> str:
-    """Returns charts as compressed text, with the weights of maps by default in half precision."""
-    return b64encode(gzip.compress(pack(charts, half=half), 9, mtime=0)).decode()
+def _running_cell() -> tuple[object, int] | None:
+    """Returns the id of the running cell, or None where it is not known, and the number of its execution; None outside
+    a notebook."""
+    shell: Any = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        return None
+    parent = getattr(shell, "parent_header", None) or {}
+    return parent.get("metadata", {}).get("cellId"), shell.execution_count
 
 
 def _json_script(name: str, value: str, content: dict[str, Any]) -> Markup:

@@ -30,6 +30,7 @@ import { watchTheme } from "./theme.js";
  * @property {[string, string][]} [options] the values of a menu, and what it shows
  * @property {number} [least]
  * @property {number} [most]
+ * @property {boolean} [linked] of a menu: whether links have its value; if not, it is the row that is marked
  * @property {Node[]} [nodes]
  * @property {{ share: number, nodes: Node[] }[]} [columns]
  */
@@ -40,16 +41,21 @@ import { watchTheme } from "./theme.js";
  * @property {(link: string) => boolean} [holds] whether there is a state; without it, all are
  * @property {(link: string, figure: string, event: "click" | "zoom", place: number[] | null) => Promise<string | undefined>} [ask] what a click on a row and a column of a figure opens, or a zoom
  * @property {() => Promise<void>} plotly loads plotly.js
+ * @property {() => string | undefined} [status] what is said when nothing is computed
  */
 /**
- * @typedef {object} State what is opened: a link
+ * @typedef {object} State what is opened: a link; of some pages also the query whose row is marked in all maps, or null
  * @property {(name: string) => any} get
  * @property {(values: Record<string, any>) => void} set
  * @property {(listener: () => void) => () => void} listen calls it after each change, until the result is called
  */
 
 export class PageBlocks {
-  runs = 0;
+  isClosed = false;
+  isShowing = false;
+  isBehind = false; // the state, or the page, is another one by now
+  /** @type {string | null} the link of what is shown */
+  shown = null;
   /** @type {Map<string, { holder: HTMLElement, chart: Chart }>} by the names of the figures */
   figures = new Map();
   /** @type {{ holder: HTMLElement, path: Path } | null} */
@@ -74,13 +80,13 @@ export class PageBlocks {
     this.blocks = element("div", "attnviz-blocks");
     root.replaceChildren(this.message, this.blocks);
     root.addEventListener("click", (event) => this.#follow(event));
-    this.unlisten = state.listen(() => this.show());
+    this.unlisten = state.listen(() => (state.get("link") === this.shown ? this.#mark() : this.show()));
     this.unwatch = watchTheme(root, () => this.#redraw());
-    this.ready = this.show();
+    this.show();
   }
 
   close() {
-    this.runs++;
+    this.isClosed = true;
     this.unlisten();
     this.unwatch();
     for (const { chart } of this.figures.values()) chart.close();
@@ -88,21 +94,31 @@ export class PageBlocks {
     this.written?.close();
   }
 
-  /** Shows what the state says. */
+  /** Shows what the state says; what has changed meanwhile is shown then. */
   async show() {
-    const run = ++this.runs;
+    this.isBehind = true;
+    if (this.isShowing) return;
+    this.isShowing = true;
     this.root.setAttribute("aria-busy", "true");
-    try {
-      if (!this.blocks.childElementCount) this.say("Computing …");
-      await this.source.plotly();
-      const content = await this.source.content(this.state.get("link"));
-      if (run !== this.runs) return;
-      this.#fill(content);
-      this.say("");
-    } catch (error) {
-      if (run === this.runs) this.say(/** @type {Error} */ (error).message);
+    if (!this.blocks.childElementCount) this.say("Computing …");
+    let link = null;
+    while (!this.isClosed && (this.isBehind || link !== this.state.get("link"))) {
+      this.isBehind = false;
+      link = this.state.get("link");
+      const error = await this.#load(link).catch((/** @type {Error} */ problem) => problem);
+      this.say(error?.message ?? this.source.status?.() ?? "");
     }
-    if (run === this.runs) this.root.removeAttribute("aria-busy");
+    this.isShowing = false;
+    this.root.removeAttribute("aria-busy");
+  }
+
+  /** @param {string} link */
+  async #load(link) {
+    await this.source.plotly();
+    const content = await this.source.content(link);
+    if (this.isClosed) return;
+    this.shown = link;
+    this.#fill(content);
   }
 
   /** @param {string} text */
@@ -127,6 +143,7 @@ export class PageBlocks {
     for (const [name, { chart }] of before) if (!this.figures.has(name)) chart.close();
     for (const draw of draws) draw(); // where their places have a width
     for (const [i, details] of this.blocks.querySelectorAll("details").entries()) details.open = folded[i] ?? details.open;
+    this.#chooseQuery();
     if (active?.isConnected) active.focus({ preventScroll: true }); // a chart, or what plays a text
     else if (focused) /** @type {HTMLElement | null} */ (this.blocks.querySelector(`[${attribute}="${CSS.escape(focused)}"]`))?.focus();
   }
@@ -184,10 +201,12 @@ export class PageBlocks {
     const { holder, chart } = figure;
     holder.dataset.name = name;
     const { figure: drawn, ...header } = charts[id];
-    draws.push(() => chart.show({ ...header, description, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" }));
+    const shown = { ...header, description, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" };
+    draws.push(() => chart.show(this.#marked(shown)));
     chart.report = (event, value) => {
       const { row, column, cells } = /** @type {any} */ (value);
       if (event === "view") this.#ask(name, "zoom", cells);
+      else if (event === "click" && header.spec.mode === "heatmap" && this.#query !== undefined) this.#pin(queryAt(header.spec, row, column));
       else if (event === "click" && header.spec.mode === "heatmap" && !opens.length) this.#ask(name, "click", [row, column]);
       else if (event === "click") this.#click(header, opens, { row, column });
     };
@@ -234,8 +253,8 @@ export class PageBlocks {
    *
    * @param {Node} node
    */
-  #control({ label = "", parameter = "", value = "", options, least, most, opens = [] }) {
-    const { holds } = this.source;
+  #control({ label = "", parameter = "", value = "", options, least, most, linked = true, opens = [] }) {
+    const holds = linked && this.source.holds;
     const input = element(options ? "select" : "input", "");
     if (input instanceof HTMLSelectElement) {
       for (const [i, [name, text]] of (options ?? []).entries()) if (!holds || holds(opens[i] ?? "")) input.add(new Option(text, name, false, name === value));
@@ -248,8 +267,10 @@ export class PageBlocks {
       if (most !== undefined) input.max = String(most);
     }
     input.dataset.parameter = parameter;
+    input.dataset.linked = String(linked);
     input.setAttribute("aria-label", label);
     input.addEventListener("change", () => {
+      if (!linked && input instanceof HTMLSelectElement) return this.#pin(input.selectedIndex - 1); // the first one is none
       if (this.#open(opens[options?.findIndex(([name]) => name === input.value) ?? -1])) return;
       const link = new URLSearchParams(this.state.get("link"));
       const { type, checked, value: chosen } = /** @type {HTMLInputElement} */ (input);
@@ -273,6 +294,39 @@ export class PageBlocks {
   #click({ spec }, opens, { row, column }) {
     if (spec.mode === "points" || spec.mode === "heatmap") this.#open(opens[row]);
     else if (spec.mode === "mosaic") this.#open(opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)]);
+  }
+
+  /** The query whose row is marked, or null; undefined where links have it. @returns {number | null | undefined} */
+  get #query() {
+    return this.state.get("query");
+  }
+
+  /** @param {number} query below 0: none; again: it is no longer marked */
+  #pin(query) {
+    this.state.set({ query: query < 0 || query === this.#query ? null : query });
+  }
+
+  /**
+   * @param {Header} header
+   * @returns {Header} of a map with its marked row, if there is one; one of a long text has rows of several queries
+   */
+  #marked(header) {
+    const { spec } = header;
+    const query = this.#query;
+    if (spec.mode !== "heatmap" || query === undefined) return header;
+    return { ...header, clicks: true, pinned: query !== null && !spec.downsampled && query < spec.queryTokens.length ? query : null };
+  }
+
+  /** Marks the row of the query in what is shown, unless that is replaced. */
+  #mark() {
+    if (this.isShowing) return;
+    for (const { chart } of this.figures.values()) if (chart.header?.spec.mode === "heatmap") chart.show(this.#marked(chart.header));
+    this.#chooseQuery();
+  }
+
+  #chooseQuery() {
+    const menu = /** @type {HTMLSelectElement | null} */ (this.blocks.querySelector('select[data-linked="false"]'));
+    if (menu) menu.selectedIndex = (this.#query ?? -1) + 1;
   }
 
   /**
@@ -315,6 +369,17 @@ export class PageBlocks {
     if (this.path?.path.picture) this.path.path.show(this.path.path.picture);
     if (this.written?.content) this.written.show(this.written.content);
   }
+}
+
+/**
+ * @param {import("../chart/types").HeatmapSpec} spec
+ * @param {number} row
+ * @param {number} column below 0: the label of the row
+ * @returns {number} the query of a cell of a map, of a downsampled one that of its largest weight; −1 if there is none
+ */
+function queryAt({ downsampled }, row, column) {
+  if (!downsampled) return row;
+  return column < 0 ? -1 : downsampled.queryPositions[row][column];
 }
 
 /** @param {HTMLAnchorElement} anchor */

@@ -4,7 +4,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from secrets import token_hex
+from typing import Any
 from urllib.parse import parse_qsl
 
 from markupsafe import Markup
@@ -14,13 +17,14 @@ from attnviz.base.language import value_error
 from attnviz.base.link import Link
 from attnviz.lessons.checks import Quantities
 from attnviz.notebook import html_page
-from attnviz.notebook.viewer import FILE_BYTES, HtmlOutput, unique_key
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import Block, Figure, InWords, Listing, Note, Summary, every_block, page_quantities, page_view
 from attnviz.page.map_files import write_whole
 from attnviz.page.nodes import Controls, PageNodes, link_text, page_nodes
 from attnviz.page.page_view import PageView, Panel
 
+OUTPUT_BYTES = 8 << 20  # of the states that a cell's output holds
+FILE_BYTES = 64 << 20  # of those that a file holds
 FILE_STATES, FILE_SECONDS = 400, 60.0  # with charts of their own that a file holds at most, and that all states take
 MOST_STATES = 5000  # of a file, those without charts of their own among them
 CELL_STATES, CELL_SECONDS = 12, 5.0  # of the output of a cell, for when no kernel runs
@@ -30,9 +34,10 @@ SENTENCES = InWords, Listing, Summary, Note  # which say in text what is shown
 
 Read = Callable[[Link], Iterable[Block]]
 ViewOf = Callable[[Link], PageView]
+_numbers = count()
 
 
-class PageViewer(HtmlOutput):
+class PageViewer:
     """A page of the app, as blocks.
 
     `link` is what is opened: the parameters of a link to the page, such as "term=23.3.13". `view_of` returns the maps
@@ -55,7 +60,7 @@ class PageViewer(HtmlOutput):
     @property
     def view(self) -> PageView:
         """The maps and the quantities of the page."""
-        return page_view(self.blocks) if self.view_of is None else self.view_of(_parameters(self.link))
+        return page_view(self.blocks) if self.view_of is None else self.view_of(parsed_link(self.link))
 
     @property
     def panels(self) -> tuple[Panel, ...]:
@@ -96,12 +101,12 @@ class PageViewer(HtmlOutput):
         return " ".join(text.striptags() for text in texts if text)
 
     def _blocks_of(self, link: str) -> list[Block]:
-        blocks = [*self.read(_parameters(link))]
+        blocks = [*self.read(parsed_link(link))]
         _ = [*every_block(blocks, of_results=False)]  # raises ValueError for what cannot be shown
         return blocks
 
     def _nodes(self, link: str, controls: Controls = "all") -> PageNodes:
-        return page_nodes(self._blocks_of(link), self.key, controls)
+        return page_nodes(self._blocks_of(link), self.key, controls, link)
 
     def _answered(self, link: str, name: str, event: str, place: Sequence[int] | None) -> str | None:
         """Returns the link that a click on a row and a column of a figure opens, or a zoom to cells; None if nothing
@@ -113,17 +118,29 @@ class PageViewer(HtmlOutput):
         opened = None if opens is None else opens(*arguments)
         return None if opened is None else link_text(opened)
 
+    def to_html(self, path: str | Path | None = None, *, title: str = "Attention") -> str:
+        """Returns the viewer as a page that needs neither Python nor a network, and writes it to `path` if it is given.
+
+        Of more than 64 MB of compressed charts those that are nearest to what is shown are in the page.
+        """
+        return to_html([self], path, title=title)
+
+    def _repr_html_(self) -> str:
+        return self._output()
+
+    def _output(self, wait: int = 0) -> Markup:
+        """Returns the HTML of a cell's output, which leaves a widget some milliseconds; the first of a notebook has the
+        library for all others."""
+        return self._html(OUTPUT_BYTES, wait=wait) + (html_page.library() if html_page.needs_library() else Markup())
+
     def file_html(self) -> Markup:
         """Returns the HTML for a page: what is shown, and what is reached with the fewest links, FILE_STATES states
         with charts of their own, as far as FILE_SECONDS go. What is not there is not offered."""
-        return self._html_of_states(FILE_BYTES, FILE_STATES, FILE_SECONDS)
+        return self._html(FILE_BYTES, FILE_STATES, FILE_SECONDS)
 
-    def _html(self, limit: int, wait: int = 0) -> Markup:
-        """Returns the HTML with what is shown, and CELL_STATES with charts of their own."""
-        return self._html_of_states(limit, CELL_STATES, CELL_SECONDS, wait)
-
-    def _html_of_states(self, limit: int, count: int, seconds: float, wait: int = 0) -> Markup:
-        states, charts = html_page.Bundles(BUNDLE_SIZE), html_page.Bundles(BUNDLE_SIZE)
+    def _html(self, limit: int, count: int = CELL_STATES, seconds: float = CELL_SECONDS, *, wait: int = 0) -> Markup:
+        """Returns the HTML with what is shown, and at most `count` states and `limit` bytes."""
+        states, charts = html_page.Bundles(BUNDLE_SIZE), self._empty_charts()
         for link, page in self._states(count, seconds):
             for name, chart in page.charts.items():
                 charts.add(name, chart)
@@ -133,8 +150,17 @@ class PageViewer(HtmlOutput):
                 states.close()
             if states.size + charts.size > limit:
                 break
-        data = {"states": states.closed(), "charts": charts.closed(), "chosen": {"link": self.link}}
+        data = {"states": states.closed(), "charts": charts.closed(), "chosen": self._chosen}
         return html_page.fragment(self.key, data, text=self._text, wait=wait)
+
+    def _empty_charts(self) -> html_page.Bundles:
+        """Returns what gets charts; in full precision, as sentences beside a map have its numbers."""
+        return html_page.Bundles(BUNDLE_SIZE)
+
+    @property
+    def _chosen(self) -> dict[str, Any]:
+        """What a browser keeps."""
+        return {"link": self.link}
 
     def _states(self, count: int, seconds: float) -> Iterator[tuple[str, PageNodes]]:
         """Yields what is shown and the states around it, those with the fewest links first: `count` with charts of
@@ -169,5 +195,15 @@ def page_viewer(read: Read, link: Link = (), view_of: ViewOf | None = None) -> P
     return PageWidget(read, link, view_of)
 
 
-def _parameters(link: str) -> Link:
+def to_html(viewers: Sequence[PageViewer], path: str | Path | None = None, *, title: str = "Attention") -> str:
+    """Returns several viewers as one page with one copy of the scripts, and writes it to `path` if it is given."""
+    return html_page.write_page([viewer.file_html() for viewer in viewers], path, title)
+
+
+def unique_key() -> str:
+    """Returns a key that no other viewer of this process has."""
+    return f"attnviz-{token_hex(4)}-{next(_numbers)}"
+
+
+def parsed_link(link: str) -> Link:
     return tuple(parse_qsl(link, keep_blank_values=True))

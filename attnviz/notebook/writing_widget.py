@@ -1,6 +1,7 @@
 """The viewer of a model that is writing: its maps grow by a row with each token."""
 
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from threading import Event, Thread
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import traitlets
 from markupsafe import Markup
 
-from attnviz.notebook.pictures import Pictures
-from attnviz.notebook.viewer import unique_key
+from attnviz.layer import Layer
+from attnviz.notebook.page_viewer import unique_key
+from attnviz.notebook.shown_heads import ShownLayers, states_of
 from attnviz.notebook.widget import AttentionWidget
 
 SHOWN_CHARACTERS = 60  # of what was written last
+MOSAIC_SECONDS = 2.0  # until the small maps of all heads are computed again
 WITHOUT_KERNEL = (
     "The model wrote here while the notebook ran. To keep the picture, show the steps: attnviz.show(viewer.steps)."
 )
@@ -24,7 +27,8 @@ class WritingWidget(AttentionWidget):
     `steps` are those so far. The newest query is pinned until another one is chosen.
     """
 
-    _status = traitlets.Unicode().tag(sync=True)  # what is written, or why nothing more is; empty at the end
+    # How many steps there are, and what is written, or why nothing more is; empty at the end.
+    _growth: traitlets.List[Any] = traitlets.List([1, ""]).tag(sync=True)
 
     def __init__(
         self, steps: Generator[Any, None, None], layer: int = 0, head: int = 0, query: int | None = None
@@ -34,9 +38,8 @@ class WritingWidget(AttentionWidget):
         self._error: Exception | None = None
         self._is_stopped = Event()
         newest = first.trace[layer].inputs.queries - 1
-        super().__init__(
-            Pictures(first.trace.layers, key=unique_key()), layer, head, newest if query is None else query
-        )
+        self._mosaic, self._mosaic_time = "", 0.0
+        super().__init__(self._source(first.trace.layers), layer, head, newest if query is None else query)
         self._thread = Thread(target=self._follow, args=(steps,), daemon=True)
         self._thread.start()
 
@@ -57,7 +60,7 @@ class WritingWidget(AttentionWidget):
 
     def _output(self, wait: int = 0) -> Markup:
         """Returns what takes the place of the widget where no kernel runs: the text grows after the cell has run."""
-        return Markup('<div data-attnviz="{}">{}</div>').format(self.pictures.key, WITHOUT_KERNEL)
+        return Markup('<div data-attnviz="{}">{}</div>').format(self.key, WITHOUT_KERNEL)
 
     def _follow(self, steps: Generator[Any, None, None]) -> None:
         try:
@@ -66,24 +69,30 @@ class WritingWidget(AttentionWidget):
                     self._show(step)
                     if self._is_stopped.is_set():
                         break
-            self._grow(Pictures(self.pictures.layers, key=self.pictures.key))
-            self._status = ""
+            self._mosaic_time = 0
+            self._grow(self.layers, "")
         except Exception as error:  # noqa: BLE001 raised again by wait(): nobody sees it in this thread
             self._error = error
-            self._status = str(error)
+            self._growth = [len(self.steps), str(error)]
 
     def _show(self, step: Any) -> None:
         """Adds a step. Raises ValueError if a layer is missing in it."""
         layers = step.trace.layers
-        if len(layers) < len(self.pictures.layers):
+        if len(layers) < len(self.layers):
             raise ValueError(step.trace.missing[-1])
         self.steps.append(step)
-        self._status = "".join(one.token for one in self.steps)[-SHOWN_CHARACTERS:]
-        is_newest = self.query == self.pictures.layers[self.layer].inputs.queries - 1
-        self._grow(self.pictures.grown(layers))
+        is_newest = self.query == self.layers[self.layer].inputs.queries - 1
+        self._grow(layers, "".join(one.token for one in self.steps)[-SHOWN_CHARACTERS:])
         if is_newest:
             self.query = layers[self.layer].inputs.queries - 1
 
-    def _grow(self, pictures: Pictures) -> None:
-        self.pictures = pictures
-        self._overview = pictures.overview
+    def _grow(self, layers: Sequence[Layer], status: str) -> None:
+        self.states = states_of(self._source(layers))
+        self._growth = [len(self.steps), status]
+
+    def _source(self, layers: Sequence[Layer]) -> ShownLayers:
+        """Returns the layers, with small maps of a moment ago while a model writes."""
+        key = unique_key()
+        if time.monotonic() - self._mosaic_time > MOSAIC_SECONDS:
+            self._mosaic, self._mosaic_time = key, time.monotonic()
+        return ShownLayers(key, layers, mosaic=self._mosaic)

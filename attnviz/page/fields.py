@@ -238,6 +238,8 @@ class ChoiceField(Field[T]):
     """One of some options, or of the options that a function returns for the fields before it; with their names, if
     they are not their own."""
 
+    is_linked = True  # whether links have its value; otherwise a browser keeps it
+
     def __init__(
         self,
         label: str,

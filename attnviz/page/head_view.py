@@ -15,7 +15,7 @@ from attnviz.base.link import Link
 from attnviz.figures.sentences import EMPTY_ROW, CellSentences, cell_sentence
 from attnviz.lessons.checks import Quantities, row_quantities
 from attnviz.page import html
-from attnviz.page.blocks import Anchor, Block, Figure, Listing, ScoreLinks, Summary
+from attnviz.page.blocks import Anchor, Block, Columns, Figure, Listing, ScoreLinks, Summary
 from attnviz.page.head_mosaic import head_mosaic, head_of_tile, moved_part
 from attnviz.page.long_map_blocks import map_zooms, viewport_link
 from attnviz.page.long_map_state import LongMapState
@@ -114,6 +114,19 @@ def heads_figure(state: LongMapState, view: HeadView) -> Figure:
         return None if head is None else head_link(state, *head)
 
     return Figure(picture, "heads", HEIGHT, opens, grows=True)
+
+
+def heads_and_map(selection: Selection, heads: Figure, picture: Figure) -> Iterator[Block]:
+    """Yields the small maps of all heads and a figure beside each other, or below each other where layers run from left
+    to right."""
+    count, tiles = selection.inputs.heads, selection.tiles
+    if tiles.is_wide:
+        yield heads
+        yield picture
+        return
+    # Twelve heads in a row fit beside a map that has its lines beside it on a laptop.
+    left = 0.45 if count > 16 else 0.38 if count > 8 and tiles.layers > 1 else 0.32
+    yield Columns([(left, [heads]), (1 - left, [picture])])
 
 
 def head_link(state: LongMapState, index: int, head: int) -> Link | None:

@@ -1,17 +1,19 @@
 """A page as data for the browser, where Streamlit does not draw it: HTML, charts, and how they are arranged."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
 
 from attnviz.base.app_files import PACKAGE
 from attnviz.base.language import _
 from attnviz.base.link import Link
 from attnviz.chart import header, pack
+from attnviz.figures.bands import frame
 from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (
@@ -42,6 +44,9 @@ from attnviz.page.source_field import HeadField, LayerField
 
 Node = dict[str, Any]
 Controls = Literal["all", "menus", "none"]  # menus: those of heads and queries, whose states a file has
+Drawn = tuple[Node, Sequence[Node], list[str | None]]  # a chart, its shapes, and what it opens
+# Of figures, which several states may share, by the key of their page and the controls.
+_drawn: WeakKeyDictionary[Figure, dict[tuple[str, Controls], Drawn]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class PageNodes:
     rows: list[str] = field(default_factory=list)  # the links of the rows of its maps
     controls: Controls = "all"
     terms: Terms = field(default_factory=Terms)
+    link: str = ""  # of the page
 
     @property
     def links(self) -> list[str]:
@@ -65,12 +71,12 @@ class PageNodes:
         return [*_links(self.nodes, "opens")]
 
 
-def page_nodes(blocks: Iterable[Block], key: str, controls: Controls = "all") -> PageNodes:
-    """Returns blocks as nodes, with these controls of fields. `key` tells their charts from those of other pages in the
-    same document."""
+def page_nodes(blocks: Iterable[Block], key: str, controls: Controls = "all", link: str = "") -> PageNodes:
+    """Returns the blocks of a link as nodes, with these controls of fields. `key` tells their charts from those of
+    other pages in the same document."""
     blocks = [*blocks]
     state = next((each.state for each in every_block(blocks, False) if isinstance(each, Control | Drawing)), None)
-    page = PageNodes([], controls=controls, terms=Terms.of_state(state))
+    page = PageNodes([], controls=controls, terms=Terms.of_state(state), link=link)
     page.nodes.extend(_nodes(page, blocks, key))
     return page
 
@@ -128,26 +134,50 @@ def _address(links: list[str], anchor: Anchor) -> str | None:
 
 
 def _figure(page: PageNodes, block: Figure, key: str) -> Node:
-    opens = _opens(block, page.controls)
-    page.rows.extend(link for link in opens if link is not None and isinstance(block.picture.spec, HeatmapSpec))
+    drawn, name = _drawn.setdefault(block, {}), (key, page.controls)
+    if name not in drawn:
+        drawn[name] = _draw(block, *name)
+    sent, shapes, opens = drawn[name]
+    spec = block.picture.spec
+    page.rows.extend(link for link in opens if link is not None and isinstance(spec, HeatmapSpec))
+    if isinstance(spec, MosaicSpec) and not shapes and page.link in opens:  # a mosaic that several states share
+        top, left = spec.corner(opens.index(page.link))
+        shapes = [frame(left, left + spec.width - 1, top, top + spec.height - 1)]
+    chart = f"{block.name} {sent['stamp']}"
+    page.charts[chart] = sent
+    node = {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description}
+    return node | {"shapes": shapes, "pinned": block.pinned, "opens": opens}
+
+
+def _draw(block: Figure, key: str, controls: Controls) -> Drawn:
+    opens, picture = _opens(block, controls), block.picture
+    if isinstance(picture.spec, HeatmapSpec) and picture.spec.link:
+        picture = replace(picture, spec=_with_keys(picture.spec, key))
     sent = header(
-        block.picture,
+        picture,
         f"{key} {block.name}",
         height=block.height,
         grows=False,
         title=block.title,
-        clicks=bool(opens) or (block.opens is not None and page.controls == "all"),
-        views=block.zooms is not None and page.controls == "all",
+        clicks=bool(opens) or (block.opens is not None and controls == "all"),
+        views=block.zooms is not None and controls == "all",
     )
     if block.drags is not None:  # nothing is dragged here
         sent["hint"] = ""
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())
-    sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
-    chart = f"{block.name} {sent['stamp']}"
-    page.charts[chart] = sent
-    node = {"kind": "figure", "name": block.name, "chart": chart, "description": block.picture.about.description}
-    return node | {"shapes": shapes, "pinned": block.pinned, "opens": opens}
+    if shapes:
+        sent["stamp"] = zlib.crc32(pack({"figure": sent["figure"], "spec": sent["spec"]}))
+    return sent, shapes, opens
+
+
+def _with_keys(spec: HeatmapSpec, key: str) -> HeatmapSpec:
+    """Returns the specification of a map that is linked to charts of this page alone."""
+    difference = spec.difference
+    if difference is not None:
+        before, after = difference.charts
+        difference = replace(difference, charts=(f"{key} {before}", f"{key} {after}"))
+    return replace(spec, link=f"{key} {spec.link}", difference=difference)
 
 
 def _path(block: ModelPath) -> Node:
@@ -196,11 +226,12 @@ def _control(block: Control, controls: Controls) -> Node | None:
     node: Node = {"kind": "control", "label": _(field.label), "parameter": field.parameter}
     if isinstance(field, ChoiceField):
         options = field.options(state)
-        opened = options.values() if controls == "menus" else ()
+        opened = options.values() if controls == "menus" and field.is_linked else ()
         return node | {
             "options": [(name, field.option_name(name)) for name in options],
             "value": field.name_of(state, value),
             "opens": [link_text(state.link_with(**{field.name: option})) for option in opened],
+            "linked": field.is_linked,
         }
     if isinstance(field, PartField):
         return node | {"options": [(name, menu_name(name)) for name in field.menu], "value": title(type(value))}

@@ -197,14 +197,15 @@ def compute_map(
     inputs, special = selection.inputs, selection.special
     key = (selection.source, special, *key)
     if selection.viewport is None or not selection.is_long:
-        weights = result_cache().once(lambda: compute(slice(None)).numpy(), "map", *key, work=work)
+        weights = result_cache().once(lambda: compute(slice(None)).cpu().numpy(), "map", *key, work=work)
         return HeadMap(inputs, title, selection.queries, selection.keys, weights, compute, sentences, key)
     part = selection.viewport.within(inputs)
     rows, keys = slice(*part.queries), slice(*part.keys)
-    name = "downsampled map", CELLS
+    cells = selection.cells or CELLS
+    name = "downsampled map", cells
     make = partial(
         downsample_rows or partial(downsample_map, compute, inputs),
-        cells=(CELLS, CELLS),
+        cells=(cells, cells),
         queries=rows,
         keys=keys,
         special=special,

@@ -35,6 +35,7 @@ class Selection:
     all_layers: bool = False  # whether the mosaic has all layers that fit into it, or this one alone
     viewport: Viewport | None = None  # None: maps are drawn whole, however long the text is
     cell_colors: CellColors = CELL_COLORS  # of a long map
+    cells: int | None = None  # of a long map, along each side, if others than usual
 
     @property
     def layer(self) -> Layer:

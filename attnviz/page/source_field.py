@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
 from attnviz.base.language import N_, value_error
-from attnviz.layer import Kind, Layer
+from attnviz.layer import Kind, Layer, layer_names
 from attnviz.page.fields import ChoiceField, LinkReader, PartField, linked_settings
 from attnviz.page.parts import by_title, settings, title
 from attnviz.page.result_cache import result_cache
@@ -64,7 +64,7 @@ class LayerField(ChoiceField[int]):
     def __init__(self) -> None:
         super().__init__(
             N_("Layer"),
-            lambda state: {layer.name: i for i, layer in enumerate(state.layers)},
+            lambda state: {name: i for i, name in enumerate(layer_names([layer.name for layer in state.layers]))},
             lambda state: state.source.opening.layer,
             place="top",
             about=N_("Layers run one after the other: each looks at what the one before has made of the tokens."),

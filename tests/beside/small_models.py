@@ -35,7 +35,7 @@ def bert() -> Any:
 
 def expect(viewer: Any, expected: dict[str, Tensor], tokens: Sequence[str] | None = None, atol: float = 1e-7) -> None:
     """Compares the maps of a viewer with weights (examples, heads, queries, keys), and the tokens of the first."""
-    layers = viewer.pictures.layers
+    layers = viewer.layers
     assert [layer.name for layer in layers] == [*expected]
     for layer, weights in zip(layers, expected.values(), strict=True):
         torch.testing.assert_close(layer.maps().nan_to_num(0), weights[0], atol=atol, rtol=1e-5)

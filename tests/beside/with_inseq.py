@@ -20,7 +20,7 @@ def attribute(model: Any, method: str, *texts: str, **options: Any) -> Any:
 
 
 def expect(viewer: Any, name: str, weights: Tensor, queries: list[str], keys: list[str]) -> None:
-    [layer] = [layer for layer in viewer.pictures.layers if layer.name == name]
+    [layer] = [layer for layer in viewer.layers if layer.name == name]
     torch.testing.assert_close(layer.maps().nan_to_num(0), weights, atol=1e-6, rtol=1e-5)
     assert (layer.inputs.query_tokens, layer.inputs.key_tokens) == (tuple(queries), tuple(keys))
 
@@ -51,7 +51,7 @@ def test_attention_of_an_encoder_and_a_decoder() -> None:
     for index in range(2):
         cross, weights = own.cross_attentions[index][0], own.decoder_attentions[index][0]
         expect(viewer, f"decoder {index} cross", cross, ["</s>", "w7", "w8"], TEXT.split())
-        found = next(layer for layer in viewer.pictures.layers if layer.name == f"decoder {index}")
+        found = next(layer for layer in viewer.layers if layer.name == f"decoder {index}")
         torch.testing.assert_close(found.maps().nan_to_num(0)[..., :3], weights, atol=1e-6, rtol=1e-5)
 
 

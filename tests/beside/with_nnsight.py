@@ -43,8 +43,8 @@ def test_saved_weights_and_outputs() -> None:
         expect(attnviz.show(source, TEXT.split()), expected, TEXT.split())
     for source in (weights[:1], returned[:1]):
         expect(attnviz.show(source), first)
-    assert torch.equal(attnviz.show(weights[0]).pictures.layers[0].maps(), expected["layer 0"][0])
-    assert torch.equal(attnviz.show(returned[0]).pictures.layers[0].maps(), expected["layer 0"][0])
+    assert torch.equal(attnviz.show(weights[0]).layers[0].maps(), expected["layer 0"][0])
+    assert torch.equal(attnviz.show(returned[0]).layers[0].maps(), expected["layer 0"][0])
 
 
 def test_the_output_of_the_model_and_of_the_interface_of_attention() -> None:

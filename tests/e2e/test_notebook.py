@@ -70,7 +70,7 @@ def offline(browser: Browser) -> Iterator[Page]:
 
 def head_map(root: Page | Locator) -> Locator:
     """The chart of the chosen head, once it is painted."""
-    chart = root.locator('.attnviz-viewer-maps .attnviz-chart[data-ready="true"]').first
+    chart = root.locator('[data-name="heatmap"] .attnviz-chart[data-ready="true"]').first
     expect(chart).to_be_visible()
     return chart
 
@@ -91,20 +91,25 @@ def test_a_page_is_alive_without_a_network(offline: Page, tmp_path: Path) -> Non
     expect_row(offline, WEIGHTS[0, 0], 1)
     offline.get_by_role("combobox", name="Layer").select_option("layer 1")
     expect_row(offline, WEIGHTS[1, 0], 1)
-    offline.get_by_label("Query").select_option("sat")
+    offline.get_by_label("Pinned query").select_option("2 · sat")
     expect_row(offline, WEIGHTS[1, 0], 2)
-    heads = offline.locator('.attnviz-viewer-heads .attnviz-chart[data-ready="true"] .attnviz-stage')
+    heads = offline.locator('[data-name="heads"] .attnviz-chart[data-ready="true"] .attnviz-stage')
     heads.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):  # the first one goes to the first head
         heads.press(key)
-    expect(offline.get_by_role("combobox", name="Head")).to_have_value("2")
-    expect(offline.get_by_role("combobox", name="Layer")).to_have_value("0")
+    expect(offline.get_by_role("combobox", name="Head")).to_have_value("Head 2")
+    expect(offline.get_by_role("combobox", name="Layer")).to_have_value("layer 0")
     expect_row(offline, WEIGHTS[0, 2], 2)
     stage = head_map(offline).locator(".attnviz-stage")
     stage.focus()
     stage.press("ArrowRight")
     stage.press("ArrowRight")
     expect(head_map(offline).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[0, 2], 2, 1))
+    stage.press("ArrowDown")
+    stage.press("Enter")
+    expect(offline.get_by_label("Pinned query")).to_have_value("3 · <b>down</b>")
+    stage.press("Enter")
+    expect(offline.get_by_label("Pinned query")).to_have_value("none")
     with offline.expect_download() as download:
         head_map(offline).locator(".attnviz-files > summary").click()
         head_map(offline).get_by_role("button", name="SVG").click()
@@ -114,14 +119,14 @@ def test_a_page_is_alive_without_a_network(offline: Page, tmp_path: Path) -> Non
 def test_two_sources_are_compared_without_a_network(offline: Page, tmp_path: Path) -> None:
     attnviz.show(WEIGHTS, WEIGHTS.flip(0), tokens=TOKENS, names=("one", "two")).to_html(tmp_path / "page.html")
     offline.goto((tmp_path / "page.html").as_uri())
-    charts = offline.locator('.attnviz-viewer-maps .attnviz-chart[data-ready="true"]')
-    expect(charts).to_have_count(3)
-    stage = charts.nth(0).locator(".attnviz-stage")
+    charts = offline.locator('.attnviz-chart[data-ready="true"]')
+    expect(charts).to_have_count(4)  # with the mosaic
+    stage = charts.nth(1).locator(".attnviz-stage")
     stage.focus()
     stage.press("ArrowRight")
-    expect(charts.nth(1).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[1, 0], 0, 0))
+    expect(charts.nth(2).locator(".attnviz-sentence")).to_have_text(sentence(WEIGHTS[1, 0], 0, 0))
     before, after = (number(float(WEIGHTS[layer, 0, 0, 0])) for layer in (0, 1))
-    expect(charts.nth(2).locator(".attnviz-sentence")).to_have_text(
+    expect(charts.nth(3).locator(".attnviz-sentence")).to_have_text(
         f"the gives {after} of its attention to the, {before} before."
     )
 
@@ -246,11 +251,11 @@ def test_an_executed_notebook_is_exported_alive(offline: Page, tmp_path: Path) -
     (tmp_path / "notebook.html").write_text(page, encoding="utf-8")
     offline.goto((tmp_path / "notebook.html").as_uri(), wait_until="domcontentloaded")
     first, second = (offline.locator("[data-attnviz]").nth(i) for i in range(2))
-    first.get_by_label("Query").select_option("sat")
+    first.get_by_label("Pinned query").select_option("2 · sat")
     expect_row(first, WEIGHTS[0, 0], 2)
     second.scroll_into_view_if_needed()
     head_map(second)
-    expect(second.get_by_label("Layer")).to_have_value("1")
+    expect(second.get_by_label("Layer")).to_have_value("layer 1")
 
 
 def test_an_output_that_is_inserted_as_html_starts(offline: Page) -> None:
@@ -331,7 +336,7 @@ def test_a_widget_shares_what_is_chosen_with_python(jupyter: tuple[str, Path], b
         expect(viewer).to_have_count(1)  # the picture for when no kernel runs is gone
         viewer.get_by_label("Layer").select_option("layer 1")
         expect_row(viewer, WEIGHTS[1, 1], 2)
-        viewer.get_by_label("Query").select_option("cat")
+        viewer.get_by_label("Pinned query").select_option("1 · cat")
         expect_row(viewer, WEIGHTS[1, 1], 1)
         run_last_cell(page)
         expect(page.get_by_text("layer 1, head 1, query 1", exact=True)).to_be_visible()
@@ -405,17 +410,17 @@ def test_a_widget_follows_a_model_that_writes(jupyter: tuple[str, Path], browser
     again = "if 'again' in globals(): go_on.set()\nagain = True"  # what is run by hand, and what runs before it
     with notebook(jupyter, browser, "notebooks", [WRITE, again]) as page:
         viewer = page.locator(".attnviz-viewer")
-        chart = '.attnviz-viewer-maps .attnviz-chart[data-ready="true"][data-rows="{}"]'
+        chart = '[data-name="heatmap"] .attnviz-chart[data-ready="true"][data-rows="{}"]'
         expect(viewer.locator(chart.format(6))).to_be_visible()  # the prompt, and the first three tokens
-        expect(viewer.get_by_label("Query")).to_have_value("5")
+        expect(viewer.get_by_label("Pinned query")).to_have_value(re.compile("^5 · "))
         expect(viewer.get_by_role("status")).not_to_have_text("")
         viewer.get_by_label("Layer").select_option("layer 1")  # the kernel answers meanwhile
         expect(viewer.locator(chart.format(6))).to_be_visible()
         run_last_cell(page)
         expect(viewer.locator(chart.format(14))).to_be_visible()
-        expect(viewer.get_by_label("Query")).to_have_value("13")
-        expect(viewer.get_by_label("Layer")).to_have_value("1")
-        expect(viewer.get_by_role("status")).to_have_text("")
+        expect(viewer.get_by_label("Pinned query")).to_have_value(re.compile("^13 · "))
+        expect(viewer.get_by_label("Layer")).to_have_value("layer 1")
+        expect(viewer.locator(".attnviz-viewer-message")).to_be_hidden()
 
 
 def test_a_long_map_is_zoomed_by_python_in_marimo(browser: Browser, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 
 import attnviz
 from attnviz.notebook import html_page, viewer
-from attnviz.notebook.pictures import Pictures
+from tests.notebook.test_page_viewer import nodes as nodes_of_kind
 from tests.ui.test_chart import unpacked
 
 WEIGHTS = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(0)).softmax(-1)
@@ -29,24 +30,36 @@ def content(text: str) -> tuple[dict, list[np.ndarray]]:
     return unpacked(gzip.decompress(b64decode(text)))
 
 
-def test_all_maps_are_in_the_page_to_three_digits() -> None:
-    page = attnviz.show(WEIGHTS, TOKENS).to_html()
+def maps(page: str) -> dict[str, np.ndarray]:
+    """The weights of the heads that a page holds, by their links."""
     [data] = scripts(page, "data")
-    assert [stream["heads"] for stream in data["streams"]] == [["0 0", "0 1", "0 2"], ["1 0", "1 1", "1 2"]]
-    for stream in data["streams"]:
-        header, arrays = content(stream["charts"])
-        assert [*header] == stream["heads"]
-        for place, z in zip(stream["heads"], arrays, strict=True):
-            layer, head = map(int, place.split())
-            np.testing.assert_allclose(z.astype("f4"), WEIGHTS[layer, head], rtol=1e-3)
+    charts, links = {}, {}
+    for bundle in data["charts"]:
+        header, arrays = content(bundle["content"])
+        charts |= {name: arrays[chart["figure"]["data"][0]["z"]["array"]] for name, chart in header.items()}
+    for bundle in data["states"]:
+        states, _arrays = content(bundle["content"])
+        for link, nodes in states.items():
+            figures = nodes_of_kind(nodes, "figure")
+            [links[link]] = [charts[one["chart"]] for one in figures if one["name"] == "heatmap"]
+    return links
+
+
+def test_all_maps_are_in_the_page_to_three_digits() -> None:
+    held = maps(attnviz.show(WEIGHTS, TOKENS).to_html())
+    assert len(held) == 6
+    for link, z in held.items():
+        chosen = dict(parse_qsl(link))
+        layer, head = (int(chosen.get(name, "0")[-1]) for name in ("layer", "head"))
+        np.testing.assert_allclose(z.astype("f4"), WEIGHTS[layer, head], rtol=1e-3)
 
 
 def test_tokens_cannot_end_a_script() -> None:
     page = attnviz.show(WEIGHTS, TOKENS).to_html(title="</title><script>alert(1)</script>")
     assert "</script><b>" not in page
     assert "<script>alert" not in page
-    header, _ = content(scripts(page, "data")[0]["streams"][0]["charts"])
-    assert header["0 0"][0]["spec"]["queryTokens"] == TOKENS
+    header, _ = content(scripts(page, "data")[0]["charts"][0]["content"])
+    assert next(chart["spec"] for name, chart in header.items() if "heatmap" in name)["queryTokens"] == TOKENS
 
 
 def test_several_viewers_share_one_copy_of_the_scripts(tmp_path: Path) -> None:
@@ -55,7 +68,7 @@ def test_several_viewers_share_one_copy_of_the_scripts(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
     assert len(scripts(page, "library")) == 1
     assert len(scripts(page, "data")) == 2
-    assert len({one.pictures.key for one in viewers}) == 2
+    assert len({one.key for one in viewers}) == 2
 
 
 def test_nothing_comes_from_another_host() -> None:
@@ -67,12 +80,12 @@ def test_nothing_comes_from_another_host() -> None:
 
 def test_what_does_not_fit_is_left_out_and_the_chosen_head_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     view = attnviz.show(WEIGHTS, layer=1, head=2)
-    [data] = scripts(view._html(limit=1), "data")
-    assert [stream["heads"] for stream in data["streams"]] == [["1 2", "1 0", "1 1"]]
-    monkeypatch.setattr(html_page, "STREAM_CELLS", 1)  # as of larger maps, each of which is compressed by itself
-    [data] = scripts(view._html(limit=1), "data")
-    assert [stream["heads"] for stream in data["streams"]] == [["1 2"]]
-    assert data["chosen"] == {"layer": 1, "head": 2, "query": None}
+    monkeypatch.setattr(viewer, "BUNDLE_CELLS", 1)  # as of larger maps, each of which is compressed by itself
+    page = view._html(1)
+    assert [*maps(page)] == ["layer=layer+1&head=Head+2"]
+    assert scripts(page, "data")[0]["chosen"] == {"link": "layer=layer+1&head=Head+2", "query": None}
+    nearest = [*maps(view._html(len(page)))][1:3]
+    assert nearest == ["head=Head+2", "layer=layer+1"]  # the same head of another layer, another head of the layer
 
 
 @pytest.mark.parametrize(
@@ -86,24 +99,23 @@ def test_what_does_not_fit_is_left_out_and_the_chosen_head_is_there(monkeypatch:
 )
 def test_one_cell_has_the_library(monkeypatch: pytest.MonkeyPatch, cells: list, expected: list[bool]) -> None:
     view = attnviz.show(WEIGHTS)
-    monkeypatch.setattr(viewer, "_library_cell", None)
+    monkeypatch.setattr(html_page, "_library_cell", None)
     has_library = []
     for cell in cells:
-        monkeypatch.setattr(viewer, "_running_cell", lambda cell=cell: cell)
+        monkeypatch.setattr(html_page, "_running_cell", lambda cell=cell: cell)
         has_library.append(len(scripts(view._output(), "library")) == 1)
     assert has_library == expected
 
 
 def test_without_anywidget_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.notebook.viewer.find_spec", lambda name: None)
+    monkeypatch.setattr("attnviz.notebook.find_spec", lambda name: None)
     shown = attnviz.show(WEIGHTS)
     assert type(shown) is viewer.Viewer
     assert "data-attnviz" in shown._repr_html_()
 
 
 def test_a_long_text_is_downsampled_in_a_page() -> None:
-    weights = torch.eye(1100)
-    header, arrays = content(scripts(attnviz.show(weights).to_html(), "data")[0]["streams"][0]["charts"])
-    assert arrays[0].shape == (html_page.CELLS, html_page.CELLS)
-    assert not header["0 0"][0]["views"]
-    assert isinstance(attnviz.show(weights).pictures, Pictures)
+    page = attnviz.show(torch.eye(1100)).to_html()
+    assert maps(page)[""].shape == (viewer.FILE_CELLS, viewer.FILE_CELLS)
+    header, _arrays = content(scripts(page, "data")[0]["charts"][0]["content"])
+    assert [chart["views"] for chart in header.values()] == [False]

@@ -205,7 +205,7 @@ def test_tokens_in_any_list(texts: Any) -> None:
     for pictures in (
         attnviz.show(WEIGHTS[0], texts), attnviz.show(WEIGHTS[0], tokens=texts), attnviz.show(WEIGHTS, texts, head=1),
     ):  # fmt: skip
-        assert pictures.pictures.layers[0].inputs.key_tokens == tuple("abcd")
+        assert pictures.layers[0].inputs.key_tokens == tuple("abcd")
     [cross] = layer_maps(WEIGHTS[0], texts, texts)
     assert cross.inputs.query_tokens == cross.inputs.key_tokens == tuple("abcd")
 

@@ -187,7 +187,7 @@ def test_a_cache_of_transformer_lens_of_an_encoder_and_a_decoder() -> None:
 
 
 def test_what_a_tokenizer_makes_of_a_text_names_the_tokens() -> None:
-    [layer] = attnviz.show(torch.eye(1), tokenizer()("w3")).pictures.layers
+    [layer] = attnviz.show(torch.eye(1), tokenizer()("w3")).layers
     assert layer.inputs.key_tokens == ("w3",)
 
 

@@ -49,29 +49,50 @@ def test_what_is_not_there_cannot_be_chosen(name: str, value: int) -> None:
         setattr(widget, name, value)
 
 
+def test_a_link_and_what_is_chosen_are_one() -> None:
+    widget = attnviz.show(WEIGHTS, layer=1)
+    assert widget.link == "layer=layer+1"
+    widget.head = 2
+    assert widget.link == "layer=layer+1&head=Head+2"
+    widget.link = "head=Head+1"
+    assert (widget.layer, widget.head) == (0, 1)
+
+
+def test_a_query_is_no_longer_pinned_where_a_layer_has_others() -> None:
+    other = attnviz.show(WEIGHTS[:, :, :4]).layers
+    widget = attnviz.show([*attnviz.show(WEIGHTS).layers, *other], query=5)
+    widget.link = "layer=layer+1+·+1"
+    assert (widget.layer, widget.query) == (1, 5)
+    widget.link = "layer=layer+1+·+3"
+    assert (widget.layer, widget.query) == (3, None)
+
+
 def test_the_browser_gets_the_maps_it_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    content, [bytes_] = answers(attnviz.show(WEIGHTS), monkeypatch, {"maps": [1, 2, None]})
+    content, [bytes_] = answers(attnviz.show(WEIGHTS), monkeypatch, {"page": "layer=layer+1&head=Head+2"})
     assert content == {"answer": "1"}
-    _, [z] = unpacked(bytes_)
-    np.testing.assert_array_equal(z, WEIGHTS[1, 2])
-    _, [bytes_] = answers(attnviz.show(WEIGHTS), monkeypatch, {"mosaic": 0})
-    assert len(unpacked(bytes_)[0]["places"]) == 6
+    header, arrays = unpacked(bytes_)
+    charts = {
+        name.split()[0]: arrays[chart["figure"]["data"][0]["z"]["array"]] for name, chart in header["charts"].items()
+    }
+    np.testing.assert_array_equal(charts["heatmap"], WEIGHTS[1, 2])
+    assert len(header["nodes"][1]["columns"][0]["nodes"][0]["opens"]) == 6
 
 
 def test_a_mistake_is_answered_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    content, buffers = answers(attnviz.show(WEIGHTS), monkeypatch, {"maps": [7, 0, None]})
+    content, buffers = answers(attnviz.show(WEIGHTS), monkeypatch, {"figure": ["", "no figure", "click", [0, 0]]})
     assert content["error"].startswith("This cannot be shown.")
     assert buffers == []
 
 
 def test_two_sources_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Inputs(*torch.randn(3, 2, 5, 8), tuple("abcde"), tuple("abcde"))
-    causal = attnviz.Layer(attnviz.show(inputs).pictures.layers[0].id, "self", inputs, Mechanism(mask=Causal()))
+    causal = attnviz.Layer(attnviz.show(inputs).layers[0].id, "self", inputs, Mechanism(mask=Causal()))
     widget = attnviz.show(inputs, causal, names=("full", "causal"))
-    _, buffers = answers(widget, monkeypatch, {"maps": [0, 0, None]})
-    assert [unpacked(one)[0]["title"] for one in buffers] == ["full", "causal", "causal − full"]
+    _, [bytes_] = answers(widget, monkeypatch, {"page": ""})
+    titles = [chart["title"] for chart in unpacked(bytes_)[0]["charts"].values()]
+    assert titles == ["", "full", "causal", "causal − full"]
     alone = attnviz.show(inputs, Mechanism(mask=Causal()))
-    assert torch.isnan(alone.pictures.layers[0].maps(0)[0][0, 1])
+    assert torch.isnan(alone.layers[0].maps(0)[0][0, 1])
 
 
 def test_a_mechanism_needs_inputs() -> None:

@@ -35,8 +35,8 @@ def test_the_widget_grows_and_the_newest_query_is_pinned(model):
     widget.wait(60)
     assert not widget.is_writing
     assert [step.position for step in widget.steps] == [*range(NEW)]
-    assert [layer["queries"] for layer in widget._overview] == [8, 8]
-    assert (widget.layer, widget.query, widget._status) == (1, 7, "")
+    assert [layer.inputs.queries for layer in widget.layers] == [8, 8]
+    assert (widget.layer, widget.query, widget._growth) == (1, 7, [NEW, ""])
 
 
 def test_a_query_that_was_chosen_stays_pinned(model):
@@ -56,7 +56,7 @@ def test_a_layer_of_an_encoder_keeps_its_queries():
     translator.generation_config.eos_token_id = None
     widget = attnviz.show(attnviz.writing(translator, None, PROMPT, NEW))
     widget.wait(60)
-    assert [layer["queries"] for layer in widget._overview] == [3, 3, NEW, NEW]
+    assert [layer.inputs.queries for layer in widget.layers] == [3, 3, NEW, NEW]
     assert widget.query == 2
 
 
@@ -65,7 +65,7 @@ def test_what_is_written_so_far_is_said(model):
     widget = attnviz.show(paused(model, 3, go_on))
     while len(widget.steps) < 3:
         assert widget.is_writing
-    assert widget._status == "".join(step.token for step in widget.steps)
+    assert widget._growth == [3, "".join(step.token for step in widget.steps)]
     go_on.set()
     widget.wait(60)
 
@@ -95,7 +95,7 @@ def test_what_the_model_raises_is_said_and_raised_by_wait(model):
     widget = attnviz.show(steps())
     with pytest.raises(ValueError, match=r"The model is gone\."):
         widget.wait(60)
-    assert widget._status == "The model is gone."
+    assert widget._growth[1] == "The model is gone."
 
 
 def test_a_missing_layer_ends_it_with_its_reason(model):
@@ -116,13 +116,13 @@ def test_without_a_kernel_it_says_how_to_keep_the_picture(model):
     assert WITHOUT_KERNEL in widget._output()
     widget.wait(60)
     kept = attnviz.show(widget.steps)
-    assert kept.pictures.layers == widget.pictures.layers
+    assert kept.layers == widget.layers
     assert WITHOUT_KERNEL not in kept._output()
-    assert attnviz.show(widget.steps[0]).pictures.layers == widget.steps[0].trace.layers
+    assert attnviz.show(widget.steps[0]).layers == widget.steps[0].trace.layers
 
 
 def test_without_anywidget_the_last_step_is_shown(model, monkeypatch):
     monkeypatch.setattr("attnviz.notebook.find_spec", lambda name: None)
     viewer = attnviz.show(attnviz.writing(model, None, PROMPT, NEW))
     assert not isinstance(viewer, WritingWidget)
-    assert viewer.pictures.layers[0].inputs.queries == 8
+    assert viewer.layers[0].inputs.queries == 8

@@ -18,7 +18,6 @@ from attnviz.mechanism import Mechanism
 from attnviz.page.blocks import (
     Block,
     Caption,
-    Columns,
     Control,
     Download,
     Figure,
@@ -29,7 +28,15 @@ from attnviz.page.blocks import (
     Table,
 )
 from attnviz.page.head_numbers import HeadNumbers
-from attnviz.page.head_view import HeadView, head_link, head_view, heads_figure, map_figure, strongest_blocks
+from attnviz.page.head_view import (
+    HeadView,
+    head_link,
+    head_view,
+    heads_and_map,
+    heads_figure,
+    map_figure,
+    strongest_blocks,
+)
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selected_maps import HeadMap, map_files
@@ -77,7 +84,7 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    yield from _side_by_side(view.selection, _heads(state, view), map_figure(state, view, row))
+    yield from heads_and_map(view.selection, _heads(state, view), map_figure(state, view, row))
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
@@ -97,18 +104,6 @@ def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: boo
     yield Row([*controls, Control(ExploreState.table, state), Download(files)], "explore-below")
     if state.table:
         yield _table(shown.head_map)
-
-
-def _side_by_side(selection: Selection, heads: Figure, picture: Figure) -> Iterator[Block]:
-    """Yields both figures beside each other, or below each other where layers run from left to right."""
-    count, tiles = selection.inputs.heads, selection.tiles
-    if tiles.is_wide:
-        yield heads
-        yield picture
-        return
-    # Twelve heads in a row fit beside a map that has its lines beside it on a laptop.
-    left = 0.45 if count > 16 else 0.38 if count > 8 and tiles.layers > 1 else 0.32
-    yield Columns([(left, [heads]), (1 - left, [picture])])
 
 
 def _heads(state: ExploreState, view: HeadView) -> Figure:
