@@ -1,5 +1,5 @@
 """Lessons with every kind of check from their first step to their result, by clicks, as a person goes through them;
-tests/pages/test_lessons.py goes through all lessons."""
+tests/pages/test_lesson_steps.py goes through all lessons."""
 
 import re
 

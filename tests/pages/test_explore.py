@@ -261,44 +261,26 @@ def test_a_word_without_end_is_shortened_where_it_is_shown() -> None:
 
 
 def test_the_link_brings_every_setting_back() -> None:
-    link = {
-        "source": "Toy",
-        "text": "a b c d",
-        "toy.embedding-width": "x",
-        "toy.width": "32",
-        "toy.heads": "2",
-        "toy.seed": "5",
-        "head": "Head 1",
-        "score": "Cosine",
-        "score.tau": "0.25",
-        "mask": "Band",
-        "mask.width": "1",
-        "normalizer": "Softmax",
-        "normalizer.temperature": "0.5",
-        "biases": "Soft cap",
-        "soft-cap.cap": "2",
-        "pinned": "2 · c",
-        "colors": "0 to 1",
-        "table": "true",
+    settings = {  # of each parameter: its text in the link, the label of its widget, and the value
+        "source": ("Toy", "Source", "Toy"),
+        "text": ("a b c d", "Text", "a b c d"),
+        "toy.width": ("32", "Embedding width", 32),
+        "toy.heads": ("2", "Number of heads", 2),
+        "toy.seed": ("5", "Seed", 5),
+        "head": ("Head 1", "Head", "Head 1"),
+        "score": ("Cosine", "Score", "Cosine"),
+        "score.tau": ("0.25", "τ", 0.25),
+        "mask": ("Band", "Mask", "Band"),
+        "mask.width": ("1", "Width", 1),
+        "normalizer": ("Softmax", "Normalizer", "Softmax"),
+        "normalizer.temperature": ("0.5", "Temperature", 0.5),
+        "biases": ("Soft cap", "Biases", ["Soft cap"]),
+        "soft-cap.cap": ("2", "Cap", 2.0),
+        "pinned": ("2 · c", "Pinned query", "2 · c"),
+        "colors": ("0 to 1", "Colors", "0 to 1"),
     }
-    app = with_charts(page(**link))
-    for label, value in (
-        ("Source", "Toy"),
-        ("Text", "a b c d"),
-        ("Embedding width", 32),
-        ("Number of heads", 2),
-        ("Seed", 5),
-        ("Head", "Head 1"),
-        ("Score", "Cosine"),
-        ("τ", 0.25),
-        ("Mask", "Band"),
-        ("Width", 1),
-        ("Temperature", 0.5),
-        ("Biases", ["Soft cap"]),
-        ("Cap", 2.0),
-        ("Pinned query", "2 · c"),
-        ("Colors", "0 to 1"),
-    ):
+    app = with_charts(page(table="true", **{name: text for name, (text, _label, _value) in settings.items()}))
+    for _text, label, value in settings.values():
         assert widget(app, label).value == value, label
     assert "<th>query</th>" in contents(app).replace(" scope='col'", "")
 

@@ -29,12 +29,12 @@ def facts(app: AppTest) -> str:
     return next(one.value for one in app.caption if "parameters" in one.value).replace("\\", "")
 
 
-@pytest.mark.parametrize("place", ["file", "folder"])
-def test_a_file_opens_by_its_path_or_by_that_of_its_folder(path: Path, place: str) -> None:
-    app = ok(open_page("explore", model=path if place == "file" else path.parent, text=TEXT))
-    assert "(LlamaForCausalLM): 2 attention layers of 4 heads" in facts(app)
-    assert linked(app, "model") == [str(path if place == "file" else path.parent)]
-    assert len(app.selectbox(key="pinned").options) == len(load(path).encode(TEXT).source.tokens) + 1
+def test_a_file_opens_by_its_path_or_by_that_of_its_folder(path: Path) -> None:
+    for place in (path, path.parent):
+        app = ok(open_page("explore", model=place, text=TEXT))
+        assert "(LlamaForCausalLM): 2 attention layers of 4 heads" in facts(app)
+        assert linked(app, "model") == [str(place)]
+        assert len(app.selectbox(key="pinned").options) == len(load(path).encode(TEXT).source.tokens) + 1
 
 
 def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
@@ -48,11 +48,11 @@ def test_the_bits_of_quantized_weights_are_said(path: Path) -> None:
     assert "llama (4 Bit, aus einer GGUF-Datei)" in contents(german)
 
 
-@pytest.mark.parametrize("page", ["explore", "write", "effects", "why", "transformer"])
-def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path, page: str) -> None:
+def test_the_bits_are_said_on_every_page_that_names_the_model(path: Path) -> None:
     write(path, "llama", config_of("llama"), quantization="Q8_0")
-    link = {"source": "Model", "model": path} if page == "explore" else {BLOCKS[page].state.model.parameter: path}
-    assert "llama (8-bit, from a GGUF file)" in contents(open_page(page, **link))
+    for page in ("explore", "write", "effects", "why", "transformer"):
+        parameter = "model" if page == "explore" else BLOCKS[page].state.model.parameter
+        assert "llama (8-bit, from a GGUF file)" in contents(open_page(page, **{parameter: path})), page
 
 
 def test_the_bits_are_said_below_saved_figures(path: Path) -> None:

@@ -28,7 +28,7 @@ CODES = {
 }
 TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
-    "heads": ("inspect", ["This text", "Repeated tokens", "Hidden fact"]),
+    "heads": ("inspect", ["This text", "Repeated tokens"]),
     "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
     "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),
@@ -42,6 +42,7 @@ PAGES = [
 ]
 PAGES += [("lookup", {"softness": "hard", "gradients": "true"}), ("steps", {"attention": "Translator"})]
 PAGES += [("side_by_side", {}), ("side_by_side", {"right-text": "The animal slept.", "right-layer": "encoder 5"})]
+PAGES += [("heads", {"inspect": "Hidden fact", "words": "60"})]
 PAGES += [("explore", {"special-tokens": "Hidden", "predict": "true", "head": "Mean of heads"})]
 PAGES += [(page, {key: tab}) for page, (key, tabs) in TABS.items() for tab in tabs]
 

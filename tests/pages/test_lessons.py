@@ -26,7 +26,7 @@ from attnviz.lessons.lesson_files import FOLDER, LessonStep, read_lesson
 from attnviz.lessons.prediction_distance import total_variation
 from attnviz.mechanism import Mechanism
 from attnviz.page.head_view import hide_thumbnail_rows
-from attnviz.pages.catalogue import BLOCKS, read_state, view_of
+from attnviz.pages.catalogue import read_state, view_of
 from attnviz.sources import Model
 from attnviz.ui import quantities
 from attnviz.ui.server import jobs
@@ -68,26 +68,29 @@ def test_every_lesson_is_listed_with_its_link_and_its_questions() -> None:
             assert f"<summary>{step.ask}</summary><p>{step.answer}</p>" in html(app)
 
 
-# A translation has the same states and checks, as tests/lessons/test_lesson_files.py compares them.
-WALKED = [path for path in SHIPPED if not path.stem.startswith("de-") or path.stem.startswith("de-01")]
+# Steps on each page, a lesson in German, and a sum over all answers; tests/pages/test_lesson_steps.py has all steps.
+WALKED = {
+    "01-dictionary": 4, "de-01-woerterbuch": 4, "05-scaling": 4, "07-several-heads": 4, "10-other-scores": 3,
+    "13-forward-pass": 4, "14-one-word-at-a-time": 5, "16-how-it-repeats": 3, "17-why-mary": 3,
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", WALKED, ids=lambda path: path.stem)
-def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lesson, right = read_lesson(path), []
+@pytest.mark.parametrize("name", WALKED)
+def test_a_lesson_from_step_to_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lesson, right = read_lesson(FOLDER / f"{name}.toml"), []
     published: list[Callable[[], Quantities]] = []
     publish = quantities.publish
     monkeypatch.setattr(
         quantities, "publish", lambda compute, *query: published.append(compute) or publish(compute, *query)
     )
     link = lesson.link()
-    for number, step in enumerate(lesson.steps, 1):
+    for number, step in enumerate(lesson.steps[: WALKED[name]], 1):
         address = urlsplit(link)
         assert address.path.strip("/") == step.page
         published.clear()
         app = page(step.page, parse_qsl(address.query))
         if step.page in ("write", "effects", "masks"):  # while a text is written or measured, it has no numbers
-            until(partial(_has_numbers, app, published), pause=1)
+            until(partial(_has_numbers, app, published), pause=0.1)
         assert not app.error
         assert not app.warning
         assert not app.toast  # nothing in the link was refused
@@ -97,18 +100,18 @@ def test_a_lesson_from_its_first_step_to_its_result(path: Path, monkeypatch: pyt
         for parameter, value in lesson.steps[0].state if number == 1 else ():
             assert _shown(app.session_state[parameter]) == value
         computed = published[-1]() if published else {}
-        if step.state is not None and step.page in BLOCKS and ("part", "Why scale") not in step.state:
+        if step.state is not None and ("part", "Why scale") not in step.state:
             view = view_of(step.page, read_state(step.page, step.state))
             assert view.quantities == pytest.approx(dict(computed), abs=1e-6)
-        assert all(one.is_right(None, computed) for one in step.holds), step.holds
         if solve(app, step, f"{lesson.name}-{number}"):
             assert "attnviz-solved" in html(app)
             right.append(number)
         assert f"<p class='attnviz-answer' lang='{lesson.language}'>{step.answer}</p>" in html(app)
         [link] = re.findall(r"<a href='([^']*)'[^>]*rel='next'", html(app))
-    result = page(lesson.steps[-1].page, parse_qsl(urlsplit(link).query))
-    checked = sum(step.check is not None for step in lesson.steps)
-    assert f"{len(right)} of {checked} answers were right." in html(result)
+    if WALKED[name] == len(lesson.steps):
+        result = page(lesson.steps[-1].page, parse_qsl(urlsplit(link).query))
+        checked = sum(step.check is not None for step in lesson.steps)
+        assert f"{len(right)} of {checked} answers were right." in html(result)
 
 
 def _has_numbers(app: AppTest, published: list[Callable[[], Quantities]]) -> bool:
@@ -182,11 +185,11 @@ def test_what_takes_time_of_the_next_step_begins_while_one_is_read(monkeypatch: 
         return request(compute, *key, **options)
 
     monkeypatch.setattr(jobs, "request", requested)
-    app = opened("why-mary", 6)  # before the effects of its last step, on another page
+    app = opened("several-heads", 2)  # before the effects of the next step, on another page
     until(lambda: any(key[0] != "measurements" for key in begun) or not app.run(), pause=1)
     ahead = {repr(key) for key in begun if key[0] != "measurements"}
     begun.clear()
-    opened("why-mary", 7)
+    opened("several-heads", 3)
     assert ahead & {*map(repr, begun)}
 
 

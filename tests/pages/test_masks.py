@@ -13,6 +13,7 @@ from attnviz.masks import MASKS, Strided
 from attnviz.masks.parser import parse
 from tests.support.app import contents, errors, healthy, ok, open_link, open_page
 from tests.support.array_files import npz
+from tests.support.page_texts import said
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("Mass kept", "Cost", "Code", "Conventions", "Stacked layers", "Empty rows")
@@ -61,7 +62,7 @@ def test_maps_of_a_long_text_have_fewer_cells_and_fewer_tabs(monkeypatch) -> Non
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_opens_for_one_head_and_for_several(part: str) -> None:
     ok(page(part=part, **ENGINEERS))
-    ok(page(part=part, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)", **ENGINEERS))
+    assert said("masks", part=part, head="Mean of heads", mask_a="sliding_window(2)", mask_b="~band(30)", **ENGINEERS)
 
 
 def test_the_gallery_needs_no_file_of_the_server_and_loads_into_a_side() -> None:
@@ -76,8 +77,8 @@ def test_the_gallery_needs_no_file_of_the_server_and_loads_into_a_side() -> None
 
 @pytest.mark.parametrize("mask", MASKS, ids=lambda mask: mask.__name__)
 def test_every_mask_of_the_catalogue_is_described_with_its_cost(mask: type) -> None:
-    assert mask().describe() in contents(ok(with_charts(page(mask_b=str(mask())))))
-    assert "blocks computed" in contents(ok(page(mask_b=str(mask()), part="Cost", **ENGINEERS)))
+    assert mask().describe() in said("masks", mask_b=mask())
+    assert "blocks computed" in said("masks", mask_b=mask(), part="Cost", **ENGINEERS)
 
 
 def test_menu_words_and_parameters_are_one_state() -> None:
@@ -195,20 +196,20 @@ def test_undo_takes_back_a_mistake_first() -> None:
 
 
 def test_biases_are_said_with_the_mask() -> None:
-    assert "Every query sees every key. With ALiBi." in contents(page(mask_b="full", biases_b="ALiBi"))
+    assert "Every query sees every key. With ALiBi." in said("masks", mask_b="full", biases_b="ALiBi")
 
 
 def test_heads_together_are_not_explained_as_one() -> None:
-    mean = contents(page(head="Mean of heads", mask_b="h < 2 & causal"))
+    mean = said("masks", head="Mean of heads", mask_b="h < 2 & causal")
     assert "These are means of several heads" in mean
     assert "went nowhere, in heads where" in mean
-    assert "do not add up to 1" in contents(page(head="Maximum of heads"))
-    empty = page(head="Mean of heads", mask_b="h < 2 & causal", part="Empty rows", **ENGINEERS)
-    assert "heads with empty rows: 10 of 12" in contents(empty)
+    assert "do not add up to 1" in said("masks", head="Maximum of heads")
+    empty = said("masks", head="Mean of heads", mask_b="h < 2 & causal", part="Empty rows", **ENGINEERS)
+    assert "heads with empty rows: 10 of 12" in empty
 
 
 def test_the_factor_is_one_divided_by_what_was_left() -> None:
-    found = re.search(r"has 1 / ([0-9.e-]+) = ([0-9.e+]+) times", contents(page(mask_b="k != 0")))
+    found = re.search(r"has 1 / ([0-9.e-]+) = ([0-9.e+]+) times", said("masks", mask_b="k != 0"))
     assert found
     assert 1 / float(found[1]) == pytest.approx(float(found[2]), rel=0.01)
 
@@ -216,26 +217,24 @@ def test_the_factor_is_one_divided_by_what_was_left() -> None:
 def test_the_cost_is_the_sum_of_all_heads() -> None:
     """A mask that differs by head was counted in one head alone."""
     link = {"mask_b": "causal & (q - k < 4 | h % 2 == 0)", "part": "Cost", "tokens": "4,096", **ENGINEERS}
-    app = ok(page(**link))
-    said = contents(app)
-    assert f"{6 * (4096 + 4):,} keys, " in said  # half of the heads need all keys, and half the last four
-    assert "the sum of 12 heads: 6 heads (0, 2, 4, 6, 8, 10) keep 8,390,656 pairs and 4,096 keys each; " in said
-    assert "6 heads (1, 3, 5, 7, 9, 11) keep 16,378 pairs and 4 keys each." in said
-    assert "A: the mask is the same in all heads (12)" in said
+    text = said("masks", **link)
+    assert f"{6 * (4096 + 4):,} keys, " in text  # half of the heads need all keys, and half the last four
+    assert "the sum of 12 heads: 6 heads (0, 2, 4, 6, 8, 10) keep 8,390,656 pairs and 4,096 keys each; " in text
+    assert "6 heads (1, 3, 5, 7, 9, 11) keep 16,378 pairs and 4 keys each." in text
+    assert "A: the mask is the same in all heads (12)" in text
 
 
 def test_blocks_and_the_numbers_of_the_cache_can_be_chosen() -> None:
+    cost = partial(said, "masks", part="Cost", **ENGINEERS, tokens="512")
     size = "<td>{} and {}</td>".format
-    app = ok(page(part="Cost", **ENGINEERS, tokens="512"))
-    assert size(12 * 6, 12 * 4) in contents(app)
-    app = ok(page(part="Cost", **ENGINEERS, tokens="512", block="64", cache_type="fp8 or int8"))
-    assert size(12 * 28, 12 * 8) in contents(app)
-    assert "in each key head" in contents(app)
-    halves = [
-        page(part="Cost", **ENGINEERS, tokens="512", cache_type=kind)
+    assert size(12 * 6, 12 * 4) in cost()
+    smaller = cost(block="64", cache_type="fp8 or int8")
+    assert size(12 * 28, 12 * 8) in smaller
+    assert "in each key head" in smaller
+    found = [
+        re.search("at its fullest: ([0-9]+) bytes a key", cost(cache_type=kind))
         for kind in ("fp32", "fp16 or bf16", "fp8 or int8")
     ]
-    found = [re.search("at its fullest: ([0-9]+) bytes a key", contents(app)) for app in halves]
     largest, *others = (int(size[1]) for size in found if size)
     assert others == [largest // 2, largest // 4]
 

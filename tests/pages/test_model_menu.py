@@ -1,7 +1,6 @@
 """The menu of models on the pages that show a head of a source."""
 
 import pytest
-import transformers as hf
 
 from attnviz.base.text import EXAMPLE
 from attnviz.models import TRANSLATOR
@@ -11,7 +10,7 @@ from attnviz.pages.explore.state import ExploreState
 from attnviz.pages.masks.state import MasksState
 from attnviz.sources import Model
 from attnviz.sources.model import TRANSLATED
-from tests.support.app import contents, errors, linked, ok, open_page
+from tests.support.app import errors, linked, ok, open_page
 
 pytestmark = pytest.mark.usefixtures("isolated")
 PAGES = ("explore", "masks", "scores", "side_by_side")
@@ -37,16 +36,6 @@ def test_a_link_opens_a_head_of_another_model_and_a_state_writes_it() -> None:
     assert [app.selectbox(key=key).value for key in ("layer", "head")] == ["layer 16", "Head 2"]
 
 
-def test_a_folder_is_named(saved) -> None:
-    app = ok(open_page("explore"))
-    [box] = [one for one in app.text_input if one.label.startswith("Its id on the hub")]
-    app = ok(box.set_value(str(saved / "gpt2")).run())
-    assert app.selectbox(key="model").value == str(saved / "gpt2")
-    layers = hf.AutoConfig.from_pretrained(saved / "gpt2").n_layer
-    assert len(app.selectbox(key="layer").options) == layers
-    assert str(saved / "gpt2") in ok(app.selectbox(key="model").select(MINILM).run()).selectbox(key="model").options
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(page: str) -> None:
     app = open_page(page, model="/nowhere")
@@ -54,14 +43,6 @@ def test_a_model_that_cannot_be_loaded_is_refused_with_the_reason(page: str) -> 
     assert not app.get("bidi_component"), "the picture of another model"
     assert app.selectbox(key="model").value == "/nowhere"
     assert app.button(key="again")
-
-
-def test_a_hosted_instance_offers_its_own_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ATTNVIZ_MODELS", SMOLLM2)
-    app = ok(open_page("explore"))
-    assert app.selectbox(key="model").options == [MINILM, SMOLLM2, TRANSLATOR]
-    assert not [one for one in app.text_input if one.label.startswith("Its id on the hub")]
-    assert "“org/gpt2” is not one of them" in contents(open_page("explore", model="org/gpt2"))
 
 
 @pytest.mark.parametrize(("page", "kept"), [("explore", ExploreState), ("masks", MasksState)])

@@ -185,6 +185,7 @@ def test_a_hosted_instance_says_what_a_link_may_not_ask_for(saved, monkeypatch) 
         app = page(model=name)
         error = the_error(app)
         assert "This instance shows only the models that its owner lists" in error
+        assert not [one for one in app.text_input if one.label.startswith("Its id on the hub")]
         assert "again" not in [one.key for one in app.button]
         assert app.selectbox(key="model").select(MINILM).run().selectbox(key="model").options == [
             MINILM,

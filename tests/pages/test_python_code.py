@@ -3,6 +3,7 @@
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.models import TRANSLATOR
 from attnviz.notebook.page_viewer import PageViewer
 from attnviz.pages.catalogue import BLOCKS, read_state, view_of
 from attnviz.ui.python_code import python_code
@@ -24,7 +25,7 @@ LINKS: dict[str, dict[str, str]] = {
     "write": {"prompt": "the cat sat", "length": "2", "layer": "Schicht 3", "head": "Kopf 5"},
     "why": {"text": "The capital of France is", "rather-than": "das durchschnittliche Token", "term": "23.4.4"},
     "heads": {"text": "The capital of France is", "kind": "Induktionskopf (Induction Head)", "against": "Entropie"},
-    "effects": {"text": "The capital of France is", "measure": "Wahrscheinlichkeit", "compared": "true"},
+    "effects": {"why-model": TRANSLATOR, "text": "I sleep .", "measure": "Wahrscheinlichkeit", "compared": "true"},
 }
 
 

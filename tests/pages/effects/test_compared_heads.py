@@ -14,7 +14,9 @@ from tests.support.tiny_models import TEXT
 
 
 def tiny_state(saved, name: str = "gpt2", **link: object) -> EffectsState:
-    values = {"why-model": saved / name, "text": TEXT} | {key.replace("_", "-"): text for key, text in link.items()}
+    values = {"why-model": saved / name, "text": TEXT, "other-texts": f"{TEXT} A dog."} | {
+        key.replace("_", "-"): text for key, text in link.items()
+    }
     return EffectsState.read([(key, str(text)) for key, text in values.items()])
 
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from attnviz.attribution.text_attribution import read_text
-from attnviz.effects.head_circuits import head_circuits
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
-from attnviz.models.smollm2 import smollm2
 from attnviz.page import model_circuits
 from attnviz.page.blocks import Block, page_view
 from attnviz.pages.effects.blocks import effects as effects_page
@@ -47,7 +45,7 @@ def test_the_head_that_suppresses_most_opens_first(opening: CircuitsView) -> Non
 
 
 def test_lists_are_the_ends_of_all_tokens(opening: CircuitsView) -> None:
-    own = head_circuits(smollm2().model, tokens="first layer")
+    own = opening.circuits
     for values, most, least in (
         (own.writes(23, 3, opening.token), opening.raised, opening.lowered),
         (own.preferred_keys(23, 3, opening.token), opening.preferred, opening.avoided),
@@ -61,6 +59,7 @@ def test_lists_are_the_ends_of_all_tokens(opening: CircuitsView) -> None:
 def test_the_previous_token_head_writes_what_the_induction_head_finds() -> None:
     shown = circuits_view(state(effects_head="layer 18, head 6", reads="river"))
     assert shown.head == (18, 6)
+    assert "looks at “river”, it raises “river” itself by 2.76 standard deviations" in shown.written_sentence
     assert [(row.writer, row.reader) for row in shown.compositions[:3]] == [
         ((17, 8), (18, 6)),
         ((16, 0), (18, 6)),

@@ -23,6 +23,7 @@ from attnviz.pages.effects.word_effects import word_effects
 from tests.support.tiny_models import TEXT
 
 MARY_OR_JOHN = EffectsState()
+OTHERS = f"{TEXT} A dog.\n{TEXT} It jumps."
 
 
 @cache
@@ -50,8 +51,9 @@ def first_parts(state: EffectsState) -> list[HeadEffects]:
     return parts
 
 
-def tiny(saved, name="gpt2", **values) -> EffectsState:
-    return EffectsState(model=str(saved / name), text=TEXT, **values)
+def tiny(saved, **values) -> EffectsState:
+    """A tiny model, with two other texts rather than sixteen."""
+    return EffectsState(model=str(saved / "gpt2"), text=TEXT, **{"other_texts": OTHERS} | values)
 
 
 def test_the_head_that_looks_at_john_has_the_largest_effect_above_layer_0() -> None:
@@ -107,7 +109,7 @@ def test_estimates_are_marked_until_heads_are_measured(saved) -> None:
 
 def test_a_measure_at_its_extreme_has_no_estimates(saved) -> None:
     assert first_parts(tiny(saved, measure=DIVERGENCE))[-1].estimated is None
-    assert first_parts(EffectsState(model=MINILM))[-1].estimated is None
+    assert first_parts(EffectsState(model=MINILM, other_texts=OTHERS))[-1].estimated is None
 
 
 def test_the_measure_comes_before_all_else(saved) -> None:
@@ -153,7 +155,7 @@ def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> Non
 
 @pytest.mark.parametrize("how", ["mean", "resample", "zero"])
 def test_other_texts_say_what_heads_and_mlps_write(saved, how) -> None:
-    state = tiny(saved, ablation=how, other_texts=f"{TEXT} A dog.\n{TEXT} It jumps.")
+    state = tiny(saved, ablation=how)
     batch, metric = state.measured_runs[0]
     model, found = state.run.linearized.model, head_effects(state)
     for measure, effects in ((ablations, found.heads), (mlp_ablations, found.mlps)):
@@ -162,7 +164,7 @@ def test_other_texts_say_what_heads_and_mlps_write(saved, how) -> None:
 
 
 def test_neutral_texts_say_what_heads_write_at_first(saved) -> None:
-    state = tiny(saved)
+    state = EffectsState(model=str(saved / "gpt2"), text=TEXT)
     assert state.ablation == "mean"
     assert all(text.startswith(line) for text, line in zip(NEUTRAL_TEXTS, state.lines, strict=True))
     batch, metric = state.measured_runs[0]
@@ -172,7 +174,7 @@ def test_neutral_texts_say_what_heads_write_at_first(saved) -> None:
 
 
 def test_zero_and_mean_are_both_known_of_a_head(saved) -> None:
-    state = tiny(saved)
+    state = EffectsState(model=str(saved / "gpt2"), text=TEXT)  # with zeros there is no field for other texts
     other = state.updated(ablation="zero")
     place = (1, 2)
     assert other_effects(state, [place]) == {place: pytest.approx(head_effects(other).heads[place], abs=1e-5)}
@@ -229,7 +231,7 @@ def test_encoders_and_decoders_have_their_layers() -> None:
     effects = measured(EffectsState(model=TRANSLATOR))
     assert effects.heads.shape == (6, 4)
     assert np.isfinite(effects.mlps).sum() == 4  # cross-attention and self-attention of the decoder share theirs
-    sentence = EffectsState(model=MINILM)
+    sentence = EffectsState(model=MINILM, other_texts=OTHERS)
     assert sentence.measure == COSINE
     assert measured(sentence).own == pytest.approx(1)
     assert (measured(sentence).heads <= 1e-6).all()

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from attnviz.classroom.question import Question
 from attnviz.classroom.store import StoreError, UnknownClass
+from attnviz.pages.effects.head_effects import HeadEffects
 from attnviz.ui.classroom import class_questions, teacher
 from attnviz.ui.server import hosting, page_runs
 from tests.support.app import contents, healthy, open_page
@@ -96,8 +98,10 @@ def test_a_class_is_asked_which_word_matters_most(
     asked: dict[str, Question] = {}
     teach(Live())
     monkeypatch.setattr(teacher, "_show_panel", lambda live: asked.update(class_questions.page_questions()))
-    app, ask = open_page("effects"), "Without which word does the logit of “Mary” above that of “John” change most?"
-    until(lambda: healthy(app.run()) and ask in asked, pause=1)
+    unknown = HeadEffects(0.0, np.full((30, 9), np.nan), np.full(30, np.nan))  # of heads, of which nobody is asked
+    monkeypatch.setattr("attnviz.pages.effects.without_heads.head_effects", lambda _state, **_progress: unknown)
+    app, ask = open_page("effects", measure="logit"), "Without which word does the logit of “Mary” change most?"
+    until(lambda: healthy(app.run()) and ask in asked, pause=0.1)
     question = asked[ask]
     assert question.columns[question.truth.index(max(question.truth))] == "Mary"
     assert {"John", "John (2)"} <= {*question.columns}

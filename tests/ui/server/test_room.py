@@ -25,7 +25,7 @@ from tests.support.ports import free_port
 from tests.support.visitor import Visitor, visit
 from tests.support.waiting import run_in_thread
 
-VISITORS = 3
+VISITORS = 2
 LOOKS = 2_000  # at jobs, at most
 MODEL, WORDS = "llama", 4  # of a text, at most: a word has several tokens here
 MOST_TOKENS = 1024  # that the model reads, enough for the text with a needle
