@@ -63,7 +63,7 @@ def same(ours, expected):
 @pytest.mark.parametrize("sparse", MASKS, ids=str)
 @pytest.mark.parametrize("own", [Full(), Causal(), Padding(30), Padding(0)], ids=str)
 def test_a_softmax_keeps_its_weights_on_keys_that_both_masks_allow(own, sparse):
-    for queries, keys in [(40, 40), (33, 50), (700, 600)]:
+    for queries, keys in [(40, 40), (33, 50), *([(700, 600)] if own == Causal() else [])]:
         inputs = inputs_of(queries, keys)
         for head in range(2):
             kept = mass_kept(inputs, Mechanism(mask=own), sparse, head)

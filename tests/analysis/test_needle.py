@@ -40,8 +40,9 @@ def test_the_mass_is_that_of_the_whole_map(name: str) -> None:
     found = passage_mass(layers, QUERIES, KEYS)
     assert found.layers.tolist() == [0] * 4 + [1] * 4
     assert found.heads.tolist() == [0, 1, 2, 3] * 2
+    attentions = [layer.mechanism(layer.inputs) for layer in layers]
     for i, (index, head) in enumerate(zip(found.layers, found.heads, strict=True)):
-        attention = layers[index].mechanism(layers[index].inputs)
+        attention = attentions[index]
         assert torch.allclose(found.mass[i], attention.weights[head, QUERIES, KEYS].sum(-1).mean(), atol=1e-5)
         allowed = attention.allowed[head].double()
         uniform = allowed[QUERIES, KEYS].sum(-1) / allowed[QUERIES].sum(-1)

@@ -65,7 +65,7 @@ def check_shares(model: LoadedModel, table: HeadMetricTable, places: Sequence[tu
 def test_shares_on_random_tokens_are_those_of_the_models_own_weights() -> None:
     model = minilm()
     with model.lock:
-        check_shares(model, metrics_on_random_tokens(model), [(0, 2), (1, 8), (3, 1), (5, 11)])
+        check_shares(model, metrics_on_random_tokens(model), [(0, 2), (5, 11)])
 
 
 def test_induction_and_previous_token_heads_of_smollm2_are_found(eager: LoadedModel) -> None:
@@ -73,7 +73,7 @@ def test_induction_and_previous_token_heads_of_smollm2_are_found(eager: LoadedMo
     found = {name: [(one.layer, one.head) for one in heads] for name, heads in strongest_heads(table).items()}
     assert found["Induction"][:2] == [(18, 6), (17, 3)]
     assert found["Previous token"][:2] == [(16, 0), (11, 1)]
-    check_shares(eager, table, [(18, 6), (17, 3), (16, 0), (11, 1)])
+    check_shares(eager, table, [(18, 6), (16, 0)])
 
 
 def test_the_largest_shares_come_first_and_small_and_undefined_ones_do_not() -> None:

@@ -23,7 +23,6 @@ HEADS = [
     for auto in ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForImageTextToText")
     for auto in [getattr(hf, auto)]
 ]
-WITHOUT_HEAD = {"Privacy filter"}  # which labels tokens
 MARY = "When Mary and John went to the store, John gave the ball to"
 
 

@@ -41,10 +41,10 @@ def forwards(model: nn.Module, tokens: int, heads: Sequence[Head]) -> float:
 EVERY = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
 
 
-@pytest.mark.parametrize("tokens", [14, 300, 600, 1100])
+@pytest.mark.parametrize("tokens", [14, 300, 1100])
 @pytest.mark.parametrize(
     "heads",
-    [EVERY[:1], EVERY[-1:], EVERY[1:24:6], EVERY[:8], EVERY[-8:], EVERY],
+    [EVERY[:1], EVERY[1:24:6], EVERY[-8:], EVERY],
     ids=lambda heads: f"{len(heads)} heads",
 )
 def test_it_is_never_more_than_a_run_for_each_head_and_one_without(

@@ -175,6 +175,7 @@ ANY = st.recursive(
 
 @pytest.mark.parametrize("kind", MASKS, ids=lambda kind: kind.__name__)
 def test_every_mask_is_written_and_read_with_all_its_parameters(kind):
+    @settings(max_examples=15)
     @given(masks_of_kind(kind, KEYS))
     def round_trip(mask):
         read = parse(str(mask))
@@ -185,7 +186,7 @@ def test_every_mask_is_written_and_read_with_all_its_parameters(kind):
     round_trip()
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(ANY)
 def test_what_a_mask_writes_is_the_mask(mask):
     read = attempt(str(mask))
@@ -198,7 +199,7 @@ def test_what_a_mask_writes_is_the_mask(mask):
     assert mask.describe().endswith(".")
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(ANY)
 def test_no_parentheses_are_written_without_need(mask):
     """Leaving out any pair changes the mask or makes it none; a comparison after ~ has a pair for the reader."""
@@ -335,7 +336,7 @@ ANY_TERM = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(ANY_TERM, RANGE, RANGE)
 def test_a_term_stays_within_its_bounds_and_divides_by_no_zero(term, q, k):
     try:

@@ -49,14 +49,6 @@ def test_the_layers_are_those_of_a_pass_in_this_process(ready: CaptureProcess) -
             assert torch.equal(getattr(other.inputs, name), getattr(own.inputs, name)), name
 
 
-def test_nobody_waits_while_it_starts() -> None:
-    process = CaptureProcess()
-    try:
-        assert process.read(MINILM, TEXT, None, None) is None  # it imports torch and loads the model first
-    finally:
-        process.close()
-
-
 def test_nobody_waits_while_it_reads_another_text(ready: CaptureProcess) -> None:
     long = TEXT * 60
     with ThreadPoolExecutor() as threads:
@@ -102,9 +94,9 @@ def test_one_that_has_failed_is_started_again_after_a_while(
     until(lambda: ready.read(MINILM, TEXT, None, None), pause=0.05)
 
 
-def test_it_ends_with_its_owner() -> None:
+def test_nobody_waits_while_it_starts_and_it_ends_with_its_owner() -> None:
     process = CaptureProcess()
-    process.read(MINILM, TEXT, None, None)
+    assert process.read(MINILM, TEXT, None, None) is None  # it imports torch and loads the model first
     assert process.process
     process.close()  # as end_process does when the last visitor has left
     assert process.process.wait(60) == 0

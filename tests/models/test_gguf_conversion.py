@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -35,21 +36,23 @@ def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ATTNVIZ_CACHE", str(tmp_path / "cache"))
 
 
+IN_THIS_PROCESS = pytest.mark.usefixtures("in_this_process")
+
+
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory):
     """A small Llama in a GGUF file."""
     return write(tmp_path_factory.mktemp("gguf") / "llama.gguf", "llama", config_of("llama"))
 
 
-@pytest.mark.parametrize("quantization", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"])
-def test_config_and_weights_of_every_type(quantization, tmp_path):
-    path = write(tmp_path / "llama.gguf", "llama", config_of("llama"), quantization=quantization)
-    check_against_transformers(path, tmp_path)
+TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1")
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
-def test_config_and_weights_of_every_architecture(kind, tmp_path):
-    path = write(tmp_path / f"{kind}.gguf", kind, config_of(kind))
+@IN_THIS_PROCESS
+@pytest.mark.parametrize(("kind", "quantization"), zip(ARCHITECTURES, cycle(TYPES), strict=False))
+def test_config_and_weights_of_every_architecture_and_type(kind, quantization, tmp_path):
+    assert len(ARCHITECTURES) >= len(TYPES)
+    path = write(tmp_path / f"{kind}.gguf", kind, config_of(kind), quantization=quantization)
     check_against_transformers(path, tmp_path)
     model = inspect_folder(tmp_path).load()
     assert model.outputs == "next token"
@@ -102,12 +105,14 @@ def test_progress_goes_from_the_first_tensor_to_the_last(llama, tmp_path):
     assert calls[-1][0] == calls[-1][1]
 
 
+@IN_THIS_PROCESS
 def test_the_size_of_a_head_that_transformers_does_not_read(tmp_path):
     values = {"qwen3.attention.key_length": 16}
     model = load(write(tmp_path / "a.gguf", "qwen3", config_of("qwen3", head_dim=16), values=values))
     assert model.layers("bag")[0].inputs.query.shape[-1] == 16
 
 
+@IN_THIS_PROCESS
 def test_positions_scaled_by_factors_as_in_llama_3(tmp_path):
     scaling = {"rope_type": "llama3", "rope_theta": 10_000.0, "factor": 32.0, "low_freq_factor": 1.0}
     scaling |= {"high_freq_factor": 4.0, "original_max_position_embeddings": 64}
@@ -121,6 +126,7 @@ def test_positions_scaled_by_factors_as_in_llama_3(tmp_path):
     assert not torch.allclose(plain, expected)
 
 
+@IN_THIS_PROCESS
 def test_positions_scaled_evenly(tmp_path):
     values = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
     rotary = load(write(tmp_path / "a.gguf", "llama", config_of("llama"), values=values)).model.model.rotary_emb
@@ -128,6 +134,7 @@ def test_positions_scaled_evenly(tmp_path):
     torch.testing.assert_close(rotary.inv_freq, plain.inv_freq / 4)
 
 
+@IN_THIS_PROCESS
 def test_positions_of_gemma_3_are_scaled_where_all_tokens_are_seen(tmp_path):
     values = {"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": 8.0}
     config = load(write(tmp_path / "a.gguf", "gemma3", config_of("gemma3"), values=values)).model.config
@@ -153,6 +160,7 @@ SHAPES = {  # of experts, each of another kind than (4, 48, 64)
 }
 
 
+@IN_THIS_PROCESS
 @pytest.mark.parametrize("kind", ["qwen2moe", "qwen3moe"])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_layer_without_a_part_of_its_experts_is_refused(kind, part, tmp_path):
@@ -164,6 +172,7 @@ def test_a_layer_without_a_part_of_its_experts_is_refused(kind, part, tmp_path):
         planned_conversion(path)
 
 
+@IN_THIS_PROCESS
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("change", SHAPES.values(), ids=SHAPES)
 def test_experts_of_another_shape_are_refused(part, change, tmp_path):
@@ -174,6 +183,7 @@ def test_experts_of_another_shape_are_refused(part, change, tmp_path):
         planned_conversion(path)
 
 
+@IN_THIS_PROCESS
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_a_file_that_lacks_any_tensor_is_refused(kind, tmp_path):
     conversion = planned_conversion(write(tmp_path / "a.gguf", kind, config_of(kind)))
@@ -209,6 +219,7 @@ def test_a_refused_file_is_not_read_whole(tmp_path, monkeypatch):
         load(path)
 
 
+@IN_THIS_PROCESS
 def test_a_context_of_any_length_is_not_tried_out(tmp_path, monkeypatch):
     monkeypatch.setattr(config_trial, "_run_trial", None)
     for kind in ARCHITECTURES:
@@ -217,6 +228,7 @@ def test_a_context_of_any_length_is_not_tried_out(tmp_path, monkeypatch):
         assert planned_conversion(path).weights
 
 
+@IN_THIS_PROCESS
 @pytest.mark.parametrize(("kind", "prefixed"), [("llama", False), ("llama", True), ("phi3", False), ("gemma3", True)])
 def test_a_space_before_a_text_is_put_where_the_file_says_it(kind, prefixed, tmp_path):
     def tokenizer(writer):
@@ -240,6 +252,7 @@ def model_folder(tmp_path):
     return folder.parent
 
 
+@IN_THIS_PROCESS
 def test_texts_begin_with_their_token_as_in_llama_3(tmp_path):
     def tokenizer(writer):
         byte_level(writer)
@@ -250,6 +263,7 @@ def test_texts_begin_with_their_token_as_in_llama_3(tmp_path):
     assert '"ignore_merges":true' in (model_folder(tmp_path) / "tokenizer.json").read_text()
 
 
+@IN_THIS_PROCESS
 @pytest.mark.parametrize("quantization", ["Q4_1", "Q8_0", "F16"])
 def test_the_precision_of_weights_is_said(quantization, tmp_path):
     model = load(write(tmp_path / "a.gguf", "llama", config_of("llama"), quantization=quantization))

