@@ -124,10 +124,7 @@ def capture() -> None:
             with torch.inference_mode():
                 return model.model(**model.tokenizer(text_of(tokens, 0), return_tensors="pt"))
 
-        row(
-            tokens,
-            *in_turn(forward, lambda n=tokens, fresh=fresh: Model(text_of(n, next(fresh))).layers(), runs=7),
-        )
+        row(tokens, *in_turn(forward, lambda n=tokens, fresh=fresh: Model(text_of(n, next(fresh))).layers(), runs=7))
 
 
 def ablation() -> None:

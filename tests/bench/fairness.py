@@ -27,7 +27,7 @@ SMOLLM2_ROW = "SmolLM2"
 PAGES = sizes((*STATE_PAGES, SMOLLM2_ROW), ("explore", SMOLLM2_ROW))
 SECONDS = 2.0 if is_short() else 20.0  # for each page
 THINKING = 0.2  # seconds between two light clicks
-MANY_WORDS, MOST_WORDS = 400, 1_500  # of a text; the most in the row of SmolLM2
+MANY_WORDS, MOST_WORDS = (20, 60) if is_short() else (400, 1_500)  # of a text; the most in the row of SmolLM2
 LONGEST = 30.0  # seconds that a heavy visitor waits for an answer before it asks for something else
 
 

@@ -23,7 +23,7 @@ from tests.bench.measures import is_short, row, section, sizes, table
 from tests.support.browser import serving_process
 from tests.support.visitor import visit
 
-FOLLOWERS, VISITORS = 2 if is_short() else 100, sizes((0, 30), (0, 1))
+FOLLOWERS, VISITORS = 2 if is_short() else 100, sizes((0, 30), (1,))
 CHANGES, PAUSE = 1 if is_short() else 10, 1.5  # changes of the teacher's page, and seconds between them
 QUESTION = {"ask": "Where does “it” look?", "columns": ["animal", "street", "it"], "picks": 1, "truth": [1, 0, 0]}
 KEPT = 4.0  # seconds for which a connection is used again; the server closes it after five

@@ -114,8 +114,7 @@ def opened(folder: str) -> None:
 def typed_to_painted(browser: BrowserContext, ours: str) -> None:
     """A new text typed, until the mosaic of all 72 heads and the map of one are painted, against the plain forward."""
     table(
-        "Text → overview of 72 heads painted, MiniLM",
-        ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s"),
+        "Text → overview of 72 heads painted, MiniLM", ("tokens", "forward ms", "painted ms", "ratio", "3 forward+1s")
     )
     model = minilm()
     with visit(browser, f"{ours}/explore?mosaic=All+layers") as page, threads(1):  # as the server has

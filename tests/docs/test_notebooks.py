@@ -1,14 +1,17 @@
-"""The notebooks in examples/ run as they are, each in a fresh kernel, and can be opened in Colab."""
+"""The notebooks in examples/ run as they are, each without the names of the others, and can be opened in Colab."""
 
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 from docs.tools.notebooks import IDS, NOTEBOOKS, ROOT, repository, text, with_colab_cells
@@ -16,12 +19,28 @@ from docs.tools.notebooks import IDS, NOTEBOOKS, ROOT, repository, text, with_co
 PUBLISHED = "https://github.com/somebody/attnviz"
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[AsyncKernelManager]:
+    """One kernel for all notebooks: its imports and models take longer than most of them."""
+    manager = AsyncKernelManager(kernel_name="python3")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(ROOT))
+        execute(manager)
+    yield manager
+    run_sync(manager.shutdown_kernel)(now=True)
+
+
+def execute(kernel: AsyncKernelManager, *sources: str, notebook: nbformat.NotebookNode | None = None) -> None:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    NotebookClient(notebook or nbformat.v4.new_notebook(cells=cells), timeout=300, km=kernel).execute()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_shows_attention(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_a_notebook_runs_and_shows_attention(path: Path, kernel: AsyncKernelManager, tmp_path: Path) -> None:
+    execute(kernel, f"%cd -q {tmp_path}", "%reset -f")
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells), "clear its outputs"
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": tmp_path}}).execute()
+    execute(kernel, notebook=notebook)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     assert not [output for output in outputs if output.get("name") == "stderr"]
     assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
@@ -58,10 +77,7 @@ def test_attnviz_is_installed_in_colab_alone(monkeypatch: pytest.MonkeyPatch) ->
     assert commands == []
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     exec(program, {"get_ipython": lambda: shell})
-    assert commands == [
-        f'pip install --quiet "attnviz[models,notebook] @ git+{PUBLISHED}"',
-        "attnviz models install",
-    ]
+    assert commands == [f'pip install --quiet "attnviz[models,notebook] @ git+{PUBLISHED}"', "attnviz models install"]
 
 
 def test_the_page_on_notebooks_names_them_all() -> None:

@@ -29,23 +29,9 @@ CHANGES = "### The app\n\n- **Start**: a page.\n\n### The library\n\n- `capture`
 # https://github.com/citation-file-format/citation-file-format/blob/1.2.0/schema-guide.md
 CITATION_REQUIRED = {"authors", "cff-version", "message", "title"}
 CITATION_FIELDS = CITATION_REQUIRED | {
-    "abstract",
-    "commit",
-    "contact",
-    "date-released",
-    "doi",
-    "identifiers",
-    "keywords",
-    "license",
-    "license-url",
-    "preferred-citation",
-    "references",
-    "repository",
-    "repository-artifact",
-    "repository-code",
-    "type",
-    "url",
-    "version",
+    *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords", "license", "license-url"),
+    *("preferred-citation", "references", "repository", "repository-artifact", "repository-code"),
+    *("type", "url", "version"),
 }
 
 

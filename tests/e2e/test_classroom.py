@@ -1,74 +1,29 @@
-"""Lessons, predictions and presentation in a real browser."""
+"""The menu of pages, presentations and predictions in a real browser."""
 
 import re
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
-import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from attnviz.analysis.head_maps import head_map
 from attnviz.base.app_files import PAGES as PAGE_FILES
 from attnviz.base.app_pages import GROUPS, PAGES, START
 from attnviz.lessons.lesson_files import FOLDER, read_lessons
-from attnviz.lessons.prediction_distance import total_variation
-from attnviz.mechanism import Mechanism
-from attnviz.sources import Model
 from attnviz.ui.server.addresses import FIRST_PAGE
-from tests.support.browser import AppPage, Browser, Explore, Masks, opened
+from tests.support.browser import QUICK_LINKS, AppPage, Browser, Explore, Masks, opened
 
-IT, ANIMAL, STREET = 10, 2, 8
+IN_BAR = "texts => texts.every(text => document.querySelector('.st-key-presenting')?.innerText.includes(text))"
 FONT_SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
 
 
-class Lessons(AppPage):
-    """The Lessons page."""
-
-    path, charts = "lessons", ()
-
-    def __init__(self, page, address: str) -> None:
-        self.page, self.address = page, address
-        self.lessons = page.locator(".attnviz-lesson")
-
-
-def test_a_lessons_link_opens_its_state(browser: Browser, address: str) -> None:
-    with opened(browser, address, kind=Lessons) as lessons:
-        lessons.open()
-        lesson = lessons.lessons.nth(8)
-        for_teachers = lessons.page.locator("details", has_text="For teachers").last
-        answer = lessons.page.get_by_text("0.54. 58 of the 136 cells")
-        for folded in (
-            for_teachers,
-            for_teachers.locator("details", has_text="Windows and sinks").first,
-            answer.locator(".."),
-        ):
-            expect(answer).to_be_hidden()
-            folded.locator("summary").first.click()
-        expect(answer).to_be_visible()
-        link = lesson.get_by_role("link").first.evaluate("e => e.href")
-        assert link.startswith(f"{address}/masks?")
-        lesson.get_by_role("link").first.click()
-        masks = Masks(lessons.page, address).painted(rows=16)
-        expect(masks.words("A")).to_have_value("sliding_window(4)")
-        expect(masks.words("B")).to_have_value("sliding_window(4) | sinks(1)")
-        # What was done before on the page does not come back with a lesson.
-        masks.open_tab("mask-a=band(2)&look=For+engineers")
-        masks.choose_page("Lessons")
-        expect(lessons.lessons.first).to_be_visible()
-        lessons.lessons.nth(8).get_by_role("link").first.click()
-        masks.painted(rows=16)
-        expect(masks.words("A")).to_have_value("sliding_window(4)")
-        masks.expect_in_link("look", None)
-
-
-def test_the_groups_of_pages_and_present_are_in_the_menu(masks: Masks) -> None:
+def test_the_menu_has_groups_works_by_keys_and_says_where_one_is(masks: Masks) -> None:
     masks.open()  # a page with a sidebar, which leaves less of the window to the menu
     page = masks.page
-    for width in (1280, 1024, 900):
+    bar, present = page.get_by_test_id("stTopNav"), page.get_by_role("button", name="Present")
+    for width in (900, 1024, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         masks.painted()
-        bar, present = page.get_by_test_id("stTopNav"), page.get_by_role("button", name="Present")
         entries = bar.locator(":is(a, button):not([aria-hidden=true] *)")
         present.click(trial=True)  # nothing lies over it
         edges = entries.evaluate_all(
@@ -85,18 +40,12 @@ def test_the_groups_of_pages_and_present_are_in_the_menu(masks: Masks) -> None:
         expect(page.get_by_role("menuitem")).to_have_text([re.compile(f"{page.title}$") for page in group.pages])
         page.get_by_role("menuitem").last.click(trial=True)
         page.keyboard.press("Escape")
-    expect(bar.locator("button[aria-current]")).to_have_text(re.compile("Compare"))
-
-
-def test_the_menu_works_with_the_keyboard_and_says_where_one_is(masks: Masks) -> None:
-    page = masks.open().page
-    current = page.locator("[data-testid=stTopNav] [aria-current]")
+    current = bar.locator("[aria-current]")
     expect(current).to_have_text([re.compile("Compare")])
-    learn = page.get_by_role("button", name="Learn")
+    learn, lookup = bar.get_by_role("button", name="Learn"), page.get_by_role("menuitem", name="Lookup")
     learn.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("menuitem", name="Lessons")).to_be_focused()
-    lookup = page.get_by_role("menuitem", name="Lookup")
     page.keyboard.press("ArrowDown")
     expect(lookup).to_be_focused()
     expect(lookup).to_have_accessible_description(PAGES["lookup"].question)
@@ -111,23 +60,44 @@ def test_the_menu_works_with_the_keyboard_and_says_where_one_is(masks: Masks) ->
     expect(current).to_have_text([re.compile("Start")])
 
 
-def test_on_a_phone_every_page_is_in_the_sidebar(browser: Browser, address: str) -> None:
+def test_on_a_phone_every_page_is_in_a_sidebar_that_closes_with_a_choice(browser: Browser, address: str) -> None:
     with opened(browser, address, 390, 844, touch=True, kind=Masks) as masks:
-        masks.open()
-        masks.page.get_by_role("button", name="Present").click(trial=True)
-        masks.page.get_by_test_id("stExpandSidebarButton").click()
-        groups = masks.page.get_by_test_id("stNavSectionHeader")
+        page = masks.open().page
+        page.get_by_role("button", name="Present").click(trial=True)
+        page.get_by_test_id("stExpandSidebarButton").click()
+        groups = page.get_by_test_id("stNavSectionHeader")
         expect(groups).to_have_text([re.compile(f"^{group.title}") for group in GROUPS])
         for group in GROUPS:
-            named = masks.page.get_by_role("group", name=group.title)
+            named = page.get_by_role("group", name=group.title)
             expect(named.get_by_role("link")).to_have_text([re.compile(f"{page.title}$") for page in group.pages])
-        links = masks.page.get_by_test_id("stSidebarNavLink")
+        links = page.get_by_test_id("stSidebarNavLink")
         expect(links).to_have_text([re.compile(f"{page.title}$") for page in PAGES.values()])
         for link in links.all():
             link.click(trial=True)
+        links.filter(has_text="Lessons").click()
+        for is_loaded in (False, True):
+            if is_loaded:
+                page.reload()
+            expect(page.locator("h3").first).to_have_text("Lessons")
+            expect(links.first).not_to_be_in_viewport()
 
 
-IN_BAR = "texts => texts.every(text => document.querySelector('.st-key-presenting')?.innerText.includes(text))"
+def present(app: AppPage, *works_with: str) -> None:
+    """Presents the page: letters are larger, and of its many controls those are left with which a class works."""
+    letters, many = app.page.evaluate(FONT_SIZE), controls(app)
+    assert len(many) > 10
+    app.page.get_by_role("button", name="Present").click()
+    app.expect_in_link("present", "1")
+    titles = [each.title for each in PAGES.values()]
+    i = titles.index(type(app).__name__)
+    bar = [*titles[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
+    app.until(IN_BAR, bar[:-1])
+    app.painted()
+    expect(app.page.get_by_role("heading", name=type(app).__name__)).to_be_visible()
+    expected = [*bar, *works_with]
+    assert re.findall("[A-Z][a-z]+", " ".join(controls(app))) == re.findall("[A-Z][a-z]+", " ".join(expected))
+    assert app.page.evaluate(FONT_SIZE) > 1.2 * letters
+    assert app.page.evaluate("document.documentElement.scrollWidth") <= 1920
 
 
 def controls(page: AppPage) -> list[str]:
@@ -139,54 +109,58 @@ def controls(page: AppPage) -> list[str]:
     )
 
 
-@pytest.mark.parametrize(("kind", "theme"), [(Explore, "light"), (Masks, "dark")])
-def test_a_presentation_has_no_controls_and_the_same_state(
-    browser: Browser, address: str, kind: type[AppPage], theme: str
-) -> None:
-    link = {Explore: "?head=Head+6&pinned=6+%C2%B7+cross", Masks: "?mask-b=band(2)"}[kind]
-    with opened(browser, address, 1920, 1080, theme, kind=kind) as page:
-        page.open(link)
-        weights, many = page.weights(), controls(page)
-        letters = page.page.evaluate(FONT_SIZE)
-        page.page.get_by_role("button", name="Present").click()
-        page.expect_in_link("present", "1")
-        titles = [each.title for each in PAGES.values()]
-        i = titles.index(kind.__name__)
-        expected = [*titles[i - 1 : i + 2], "Leave", "Start"]  # the pages, the way back, and a class
-        page.until(IN_BAR, expected[:-1])
-        page.painted()
-        expect(page.page.get_by_role("heading", name=kind.__name__)).to_be_visible()
-        # What a class works with, and what it asks next.
-        expected += ["Text", "Why"] if kind is Explore else ["Text", "Mask", "Full", "Mask", "Band"]
-        assert re.findall("[A-Z][a-z]+", " ".join(controls(page))) == re.findall("[A-Z][a-z]+", " ".join(expected))
-        assert len(many) > 10
-        assert page.weights() == weights
-        assert page.page.evaluate(FONT_SIZE) > 1.2 * letters
-        assert page.page.evaluate("document.documentElement.scrollWidth") <= 1920
-
-
-def test_into_a_presentation_and_out_again_by_button_and_by_the_way_back(explore: Explore) -> None:
-    explore.open("?head=Head+6")
-    sidebar = explore.page.get_by_test_id("stSidebar")
+def test_explore_is_presented_with_its_state_and_comes_back(explore: Explore) -> None:
+    page, sidebar = explore.page, explore.page.get_by_test_id("stSidebar")
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    explore.open("?head=Head+6&pinned=6+%C2%B7+cross")
+    weights = explore.weights()
     expect(sidebar).to_be_visible()
-    explore.page.get_by_role("button", name="Present").click()
-    explore.expect_in_link("present", "1")
+    present(explore, "Text", "Why")
     expect(sidebar).to_be_hidden()
-    explore.painted()
-    explore.page.mouse.click(*explore.cell(6, 3))
-    explore.expect_in_link("pinned", "6+%C2%B7+cross")
+    assert explore.weights() == weights
+    page.mouse.click(*explore.cell(2, 3))
+    explore.expect_in_link("pinned", "2+%C2%B7+animal")
     explore.expect_in_link("present", "1")
     explore.expect_in_link("head", "Head+6")
-    explore.page.reload()
+    page.reload()
     explore.painted()
     expect(sidebar).to_be_hidden()
-    explore.page.get_by_role("button", name="Leave").click()
+    page.get_by_role("button", name="Leave").click()
     explore.expect_in_link("present", None)
     expect(sidebar).to_be_visible()
     explore.expect_in_link("head", "Head+6")
 
 
-def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explore: Explore) -> None:
+def test_masks_are_presented_in_the_dark_changed_and_seen_by_tabs(masks: Masks) -> None:
+    page = masks.page
+    page.set_viewport_size({"width": 1920, "height": 1080})
+    page.emulate_media(color_scheme="dark")
+    masks.open("?mask-b=band(2)")
+    weights = masks.weights()
+    present(masks, "Text", "Mask", "Full", "Mask", "Band")  # and what a class is asked next
+    assert masks.weights() == weights
+    rows = masks.a.locator(".attnviz-graph").evaluate("e => [...e.querySelectorAll('.ytick')].map(t => t.textContent)")
+    assert len(rows) == 16
+    words = masks.words("B")
+    words.focus()
+    words.press("Control+A")
+    page.keyboard.type("sliding_window(2)")
+    page.keyboard.press("Enter")
+    masks.expect_in_link("mask-b", "sliding_window%282%29")
+    masks.painted(rows=16)
+    page.locator(".st-key-mask-b-menu").get_by_role("button", name="Sliding window").click()
+    page.get_by_role("menuitem", name="Causal", exact=True).click()
+    expect(words).to_have_value("causal")
+    masks.painted(rows=16)
+    page.get_by_role("tab", name="Gallery", exact=True).click()
+    masks.expect_in_link("look", "Gallery")
+    expect(page.get_by_role("link", name="Sliding window")).to_be_visible()
+    masks.expect_in_link("present", "1")
+    page.get_by_role("tab", name="Two masks", exact=True).click()
+    masks.expect_in_link("look", None)
+
+
+def test_in_a_presentation_keys_change_pages_or_a_slider_and_leave(explore: Explore) -> None:
     page = explore.open("?present=1").page
     page.keyboard.press("PageDown")  # a presenter's remote control
     expect(page.get_by_role("heading", name="Write")).to_be_visible()
@@ -206,6 +180,19 @@ def test_in_a_presentation_keys_and_a_menu_change_pages_and_escape_leaves(explor
     expect(page.get_by_role("link", name="Explore")).to_be_hidden()
     page.keyboard.press("Escape")
     explore.expect_in_link("present", None)
+    explore.go("transformer?tab=How+attention+forms&present=1")
+    thumb = page.locator(".st-key-play-step input[type=range]")
+    expect(thumb).to_be_attached()
+    explore.settled()
+    page.keyboard.press("PageUp")  # where there is a slider, it moves
+    explore.expect_in_link("step", "1%2C700")
+    explore.settled()
+    page.keyboard.press("PageDown")
+    explore.expect_in_link("step", None)
+    explore.settled()
+    thumb.focus()  # the same step, not ten of them
+    page.keyboard.press("PageUp")
+    explore.expect_in_link("step", "1%2C700")
 
 
 SMALL = """least => {
@@ -246,7 +233,7 @@ PRESENTED = presented_links()
 FIRST_SCREEN = {
     "explore": [".st-key-heads", ".st-key-heatmap", ".attnviz-strongest"],
     "lookup": [".st-key-plane"],
-    "steps, Why scale": [".stTabs"],
+    "steps, Why scale": [".stTabs", ".st-key-d", ".st-key-why-spread"],
     "scores": [".st-key-score-scaled-dot", ".st-key-score-cosine", ".st-key-score-change"],
     "side_by_side": [".st-key-left-map", ".st-key-right-map", ".st-key-sides-difference"],
     "scores, Normalizers": [".st-key-normalizer-rows"],
@@ -268,36 +255,19 @@ def presented(browser: Browser, address: str) -> Iterator[AppPage]:
 def test_a_presentation_has_large_letters_and_fits_one_screen(presented: AppPage, name: str) -> None:
     page, pictures = presented.page, FIRST_SCREEN.get(name, [])
     # Start is entered from the page after it: its address with parameters is that of Explore
-    link = PRESENTED["lessons" if name == FIRST_PAGE else name]
+    link = "lessons" if name == FIRST_PAGE else QUICK_LINKS.get(name, PRESENTED[name])
     title = PAGES[link.partition("?")[0]].title
     presented.open_page(f"{link}{'&' if '?' in link else '?'}present=1", title)
     if name == FIRST_PAGE:
         page.get_by_role("link", name="Start").click()
         expect(page.locator(".st-key-start")).to_be_visible()
-    for picture in pictures[:1]:
+    for picture in pictures:
         expect(page.locator(picture).first).to_be_visible()
     presented.until(DRAWN)
     assert page.evaluate(SMALL, 20) == []
     for picture in pictures:
         bottom = page.locator(picture).first.evaluate("e => e.getBoundingClientRect().bottom")
         assert bottom <= 1080, picture
-
-
-def test_in_a_presentation_keys_move_a_slider_that_stays(browser: Browser, address: str) -> None:
-    with opened(browser, address, kind=AppPage) as app:
-        app.page.goto(f"{address}/transformer?tab=How+attention+forms&present=1")
-        thumb = app.page.locator(".st-key-play-step input[type=range]")
-        expect(thumb).to_be_attached()
-        app.settled()
-        app.page.keyboard.press("PageUp")
-        app.expect_in_link("step", "1%2C700")
-        app.settled()
-        app.page.keyboard.press("PageDown")
-        app.expect_in_link("step", None)
-        app.settled()
-        thumb.focus()  # the same step, not ten of them
-        app.page.keyboard.press("PageUp")
-        app.expect_in_link("step", "1%2C700")
 
 
 LONG_TOKENS = "?text=Internationalization+antidisestablishmentarianism+WWWWWWWWWW+%E6%97%A5%E6%9C%AC%E8%AA%9E"
@@ -324,40 +294,17 @@ def test_names_of_axes_keep_clear_of_the_longest_tokens(explore: Explore) -> Non
         assert min(explore.heatmap.locator(".attnviz-graph").evaluate(GAPS)) >= 2
 
 
-def test_a_presentation_goes_from_tab_to_tab(masks: Masks) -> None:
-    masks.open("?present=1")
-    masks.page.get_by_role("tab", name="Gallery", exact=True).click()
-    masks.expect_in_link("look", "Gallery")
-    expect(masks.page.get_by_role("link", name="Sliding window")).to_be_visible()
-    masks.expect_in_link("present", "1")
-    masks.page.get_by_role("tab", name="Two masks", exact=True).click()
-    masks.expect_in_link("look", None)
-
-
-def test_a_prediction_and_its_reveal_also_in_a_presentation(explore: Explore) -> None:
-    row = head_map(Model().layers()[3].inputs, Mechanism(), 1)[IT].numpy()
-    prediction = np.zeros(16)
-    prediction[[ANIMAL, STREET]] = 0.5
+def test_a_prediction_is_revealed_in_a_presentation(explore: Explore) -> None:
     explore.open("?predict=true&present=1")
-    assert explore.weights()[IT] == [None] * 16
+    assert explore.weights()[10] == [None] * 16
     box = explore.page.locator(".st-key-prediction-head")
     for token in ("animal", "street"):
         box.get_by_role("button", name=token, exact=True).click()
     expect(box.get_by_role("slider")).to_have_count(2)
-    bars = box.locator(".attnviz-chart")
-    expect(bars).to_have_attribute("data-ready", "true")
-    heights = "e => e.data.map(bar => Array.from(bar.y, y => Number.isNaN(y) ? null : y))"
-    assert bars.locator(".attnviz-graph").evaluate(heights) == [prediction.tolist(), [None] * 16]
     box.get_by_role("button", name="Reveal").click()
     expect(box.get_by_text(re.compile("The most important key is animal, with 0.68: as you predicted"))).to_be_visible()
-    expect(
-        box.get_by_text(f"overlap by {1 - total_variation(prediction, row):.2f}: 0.50 on animal and 0.050 on street")
-    ).to_be_visible()
     explore.painted()
-    np.testing.assert_allclose(np.array(explore.weights()[IT], dtype=float), row, atol=2e-6)
-    expect(bars).to_have_attribute("data-ready", "true")
-    drawn = bars.locator(".attnviz-graph").evaluate(heights)
-    np.testing.assert_allclose(drawn[1], row / row.sum(), atol=1e-6)
+    assert explore.weights()[10][2] == pytest.approx(0.68, abs=0.005)
     box.get_by_role("button", name="Predict again").click()
     expect(box.get_by_role("button", name="Reveal")).to_be_disabled()
     explore.until("() => Number.isNaN(document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[10][2])")

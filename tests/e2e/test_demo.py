@@ -23,10 +23,9 @@ def page(browser: Browser) -> Iterator[Page]:
         page.close()
 
 
-def opened(page: Page, name: str, width: int = 1280, height: int = 800) -> Page:
-    page.set_viewport_size({"width": width, "height": height})
+def opened(page: Page, name: str) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.goto((FOLDER / f"{name}.html").as_uri())
-    return page
 
 
 def chart(page: Page, name: str) -> Locator:
@@ -46,6 +45,23 @@ def point(page: Page, chart: Locator, row: int, column: int, rows: int, columns:
     return place
 
 
+def expect_to_fit_a_phone(page: Page) -> None:
+    """A phone shows the page in the colors that its address asks for, and its links to the others keep them."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    viewer = page.locator(".attnviz-viewer")
+    expect(viewer).to_have_attribute("data-theme", "light")
+    page.evaluate("location.hash = 'dark'")
+    expect(viewer).to_have_attribute("data-theme", "dark")
+    expect(page.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    other = page.get_by_role("navigation", name="Demo").get_by_role("link").first
+    assert (other.get_attribute("href") or "").endswith(".html#dark")
+
+
+def test_each_page_is_tested_here() -> None:
+    assert {page.name for page in PAGES} == {"explore", "masks", "why", "write"}
+
+
 def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
     opened(page, "explore")
     expect(sentence(page)).to_have_text("it gives 0.68 of its attention to animal.")
@@ -58,6 +74,7 @@ def test_explore_opens_heads_and_pins_queries(page: Page) -> None:
     expect(page.locator(".attnviz-summary")).to_have_text("animal gives 0.87 of its attention to [CLS].")
     page.get_by_label("Layer", exact=True).select_option("encoder 1")
     expect(page.locator(".attnviz-in-words")).to_have_text("encoder 1, head 2")
+    expect_to_fit_a_phone(page)
 
 
 def test_masks_change_with_a_click(page: Page) -> None:
@@ -71,6 +88,7 @@ def test_masks_change_with_a_click(page: Page) -> None:
     point(page, chart(page, "map-a"), 10, 2, 16, 16)
     expect(sentence(page, "map-a")).to_have_text("it gives 0.68 of its attention to animal.")
     expect(sentence(page, "map-b")).to_have_text("it may not look at animal.")
+    expect_to_fit_a_phone(page)
 
 
 def test_why_is_followed_and_back(page: Page) -> None:
@@ -85,6 +103,7 @@ def test_why_is_followed_and_back(page: Page) -> None:
     questions.first.get_by_role("link").click()
     expect(questions).to_have_count(0)
     expect(answer).to_have_text(start)
+    expect_to_fit_a_phone(page)
 
 
 def test_write_plays_what_was_written(page: Page) -> None:
@@ -107,16 +126,4 @@ def test_write_plays_what_was_written(page: Page) -> None:
     expect(page.locator(".write-sentence")).to_have_text(re.compile("looked most at “Paris” before “Rome” 0.65"))
     page.get_by_label("Written tokens").fill("9")
     expect(text).to_have_text(whole)
-
-
-@pytest.mark.parametrize("name", [page.name for page in PAGES])
-def test_a_phone_shows_a_page_in_the_colors_that_its_address_asks_for(page: Page, name: str) -> None:
-    opened(page, name, 390, 844)
-    viewer = page.locator(".attnviz-viewer")
-    expect(viewer).to_have_attribute("data-theme", "light")
-    expect(page.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
-    page.evaluate("location.hash = 'dark'")
-    expect(viewer).to_have_attribute("data-theme", "dark")
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    other = page.get_by_role("navigation", name="Demo").get_by_role("link").first
-    assert (other.get_attribute("href") or "").endswith(".html#dark")
+    expect_to_fit_a_phone(page)

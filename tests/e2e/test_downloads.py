@@ -4,7 +4,6 @@ import csv
 import io
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from playwright.sync_api import Download, Locator, expect
 
 from attnviz.sources import Model
-from tests.support.browser import Browser, Explore, opened, place_of
+from tests.support.browser import Browser, Explore, place_of
 
 
 def downloaded(explore: Explore, button: Locator, folder: Path) -> Path:
@@ -35,48 +34,49 @@ def expected() -> np.ndarray:
     return layer.mechanism(layer.inputs, heads=[1]).weights[0].numpy()
 
 
-@pytest.fixture(scope="module")
-def downloads(browser: Browser, address: str) -> Iterator[Explore]:
-    with opened(browser, address) as explore:
-        explore.open().page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
-        yield explore
-
-
-def test_weights_as_csv(downloads: Explore, tmp_path: Path) -> None:
-    path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as CSV"), tmp_path)
-    header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
+def matrix(csv_file: Path) -> np.ndarray:
+    """The weights of a file, whose columns are the keys of the example."""
+    header, *rows = csv.reader(io.StringIO(csv_file.read_text("utf-8-sig")))
     assert header[1:] == list(Model().layers()[0].inputs.key_tokens)
-    np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
+    return np.array([row[1:] for row in rows], dtype=float)
 
 
-def test_weights_as_npz(downloads: Explore, tmp_path: Path) -> None:
-    path = downloaded(downloads, downloads.page.get_by_role("button", name="Weights as .npz"), tmp_path)
-    with np.load(path, allow_pickle=False) as file:
+def test_weights_a_picture_and_the_link_are_downloaded(explore: Explore, tmp_path: Path, browser: Browser) -> None:
+    explore.open()
+    explore.page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
+    table, npz, figure = (
+        downloaded(explore, explore.page.get_by_role("button", name=name), tmp_path)
+        for name in ("Weights as CSV", "Weights as .npz", "Figure as HTML")
+    )
+    np.testing.assert_allclose(matrix(table), expected(), atol=2e-6)
+    with np.load(npz, allow_pickle=False) as file:
         np.testing.assert_allclose(file["weights"], expected(), atol=2e-6)
         assert tuple(file["tokens"]) == Model().layers()[0].inputs.query_tokens
-
-
-def test_the_picture_as_one_html_file_opens_without_a_server(
-    downloads: Explore, tmp_path: Path, browser: Browser
-) -> None:
-    path = downloaded(downloads, downloads.page.get_by_role("button", name="Figure as HTML"), tmp_path)
     page = browser.new_page()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    page.goto(path.as_uri())
+    page.goto(figure.as_uri())  # it opens without a server
     expect(page.locator(".heatmaplayer image")).to_have_count(1)
     labels = page.locator(".ytick text").evaluate_all("ticks => ticks.map(tick => tick.textContent)")
     assert labels == list(Model().layers()[0].inputs.query_tokens)
     assert not [url for url in requests if not url.startswith(("file:", "data:", "blob:"))]
     page.close()
 
+    explore.open("?head=Head+4&mask=Causal")
+    explore.page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
+    link = explore.page.get_by_test_id("stCode")
+    expect(link).to_have_text(re.compile(r"head=Head\+4&mask=Causal"))
+    explore.page.goto(link.inner_text().strip())
+    explore.painted()
+    expect(explore.chosen("Head").locator("input")).to_have_value("Head 4")
 
-def test_the_numbers_of_a_figure_and_its_link(explore: Explore, tmp_path: Path) -> None:
+
+def test_figures_are_downloaded_with_their_numbers_and_shown_as_a_table(
+    explore: Explore, tmp_path: Path, browser: Browser
+) -> None:
     explore.open()
     path = downloaded(explore, file_button(explore.heatmap, "Numbers as CSV"), tmp_path)
-    header, *rows = csv.reader(io.StringIO(path.read_text("utf-8-sig")))
-    assert header[1:] == list(Model().layers()[0].inputs.key_tokens)
-    np.testing.assert_allclose(np.array([row[1:] for row in rows], dtype=float), expected(), atol=2e-6)
+    np.testing.assert_allclose(matrix(path), expected(), atol=2e-6)
     menu = explore.mosaic.locator(".attnviz-files > summary")
     menu.click()
     expect(explore.mosaic.get_by_role("button", name="Copy the link")).to_be_visible()
@@ -84,10 +84,6 @@ def test_the_numbers_of_a_figure_and_its_link(explore: Explore, tmp_path: Path) 
     explore.page.keyboard.press("Escape")
     expect(explore.mosaic.get_by_role("button", name="Copy the link")).to_have_count(0)
     expect(menu).to_be_focused()
-
-
-def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: Browser) -> None:
-    explore.open()
     page = browser.new_page()
     for chart, words in ((explore.heatmap, {"animal", "0.68"}), (explore.mosaic, {"Head 0", "Head 11"})):
         png, svg = (downloaded(explore, file_button(chart, kind), tmp_path) for kind in ("PNG", "SVG"))
@@ -99,20 +95,6 @@ def test_the_picture_as_png_and_svg(explore: Explore, tmp_path: Path, browser: B
             width = "document.querySelector('svg')?.width.baseVal.value ?? document.images[0].naturalWidth / 2"
             assert page.evaluate(width) == pytest.approx(place_of(chart.locator(".attnviz-stage"))["width"], abs=1)
     page.close()
-
-
-def test_the_link_to_copy_is_the_one_in_the_address_bar(explore: Explore) -> None:
-    explore.open("?head=Head+4&mask=Causal")
-    explore.page.get_by_test_id("stPopover").get_by_text("Download", exact=True).click()
-    link = explore.page.get_by_test_id("stCode")
-    expect(link).to_have_text(re.compile(r"head=Head\+4&mask=Causal"))
-    explore.page.goto(link.inner_text().strip())
-    explore.painted()
-    expect(explore.chosen("Head").locator("input")).to_have_value("Head 4")
-
-
-def test_a_table_on_request(explore: Explore) -> None:
-    explore.open()
     explore.page.get_by_text("Show the numbers as a table").click()
     explore.expect_in_link("table", "true")
     table = explore.page.locator("table").filter(has_text="query")

@@ -5,7 +5,6 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.figures import cell_sentence
-from attnviz.masks import Causal
 from attnviz.mechanism import Mechanism
 from attnviz.sources import Model, Toy
 from tests.support.browser import Browser, Explore, opened, place_of, shared
@@ -75,7 +74,7 @@ def test_typed_text_is_drawn_and_bad_text_is_reported(explore: Explore) -> None:
     expect(explore.alert).to_have_count(0)
 
 
-def test_a_head_of_the_mosaic_is_opened_by_the_keyboard_and_by_a_click(explore: Explore) -> None:
+def test_a_head_of_a_mosaic_is_opened_by_the_keyboard_and_by_a_click(explore: Explore) -> None:
     explore.open()
     stage = explore.mosaic.locator(".attnviz-stage")
     stage.focus()
@@ -89,20 +88,18 @@ def test_a_head_of_the_mosaic_is_opened_by_the_keyboard_and_by_a_click(explore: 
     explore.expect_in_link("head", "Head+5")
     expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
     explore.expect_weights(own_weights(3, 5))
-
-
-def test_the_mosaic_of_all_layers_opens_layer_and_head(explore: Explore) -> None:
     explore.open("?mosaic=All+layers")
     expect(explore.mosaic).to_have_attribute("data-columns", "12")
+    explore.painted()
     explore.page.mouse.click(*explore.place(explore.mosaic, 0, 2, 6, 12))
     explore.expect_in_link("layer", "encoder+0")
     explore.expect_in_link("head", "Head+2")
-    expect(explore.sentence).not_to_have_text("it gives 0.68 of its attention to animal.")
     explore.expect_weights(own_weights(0, 2))
 
 
-def test_a_hover_over_a_long_text_is_drawn_within_two_frames(explore: Explore) -> None:
-    explore.open("?text=" + "Some+longer+words+" * 60)
+def test_a_hover_over_the_longest_text_is_drawn_within_two_frames(explore: Explore) -> None:
+    explore.open("?text=" + "Some+longer+words+" * 170 + "&mosaic=All+layers")
+    explore.painted(rows=512)  # the most that MiniLM reads
     x, y = explore.cell(100, 50)
     frames = explore.stage.evaluate(
         """(stage, [x, y]) => new Promise(done => {
@@ -128,36 +125,17 @@ def test_a_hover_over_a_long_text_is_drawn_within_two_frames(explore: Explore) -
     assert min(np.diff(middles)) >= 14
 
 
-def test_a_click_of_the_first_button_pins_and_unpins_a_query(explore: Explore) -> None:
-    explore.open("?pinned=none")
-    explore.page.mouse.click(*explore.cell(5, 5), button="right")
-    explore.page.mouse.click(*explore.cell(5, 5), button="middle")
-    explore.stage.focus()
-    script = """stage => ['ArrowLeft', 'ArrowRight'].map(key => stage.dispatchEvent(
-        new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
-    assert explore.stage.evaluate(script) == [True, True]
-    explore.page.mouse.click(*explore.cell(6, 3))
-    explore.expect_in_link("pinned", "6+%C2%B7+cross")
-    expect(explore.page.locator(".attnviz-summary")).to_contain_text("cross gives 0.60 of its attention to street.")
-    expect(explore.page.locator(".attnviz-strongest li")).to_have_count(5)
-    explore.painted()
-    explore.page.mouse.move(5, 5)
-    expect(explore.sentence).to_have_text(cell_sentence("cross", "didn", float(own_weights(3, 1)[6, 3])))
-    marked = explore.heatmap.locator(".attnviz-overlay > rect").first
-    top = float(marked.get_attribute("y") or 0) + place_of(explore.stage)["y"]
-    assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
-    explore.page.mouse.click(*explore.cell(6, 9))
-    explore.expect_in_link("pinned", "none")
-    expect(explore.page.locator(".attnviz-summary")).to_have_count(0)
-
-
-def test_zoom_survives_a_change_of_any_control(explore: Explore) -> None:
+def test_zoom_survives_a_change_of_any_control_and_holds_the_keys(explore: Explore) -> None:
     explore.open("?pinned=none")
     explore.drag((3, 3), (9, 10))
     reset = explore.heatmap.get_by_role("button", name="Reset zoom")
     expect(reset).to_be_visible()
     zoomed = explore.zoom()
     assert zoomed != pytest.approx([-0.5, 15.5, 15.5, -0.5])
+    explore.stage.focus()
+    for _ in range(12):  # which stay in view
+        explore.page.keyboard.press("ArrowDown")
+    expect(explore.live).to_contain_text(f"{Model().layers()[0].inputs.query_tokens[int(max(zoomed[2:]))]} gives")
     for label, option in (("Mask", "Causal"), ("Head", "Head 4"), ("Special tokens", "Hidden"), ("Score", "Cosine")):
         before = explore.weights()
         explore.choose(label, option)
@@ -197,6 +175,26 @@ def test_pixels_follow_the_weights_and_the_pointer_and_keys_read_and_pin(explore
     explore.page.keyboard.press("Escape")
     explore.expect_in_link("pinned", "none")
     explore.painted()
+    # Of the mouse the first button pins and unpins; of the keys those with Alt are the browser's.
+    explore.page.mouse.click(*explore.cell(5, 5), button="right")
+    explore.page.mouse.click(*explore.cell(5, 5), button="middle")
+    explore.stage.focus()
+    script = """stage => ['ArrowLeft', 'ArrowRight'].map(key => stage.dispatchEvent(
+        new KeyboardEvent('keydown', { key, altKey: true, bubbles: true, cancelable: true })))"""
+    assert explore.stage.evaluate(script) == [True, True]
+    explore.page.mouse.click(*explore.cell(6, 3))
+    explore.expect_in_link("pinned", "6+%C2%B7+cross")
+    expect(explore.page.locator(".attnviz-summary")).to_contain_text("cross gives 0.60 of its attention to street.")
+    explore.painted()
+    explore.page.mouse.move(5, 5)
+    expect(explore.sentence).to_have_text(cell_sentence("cross", "didn", float(weights[6, 3])))
+    marked = explore.heatmap.locator(".attnviz-overlay > rect").first
+    top = float(marked.get_attribute("y") or 0) + place_of(explore.stage)["y"]
+    assert top == pytest.approx(explore.cell(5.5, 0)[1], abs=1.5)
+    explore.page.mouse.click(*explore.cell(6, 9))
+    explore.expect_in_link("pinned", "none")
+    expect(explore.page.locator(".attnviz-summary")).to_have_count(0)
+    explore.painted()
     # The strongest cell of the row is the darkest on white paper.
     explore.page.mouse.move(5, 5)
     image = explore.heatmap.locator(".heatmaplayer image")
@@ -220,14 +218,6 @@ def test_pixels_follow_the_weights_and_the_pointer_and_keys_read_and_pin(explore
     expect(explore.sentence).to_have_text("Point at a cell to read it, click to pin its query.")
 
 
-def test_a_mask_on_a_real_model_and_the_masked_cell_in_words(explore: Explore) -> None:
-    explore.open("?mask=Causal&pinned=none")
-    masked = ~np.tri(16, dtype=bool)
-    explore.expect_weights(np.where(masked, np.nan, own_weights(3, 1, Mechanism(mask=Causal()))))
-    explore.page.mouse.move(*explore.cell(2, 9))
-    expect(explore.sentence).to_have_text("animal may not look at because.")
-
-
 def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
     explore.open("?source=Toy")
     explore.type(HOSTILE)
@@ -241,63 +231,6 @@ def test_hostile_text_is_shown_as_text(explore: Explore) -> None:
     expect(explore.page.locator(".attnviz-chart b, .attnviz-chart s, .attnviz-chart script")).to_have_count(0)
     weights = Toy(text=HOSTILE).layers()[0]
     explore.expect_weights(weights.mechanism(weights.inputs).weights[0])
-
-
-def test_512_tokens_are_drawn(explore: Explore) -> None:
-    explore.open("?text=" + "+".join(["word"] * 510) + "&mosaic=All+layers")
-    explore.painted(rows=512)
-
-
-def expect_to_fit_a_phone(explore: Explore, theme: str) -> None:
-    expect(explore.heatmap).to_have_attribute("data-theme", theme)
-    assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
-    labels = explore.heatmap.locator(".xtick text")
-    visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
-    assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
-    for chart in (explore.mosaic, explore.heatmap):
-        box = place_of(chart)
-        assert box["x"] >= 0
-        assert box["x"] + box["width"] <= 390
-
-
-def test_long_words_fit_a_phone_in_the_dark_theme(browser: Browser, address: str) -> None:
-    with shared(browser, address, 390, 844, "dark") as explore:
-        explore.open("?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy")
-        expect_to_fit_a_phone(explore, "dark")
-
-
-def test_explore_fits_a_phone_and_a_finger_scrolls_it(browser: Browser, address: str) -> None:
-    with shared(browser, address, 390, 844, touch=True) as explore:
-        explore.open("?pinned=none")
-        expect_to_fit_a_phone(explore, "light")
-        explore.stage.scroll_into_view_if_needed()
-        assert explore.stage.evaluate("stage => getComputedStyle(stage).touchAction") == "pan-x pan-y"
-        before = explore.zoom()
-        explore.drag((4, 4), (9, 4))
-        assert explore.zoom() == before
-        explore.page.touchscreen.tap(*explore.cell(6, 3))
-        explore.expect_in_link("pinned", "6+%C2%B7+cross")
-
-
-def test_zoom_survives_another_seed_and_arrow_keys_stay_in_view(explore: Explore) -> None:
-    explore.open("?source=Toy&pinned=none")
-    explore.drag((2, 2), (6, 7))
-    expect(explore.heatmap.get_by_role("button", name="Reset zoom")).to_be_visible()
-    zoomed, before = explore.zoom(), explore.weights()
-    explore.page.get_by_label("Seed", exact=True).fill("3")
-    explore.page.get_by_label("Seed", exact=True).press("Enter")
-    explore.expect_in_link("toy.seed", "3")
-    expect(explore.heatmap).to_have_attribute("data-ready", "true")
-    explore.until(
-        "first => document.querySelector('.st-key-heatmap .attnviz-graph').data[0].z[0][0] !== first", arg=before[0][0]
-    )
-    explore.painted()
-    assert explore.zoom() == pytest.approx(zoomed)
-    explore.stage.focus()
-    for _ in range(12):
-        explore.page.keyboard.press("ArrowDown")
-    tokens = Toy().layers()[0].inputs.query_tokens
-    expect(explore.live).to_contain_text(f"{tokens[int(max(zoomed[2:]))]} gives")
 
 
 def test_a_new_size_and_a_new_theme_are_followed(explore: Explore) -> None:
@@ -316,7 +249,33 @@ def test_a_new_size_and_a_new_theme_are_followed(explore: Explore) -> None:
     explore.painted()
 
 
-def test_a_query_that_may_look_at_nothing_says_so(explore: Explore) -> None:
-    explore.open("?mask=Padding&mask.keys=0")
-    expect(explore.sentence).to_have_text("it may look at nothing.")
-    expect(explore.page.locator(".attnviz-summary")).to_have_text("it may look at nothing.")
+@pytest.mark.parametrize(
+    ("theme", "touch", "link"),
+    [
+        ("light", True, "?pinned=none"),
+        ("dark", False, "?text=" + "Pneumonoultramicroscopicsilicovolcanoconiosis+" * 5 + "&source=Toy"),
+    ],
+    ids=["touch", "long words"],
+)
+def test_explore_fits_a_phone_and_a_finger_scrolls_it(
+    browser: Browser, address: str, theme: str, touch: bool, link: str
+) -> None:
+    with shared(browser, address, 390, 844, theme, touch) as explore:
+        explore.open(link)
+        expect(explore.heatmap).to_have_attribute("data-theme", theme)
+        assert explore.page.evaluate("document.scrollingElement.scrollWidth") <= 390
+        labels = explore.heatmap.locator(".xtick text")
+        visible = labels.evaluate_all("ticks => ticks.filter(tick => tick.style.display !== 'none').length")
+        assert visible == int(explore.heatmap.get_attribute("data-columns") or 0)
+        for chart in (explore.mosaic, explore.heatmap):
+            box = place_of(chart)
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 390
+        if touch:
+            explore.stage.scroll_into_view_if_needed()
+            assert explore.stage.evaluate("stage => getComputedStyle(stage).touchAction") == "pan-x pan-y"
+            before = explore.zoom()
+            explore.drag((4, 4), (9, 4))
+            assert explore.zoom() == before
+            explore.page.touchscreen.tap(*explore.cell(6, 3))
+            explore.expect_in_link("pinned", "6+%C2%B7+cross")

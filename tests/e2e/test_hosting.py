@@ -59,38 +59,24 @@ def test_a_hosted_instance_keeps_its_metrics_and_its_visitors_to_https(
     assert (own.status, own.headers["strict-transport-security"]) == (200, None)
     monkeypatch.setenv("ATTNVIZ_HOSTED", "1")
     monkeypatch.setenv("ATTNVIZ_TLS", "1")
+    monkeypatch.setenv("ATTNVIZ_EMBED", "https://course.example.org")
     names = [f"--server.allowedHosts={name}" for name in ("127.0.0.1", "attn.example.org")]
     with serving(tmp_path / "log", None, "", *names) as hosted:
         assert answer(hosted, "/_stcore/metrics").status == 404
         page = answer(hosted, "/explore", Host="attn.example.org")
         assert (page.status, page.headers["strict-transport-security"]) == (200, "max-age=31536000")
+        cookie = answer(hosted, "/_stcore/health").headers["set-cookie"]  # of uploads, which reaches a frame by HTTPS
+    assert cookie.startswith("_streamlit_xsrf=")
+    assert "SameSite=None" in cookie
+    assert "Secure" in cookie
 
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
 PATHS = (
-    *(
-        "/",
-        "/explore",
-        "/nowhere",
-        "/healthz",
-        "/readyz",
-        "/vendor/plotly.js",
-        "/class",
-        "/class/start",
-        "/class/AAAAA",
-    ),
-    *(
-        f"/class/AAAAA/{name}"
-        for name in ("events", "state", "panel", "answer", "clear", "picture/1", "chart/1/1", "x")
-    ),
-    *(
-        "/_stcore/health",
-        "/_stcore/host-config",
-        "/_stcore/upload_file/a/b",
-        "/_stcore/stream",
-        "/media/a",
-        "/static/a",
-    ),
+    *("/", "/explore", "/nowhere", "/healthz", "/readyz", "/vendor/plotly.js", "/media/a", "/static/a"),
+    *("/class", "/class/start", "/class/AAAAA", "/class/AAAAA/picture/1", "/class/AAAAA/chart/1/1"),
+    *(f"/class/AAAAA/{name}" for name in ("events", "state", "panel", "answer", "clear", "x")),
+    *(f"/_stcore/{name}" for name in ("health", "host-config", "upload_file/a/b", "stream")),
 )
 
 

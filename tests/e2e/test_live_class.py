@@ -80,14 +80,15 @@ def test_a_class_with_two_votes_survives_a_server_that_is_killed(browser: Browse
     assert not troubles
 
 
-def test_a_follower_explores_asks_and_comes_back(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 1, "dark") as (laptop, (pocket,)):
+def test_followers_explore_ask_read_are_named_and_vote(browser: Browser, server: ClassServer) -> None:
+    with contexts(browser.playwright, 2, "dark") as (laptop, pockets):
         teacher = Teacher(laptop.new_page(), server.address)
         teacher.open("explore?head=Head+6&present=1")
         code = teacher.start_class()
-        phone = Phone(pocket.new_page(), server.address).join(code)
+        phone = Phone(pockets[0].new_page(), server.address).join(code)
         expect(phone.contents.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
 
+        # What a follower explores, asks and comes back to.
         phone.page.get_by_role("link", name="Explore", exact=True).click()
         own = Explore(phone.page, server.address).painted()
         assert "head=Head+6" in phone.page.url
@@ -104,54 +105,42 @@ def test_a_follower_explores_asks_and_comes_back(browser: Browser, server: Class
         expect(phone.status).to_have_attribute("data-status", "live")
         phone.page.get_by_role("link", name="Continue mine").click()
         expect(phone.page).to_have_url(mine)
-
         teacher.press("Questions")
         message = teacher.panel.locator(".class-list")
         expect(message).to_contain_text("Why is <i>this</i> one high?")
         message.get_by_role("button", name="Open").click()
         expect(teacher.page.get_by_label("Text", exact=True)).to_have_value("<b>One</b> cat.")
         assert "present=1" in teacher.page.url
+        phone.join(code)
 
-
-def test_followers_see_each_step_of_the_training(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 1) as (laptop, (pocket,)):
-        teacher = Teacher(laptop.new_page(), server.address)
+        # They see each step of the training, and read what is written without controls of it.
         teacher.open("transformer?tab=How+attention+forms&present=1")
-        phone = Phone(pocket.new_page(), server.address).join(teacher.start_class())
-        written = phone.contents.locator(".attnviz-summary")
-        expect(written).to_contain_text("After 2,400 steps it writes")
+        summary = phone.contents.locator(".attnviz-summary")
+        expect(summary).to_contain_text("After 2,400 steps it writes")
         teacher.settled()
         teacher.page.get_by_role("slider", name="Steps of training").press("Home")
-        expect(written).to_contain_text("After 0 steps it writes")
-
-
-def test_followers_read_what_is_written_and_have_no_controls_of_it(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 1) as (laptop, (pocket,)):
-        teacher = Teacher(laptop.new_page(), server.address)
+        expect(summary).to_contain_text("After 0 steps it writes")
+        teacher.settled()
         teacher.open("write?present=1&choices=0.19997")
-        first = Phone(pocket.new_page(), server.address).join(teacher.start_class())
-        written = first.contents.locator(".attnviz-write")
+        written = phone.contents.locator(".attnviz-write")
         expect(written.locator(".write-text")).to_contain_text("The capital of Italy is Florence")
         expect(written).to_have_attribute("data-ready", "true")
         expect(written.locator(".write-alternative").nth(1)).to_contain_text("Florence")
         expect(written.locator("a, button, input").filter(visible=True)).to_have_count(0)
 
-
-def test_a_nickname_with_markup_is_text_that_the_teacher_may_show(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 2) as (laptop, pockets):
-        teacher = Teacher(laptop.new_page(), server.address)
-        teacher.open("steps?present=1")
-        code = teacher.start_class()
-        first, second = (Phone(pocket.new_page(), server.address).join(code) for pocket in pockets)
-        first.page.get_by_role("button", name="Name", exact=True).click()
-        dialog = first.page.locator("dialog[open]")
+        # A code that is none is said, and the form stays; a nickname with markup is text that the teacher may show.
+        page = pockets[1].new_page()
+        page.goto(f"{server.address}/class/zzzzz")
+        expect(page.get_by_role("alert")).to_contain_text("ZZZZZ")
+        expect(page.get_by_label("The code of your class")).to_be_focused()
+        names = Phone(page, server.address).join(code).page.locator(".class-names")
+        phone.page.get_by_role("button", name="Name", exact=True).click()
         dialog.get_by_label("Nickname").fill("<img src=x onerror=alert(1)>")
         dialog.get_by_role("button", name="Save").click()
         expect(dialog).to_have_count(0)
-        first.page.get_by_role("button", name="Name", exact=True).click()
+        phone.page.get_by_role("button", name="Name", exact=True).click()
         expect(dialog.get_by_label("Nickname")).to_have_value("<img src=x onerror=alert(1)>")
         dialog.get_by_role("button", name="Cancel").click()
-        names = second.page.locator(".class-names")
         expect(names).to_be_empty()
         teacher.choose_from("More", re.compile("Show the nicknames"))
         expect(names).to_have_text("Here: <img src=x onerror=alert(1)>")
@@ -159,28 +148,15 @@ def test_a_nickname_with_markup_is_text_that_the_teacher_may_show(browser: Brows
         teacher.choose_from("More", re.compile("Hide the nicknames"))
         expect(names).to_be_empty()
 
-
-def test_a_code_that_is_none_is_said_and_the_form_stays(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 1) as (_, (pocket,)):
-        page = pocket.new_page()
-        page.goto(f"{server.address}/class/zzzzz")
-        expect(page.get_by_role("alert")).to_contain_text("ZZZZZ")
-        expect(page.get_by_label("The code of your class")).to_be_focused()
-
-
-def test_what_the_teacher_types_stays_while_people_join(browser: Browser, server: ClassServer) -> None:
-    with contexts(browser.playwright, 1) as (laptop, (pocket,)):
-        teacher = Teacher(laptop.new_page(), server.address)
-        teacher.open("masks?mask-b=causal&present=1")
-        code = teacher.start_class()
+        # What the teacher types stays while people join.
         teacher.choose_from("Ask", re.compile("of your own"))
         form = teacher.panel.locator("form")
         form.get_by_label("Question").fill("Which mask is this?")
-        phone = Phone(pocket.new_page(), server.address).join(code)
-        expect(teacher.here).to_have_text("1 has joined")
+        Participant(server.address, code)
+        expect(teacher.here).to_have_text("3 have joined")
         for number, answer in ((1, "Causal"), (2, "Full")):
             form.get_by_label(f"Answer {number}", exact=True).fill(answer)
         form.get_by_role("button", name="Ask").click()
         phone.vote("Causal")
-        teacher.expect_answers(1, 1)
+        teacher.expect_answers(1, 3)
         expect(teacher.poll).to_contain_text("Which mask is this?")

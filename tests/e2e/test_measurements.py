@@ -12,13 +12,22 @@ from tests.bench.measures import SHORT, check_in_front, in_front, new_context, n
 from tests.support.browser import ARGUMENTS, CHROMIUM, Browser
 
 ROOT = Path(__file__).parents[2]
+# Runs modules of tests/bench one after the other, in one process: most of the time of a short one is its imports.
+ALL = """import runpy, sys
+modules, sys.argv[1:] = sys.argv[1:], []
+for module in modules:
+    try:
+        runpy.run_module(f"tests.bench.{module}", run_name="__main__")
+    except SystemExit as ended:
+        assert not ended.code
+"""
 
 
 def printed(*command: str) -> str:
-    """What a program prints; it has to end well."""
+    """What a program of Python, with its arguments, prints; it has to end well."""
     variables = os.environ | {SHORT: "1", "OMP_NUM_THREADS": "1"}
     ended = subprocess.run(
-        [sys.executable, "-m", *command], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=900
+        [sys.executable, *command], cwd=ROOT, env=variables, capture_output=True, text=True, timeout=2400
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -31,16 +40,16 @@ def sections(text: str) -> tuple[str, list[list[str]]]:
     return machine, [lines for lines in map(str.splitlines, tables) if len(lines) > 2]
 
 
-@pytest.mark.parametrize(
-    ("module", "count"), [("__main__", 24), ("load", 1), ("fairness", 1), ("load_class", 1)], ids=lambda x: str(x)
-)
-def test_every_table_has_numbers_and_their_machine(module: str, count: int) -> None:
-    machine, found = sections(printed(f"tests.bench.{module}"))
-    assert re.search(
-        r"^\d{4}-\d\d-\d\d: \d+ × .*\((\w+, )+\w+\); .*torch \d.* threads, Chrom\S+ [\d.]+; .* load", machine
-    )
-    assert len(found) == count
-    assert [lines for lines in found if not re.search(r"(\d|refused|never|none)$", lines[-1])] == []
+def test_every_table_has_numbers_and_their_machine() -> None:
+    counts = {"load": 1, "fairness": 1, "load_class": 1, "__main__": 24}
+    parts = re.split(r"^(?=## )", printed("-c", ALL, *counts), flags=re.MULTILINE)[1:]
+    for count, text in zip(counts.values(), parts, strict=True):
+        machine, found = sections(text)
+        assert re.search(
+            r"^\d{4}-\d\d-\d\d: \d+ × .*\((\w+, )+\w+\); .*torch \d.* threads, Chrom\S+ [\d.]+; .* load", machine
+        )
+        assert len(found) == count
+        assert [lines for lines in found if not re.search(r"(\d|refused|never|none)$", lines[-1])] == []
 
 
 def test_a_page_is_measured_only_in_front_and_at_the_size_of_the_others(browser: Browser) -> None:
@@ -64,9 +73,9 @@ def test_a_page_is_measured_only_in_front_and_at_the_size_of_the_others(browser:
 
 
 def test_mutants_are_killed() -> None:
-    assert re.search(r"2 of +2 killed", printed("tests.mutate", "--sample", "2", "analysis/token_context.py"))
+    assert re.search(r"2 of +2 killed", printed("-m", "tests.mutate", "--sample", "2", "analysis/token_context.py"))
 
 
 def test_a_picture_of_the_documentation_is_taken(address: str, tmp_path: Path) -> None:
-    printed("docs.tools.pictures", "--app", address, "--into", str(tmp_path), "start")
+    printed("-m", "docs.tools.pictures", "--app", address, "--into", str(tmp_path), "start")
     assert (tmp_path / "start.webp").stat().st_size > 10_000

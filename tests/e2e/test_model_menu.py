@@ -1,15 +1,13 @@
 """The menu of models on Explore, in a browser."""
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attnviz.base.text import EXAMPLE
 from attnviz.figures.layer_mosaic import LEAST_WIDTH
-from attnviz.models.hub import SMOLLM2
-from attnviz.models.smollm2 import smollm2
 from tests.support.browser import Browser, Explore, shared
 from tests.support.tiny_models import GROUPED, byte_fallback
 
@@ -33,17 +31,6 @@ def naming(explore: Explore) -> Locator:
     expect(box).to_have_count(1)  # the one before goes when its run ends
     expect(box).to_have_value("")
     return box
-
-
-def test_a_model_is_chosen_and_is_in_the_link(browser: Browser, address: str) -> None:
-    with shared(browser, address) as explore:
-        explore.open("?layer=layer+16&head=Head+0&text=the+fox").choose("Model", SMOLLM2)
-        explore.expect_in_link("model", SMOLLM2.replace("/", "%2F"))
-        explore.open(f"?model={SMOLLM2}&layer=layer+16&head=Head+0&mosaic=All+layers")
-        layer = smollm2().layers(EXAMPLE)[16]
-        explore.expect_weights(layer.mechanism(layer.inputs).maps[0])
-        expect(explore.mosaic).to_have_attribute("data-columns", "30")
-        expect(explore.mosaic).to_have_attribute("data-rows", "9")
 
 
 def test_a_bad_folder_is_said_and_nothing_is_lost(explore: Explore, tmp_path: Path) -> None:
@@ -104,6 +91,6 @@ def test_30_layers_run_from_left_to_right_to_the_open_head(
         stage.focus()
         for _ in range(30):  # from whatever head is under the pointer, since the picture may have scrolled
             stage.press("ArrowRight")
-        expect(mosaic.locator(".attnviz-sentence")).to_have_text("layer 29, head 1")
+        expect(mosaic.locator(".attnviz-sentence")).to_have_text(re.compile(r"^layer 29, head \d$"))
         if is_phone:
             explore.until("() => document.querySelector('.st-key-heads .attnviz-stage').scrollLeft > 200")

@@ -51,26 +51,12 @@ def test_on_a_first_visit_a_model_writes_and_the_pages_lead_on(browser: Browser,
             expect_page(explore.page, name)
             explore.page.go_back()
             expect(explore.page.locator(GROUPS)).to_have_count(4)
-        assert explore.page.evaluate("window.same")
-
-
-def test_a_sentence_is_typed_on_the_first_page_and_explored(browser: Browser, address: str) -> None:
-    with opened(browser, address) as explore:
-        explore.page.add_init_script("localStorage.clear()")
-        explore.page.goto(address)
-        explore.page.evaluate("window.same = true")
         field = explore.page.get_by_label("Your own sentence")
         field.fill("The dog sleeps & dreams.")
         field.press("Enter")
         explore.painted()
         expect(explore.page.locator(".st-key-text input")).to_have_value("The dog sleeps & dreams.")
-        assert explore.page.evaluate("window.same")  # without loading the app anew
-
-
-def test_a_link_to_the_first_page_in_another_language_opens_that_page(lookup: Lookup) -> None:
-    lookup.page.goto(f"{lookup.address}/?lang=de")
-    expect(lookup.page.get_by_role("link", name="Lektionen", exact=True)).to_be_visible()
-    expect(lookup.page).to_have_url(f"{lookup.address}/?lang=de")
+        assert explore.page.evaluate("window.same")
 
 
 def test_a_returning_visitor_continues_where_they_were(lookup: Lookup) -> None:
@@ -155,6 +141,9 @@ def test_a_link_in_place_changes_the_picture_of_the_same_page(masks: Masks) -> N
 
 def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -> None:
     page = lookup.page
+    page.goto(f"{lookup.address}/?lang=de")
+    expect(page.get_by_role("link", name="Lektionen", exact=True)).to_be_visible()
+    expect(page).to_have_url(f"{lookup.address}/?lang=de")
     page.goto(f"{lookup.address}/lookup?lang=de&lesson=de-03-aehnlichkeiten")
     page.get_by_role("link", name="Weiter →").click()
     expect(page.locator(".attnviz-ask")).to_contain_text("√2")
@@ -163,33 +152,6 @@ def test_a_link_in_place_keeps_the_language_of_the_link_before(lookup: Lookup) -
     page.go_back()
     expect(page.locator(".attnviz-ask")).to_contain_text("Das Skalarprodukt")
     lookup.expect_in_link("lang", "de")
-
-
-def test_back_on_steps_leads_to_the_stage_before(explore: Explore) -> None:
-    explore.go("steps")
-    stage = explore.page.locator(".attnviz-matrices")
-    expect(stage).to_have_attribute("data-stage", "queries")
-    for name in ("keys", "similarity"):
-        explore.page.get_by_role("button", name="Next →").click()
-        expect(stage).to_have_attribute("data-stage", name)
-        explore.expect_in_link("stage", name)
-        explore.settled()
-    for name in ("keys", "queries"):
-        explore.page.go_back()
-        expect(stage).to_have_attribute("data-stage", name)
-
-
-def test_the_menu_of_pages_on_a_phone_closes_when_one_is_chosen(browser: Browser, address: str) -> None:
-    with opened(browser, address, 390, 844, touch=True, kind=Lookup) as lookup:
-        lookup.open()
-        lookup.page.get_by_test_id("stExpandSidebarButton").click()
-        pages = lookup.page.get_by_test_id("stSidebarNavLink")
-        pages.filter(has_text="Lessons").click()
-        expect_page(lookup.page, "Lessons")
-        expect(pages.first).not_to_be_in_viewport()
-        lookup.page.reload()
-        expect_page(lookup.page, "Lessons")
-        expect(pages.first).not_to_be_in_viewport()
 
 
 def test_enter_takes_no_other_option_where_the_typed_one_is_chosen(browser: Browser, address: str) -> None:

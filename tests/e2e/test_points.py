@@ -53,10 +53,7 @@ class Points(AppPage):
 @pytest.fixture(scope="module")
 def points(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Points]:
     log = tmp_path_factory.mktemp("points") / "log"
-    with (
-        serving(log, Path(__file__).with_name("points.py")) as address,
-        opened(browser, address, kind=Points) as page,
-    ):
+    with serving(log, Path(__file__).with_name("points.py")) as address, opened(browser, address, kind=Points) as page:
         provide_scripts(page.page)
         yield page.open()
 

@@ -40,7 +40,9 @@ def weights(text: str) -> np.ndarray:
 @pytest.mark.parametrize(
     ("text", "row", "column"), [(TWINS[EXAMPLE], 12, 8), (WIDER, 14, 10)], ids=["equally long", "longer"]
 )
-def test_a_cell_is_marked_on_every_map(sides: Sides, text: str, row: int, column: int) -> None:
+def test_cells_are_marked_on_every_map_and_clicked_and_texts_are_typed(
+    sides: Sides, text: str, row: int, column: int
+) -> None:
     """“too” and “street”, which stand elsewhere in the longer text."""
     sides.open("" if text == TWINS[EXAMPLE] else f"?right-text={text.replace(' ', '+')}")
     left, right = (sides.chart(key) for key in (LEFT, RIGHT))
@@ -55,22 +57,18 @@ def test_a_cell_is_marked_on_every_map(sides: Sides, text: str, row: int, column
         expect(sides.sentence_of(CHANGE)).to_have_text(
             f"too gives {shares[0]} of its attention to street on the left, {shares[1]} on the right."
         )
-
-
-def test_what_one_side_alone_has_is_marked_there_alone(sides: Sides) -> None:
-    sides.open(f"?right-text={WIDER.replace(' ', '+')}&pinned=none")
-    sides.page.mouse.move(*sides.cell(8, 2, sides.chart(RIGHT)))
-    expect(sides.sentence_of(RIGHT)).to_contain_text("very gives ")
-    expect(sides.sentence_of(LEFT)).to_have_text("Point at a cell: it is marked on both sides.")
-
-
-def test_a_click_pins_the_query_and_a_text_is_typed(sides: Sides) -> None:
-    sides.open()
+    if text == WIDER:  # what one side alone has is marked there alone
+        sides.open(f"?right-text={WIDER.replace(' ', '+')}&pinned=none")
+        sides.page.mouse.move(*sides.cell(8, 2, sides.chart(RIGHT)))
+        expect(sides.sentence_of(RIGHT)).to_contain_text("very gives ")
+        expect(sides.sentence_of(LEFT)).to_have_text("Point at a cell: it is marked on both sides.")
+        return
     sides.page.mouse.click(*sides.cell(13, 2, sides.chart(RIGHT)))
     sides.expect_in_link("pinned", "13+%C2%B7+tired")
-    text = sides.page.get_by_label("Text on the right")
-    text.fill("A text of its own.")
-    text.press("Enter")
+    sides.painted()
+    field = sides.page.get_by_label("Text on the right")
+    field.fill("A text of its own.")
+    field.press("Enter")
     sides.expect_in_link("right-text", "A+text+of+its+own.")
     expect(sides.chart(RIGHT)).to_have_attribute("data-rows", "8")
     expect(sides.chart(CHANGE)).to_have_count(0)

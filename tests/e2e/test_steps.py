@@ -144,7 +144,8 @@ def test_a_number_is_written_and_undone_and_what_is_no_number_is_refused(walk: S
     walk.expect_in_link("edits", None)
 
 
-def test_stages_are_gone_through_by_buttons_by_keys_and_by_link(walk: Steps) -> None:
+def test_stages_are_gone_through_by_buttons_by_keys_by_links_and_played(walk: Steps) -> None:
+    walk.page.emulate_media(reduced_motion="reduce")
     walk.open()
     formula = walk.root.locator(".matrices-formula .matrices-now")
     seen = walk.root.locator("section").filter(visible=True)
@@ -182,17 +183,16 @@ def test_stages_are_gone_through_by_buttons_by_keys_and_by_link(walk: Steps) -> 
     # With nothing in focus, as a presenter's remote control does it.
     walk.page.keyboard.press("PageDown")
     walk.at("softmax")
-
-
-def test_playing_runs_to_the_end_and_stops(walk: Steps) -> None:
-    walk.page.emulate_media(reduced_motion="reduce")
-    walk.open("?stage=exp")
-    walk.button("Play").click()
+    walk.expect_in_link("stage", "softmax")
+    walk.settled()
+    walk.page.go_back()
+    walk.at("exp")
+    walk.settled()
+    walk.button("Play").click()  # to the end, where it stops
     expect(walk.root).to_have_attribute("data-playing", "true")
     expect(walk.button("Pause")).to_be_visible()
-    walk.at("softmax")
-    walk.at("values")
-    walk.at("output")
+    for stage in ("softmax", "values", "output"):
+        walk.at(stage)
     expect(walk.root).to_have_attribute("data-playing", "false")
     expect(walk.button("Play")).to_be_visible()
     walk.expect_in_link("stage", "output")
@@ -218,7 +218,7 @@ def test_another_query_another_head_and_a_second_sentence(walk: Steps) -> None:
     walk.at("heads")
 
 
-def test_a_touch_on_a_phone_reads_a_number_and_another_writes_it(browser: Browser, address: str) -> None:
+def test_on_a_phone_touches_read_and_write_and_matrices_scroll(browser: Browser, address: str) -> None:
     with shared(browser, address, 390, 844, touch=True, kind=Steps) as walk:
         walk.open("?sentence=the+animal+did+not+cross+the+street+today&heads=4&stage=heads&d-k=8")
         walk.bar_is_low()
@@ -237,18 +237,19 @@ def test_a_touch_on_a_phone_reads_a_number_and_another_writes_it(browser: Browse
             walk.at(stage)
         walk.bar_is_low()
 
-
-def test_why_dot_products_are_divided_is_drawn_and_follows_the_width(walk: Steps) -> None:
-    walk.go("steps?part=Why+scale&d=512")
-    for key in ("spread", "peak", "gradient"):
-        expect(walk.chart(f"why-{key}")).to_have_attribute("data-ready", "true")
-    sentence = walk.page.locator(".attnviz-summary")
-    expect(sentence).to_contain_text("in theory 512")
-    walk.page.locator(".st-key-d input").press("ArrowLeft")
-    expect(sentence).to_contain_text("in theory 256")
-    walk.expect_in_link("d", "256")
-    walk.page.get_by_role("tab", name="Sum").click()
-    walk.painted().at("queries")
+        walk.open("?attention=Translator&stage=similarity")
+        walk.bar_is_low()
+        assert walk.page.locator("[data-testid=stMain]").evaluate(overflow) <= 0
+        scroll = walk.root.locator(".matrices-scroll").first
+        word, last = scroll.get_by_role("rowheader", name="petite → voiture"), walk.number("Q0", 1, 15)
+        middle = "e => e.getBoundingClientRect().x + e.offsetWidth / 2"
+        before = word.evaluate(middle)
+        assert last.evaluate(middle) > 390
+        scroll.evaluate("e => e.scrollLeft = e.scrollWidth")
+        assert last.evaluate(middle) < 390
+        assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
+        walk.number("raw0", 1, 2).tap()
+        expect(walk.sum).to_have_text(re.compile(r"^QKT\[la → petite, red\] = (.*·.* \+ ){15}.*·.* = "))
 
 
 def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: Steps) -> None:
@@ -269,30 +270,3 @@ def test_a_head_of_the_transformer_page_opens_with_the_numbers_that_ran(walk: St
     walk.write("Q0", 12, 15, "2.5")
     walk.expect_in_link("edits", "Q0.12.15_2.5")
     walk.expect_values("weights0", example, {"Q0": {(12, 15): 2.5}})
-
-
-def test_a_wide_matrix_scrolls_by_itself_and_the_words_stay(browser: Browser, address: str) -> None:
-    with shared(browser, address, 390, 844, touch=True, kind=Steps) as walk:
-        walk.open("?attention=Translator&stage=similarity")
-        walk.bar_is_low()
-        assert walk.page.locator("[data-testid=stMain]").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
-        scroll = walk.root.locator(".matrices-scroll").first
-        word, last = scroll.get_by_role("rowheader", name="petite → voiture"), walk.number("Q0", 1, 15)
-        middle = "e => e.getBoundingClientRect().x + e.offsetWidth / 2"
-        before = word.evaluate(middle)
-        assert last.evaluate(middle) > 390
-        scroll.evaluate("e => e.scrollLeft = e.scrollWidth")
-        assert last.evaluate(middle) < 390
-        assert abs(word.evaluate(middle) - before) <= 8  # what stands around the table goes first
-        walk.number("raw0", 1, 2).tap()
-        expect(walk.sum).to_have_text(re.compile(r"^QKT\[la → petite, red\] = (.*·.* \+ ){15}.*·.* = "))
-
-
-def test_a_presentation_of_the_scale_has_its_slider_and_large_numbers(browser: Browser, address: str) -> None:
-    with shared(browser, address, 1920, 1080, kind=Steps) as walk:
-        walk.open("?present=1&stage=similarity")
-        letters = "all => Math.min(...all.map(e => parseFloat(getComputedStyle(e).fontSize)))"
-        assert walk.root.locator("td[data-matrix], th, .matrices-faint, figcaption").evaluate_all(letters) >= 20
-        walk.go("steps?present=1&part=Why+scale")
-        expect(walk.chart("why-spread")).to_have_attribute("data-ready", "true")
-        expect(walk.page.locator(".st-key-d")).to_be_visible()

@@ -50,13 +50,17 @@ class Path(AppPage):
         return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.fixture(params=[(1280, 800), (390, 844)], ids=["wide", "phone"])
+@pytest.fixture
 def way(browser: Browser, address: str, request: pytest.FixtureRequest) -> Iterator[Path]:
-    width, height = request.param
-    with shared(browser, address, width, height, kind=Path) as page:
+    with shared(browser, address, *getattr(request, "param", WIDE), kind=Path) as page:
         yield page
 
 
+WIDE = (1280, 800)
+IN_BOTH_SIZES = pytest.mark.parametrize("way", [WIDE, (390, 844)], ids=["wide", "phone"], indirect=True)
+
+
+@IN_BOTH_SIZES
 def test_in_and_out_by_clicks(way: Path) -> None:
     way.open()
     expect(way.root.locator(".path-drawn th")).to_have_text("voiture")
@@ -89,7 +93,7 @@ def test_in_and_out_by_clicks(way: Path) -> None:
     way.opened("")
 
 
-def test_the_steps_go_on_by_themselves_and_stop_anywhere(way: Path) -> None:
+def test_the_steps_go_on_by_themselves_and_words_are_drawn_again(way: Path) -> None:
     way.open()
     outcome = way.root.locator(".path-outcome")
     expect(outcome).to_be_visible()
@@ -111,25 +115,21 @@ def test_the_steps_go_on_by_themselves_and_stop_anywhere(way: Path) -> None:
     expect(outcome).to_be_visible()
     expect(way.caption).to_contain_text("is written")
 
-
-def test_nothing_moves_where_the_system_asks_for_it(way: Path) -> None:
-    way.page.emulate_media(reduced_motion="reduce")
-    way.open()
+    way.page.emulate_media(reduced_motion="reduce")  # then nothing moves
+    way.open("?temperature=3.0")
+    before = way.root.locator(".path-written").inner_text()
     way.button("Play").click()
     expect(way.root).to_have_attribute("data-stage", "1")
     opacities = way.root.locator(".path-dot").evaluate_all("all => all.map(one => one.style.opacity)")
     assert set(opacities) == {"0"}
     assert way.root.locator(".path-column").nth(1).evaluate("one => one.style.opacity") == "1"
-
-
-def test_a_word_is_drawn_again_and_its_number_is_in_the_link(way: Path) -> None:
     way.open("?temperature=3.0")
-    before = way.root.locator(".path-written").inner_text()
     way.button("Draw again").click()
     way.expect_in_link("draw", "1")
     expect(way.root.locator(".path-written")).not_to_have_text(before)
 
 
+@IN_BOTH_SIZES
 def test_a_language_model_of_thirty_layers_opens_at_any_of_them(way: Path) -> None:
     way.open(f"?transformer-model={SMOLLM2}&text=The+capital+of+France+is")
     expect(way.root.locator(".path-drawn th")).to_have_text("␣Paris")
@@ -159,41 +159,19 @@ def test_a_language_model_of_thirty_layers_opens_at_any_of_them(way: Path) -> No
     expect(way.root.locator(".path-operand")).to_have_count(2)
 
 
-def test_an_unknown_word_opens_a_model_that_knows_it(way: Path) -> None:
-    way.open()
-    box = way.page.get_by_label("Text", exact=True)
-    box.fill("I love you")
-    box.press("Enter")
-    expect(way.page.get_by_test_id("stAlert")).to_contain_text("knows 180 words, but not “love” and “you”")
-    expect(way.root.locator(".path-drawn th")).to_have_text("voiture")
-    way.page.get_by_role("link", name="Read this text with SmolLM2").click()
-    expect(way.root.get_by_text("␣love").first).to_be_visible()
-    expect(way.page.get_by_label("Text", exact=True)).to_have_value("I love you")
-
-
-class Uses(AppPage):
-    """The three uses of attention on the Transformer page."""
-
-    path, charts = "transformer", ("encoder-map", "decoder-map", "cross-map")
-
-
-def test_the_word_to_write_can_be_chosen_and_played(browser: Browser, address: str) -> None:
-    with shared(browser, address, kind=Uses) as page:
-        page.open("?tab=Three+uses")
-        page.page.get_by_role("slider", name="Word to write").press("End")
-        page.expect_in_link("word", "8")
-        page.page.locator(".st-key-word-play button").click()  # from the last it begins at the first
-        page.expect_in_link("word", "2")
-        page.page.locator(".st-key-word-play button").click()
-
-
-def test_the_training_plays_as_a_film(browser: Browser, address: str) -> None:
-    with shared(
-        browser, address, kind=type("Film", (AppPage,), {"path": "transformer", "charts": ("cross-map",)})
-    ) as page:
-        page.open("?tab=How+attention+forms&step=1%2C200")
-        written = page.page.locator(".attnviz-summary")
+def test_the_word_to_write_and_the_training_are_chosen_and_played(browser: Browser, address: str) -> None:
+    with shared(browser, address, kind=AppPage) as app:
+        app.go("transformer?tab=Three+uses")
+        expect(app.chart("cross-map")).to_have_attribute("data-ready", "true")
+        app.settled()
+        app.page.get_by_role("slider", name="Word to write").press("End")
+        app.expect_in_link("word", "8")
+        app.page.locator(".st-key-word-play button").click()  # from the last it begins at the first
+        app.expect_in_link("word", "2")
+        app.page.locator(".st-key-word-play button").click()
+        app.go("transformer?tab=How+attention+forms&step=1%2C200")
+        written = app.page.locator(".attnviz-summary")
         expect(written).to_contain_text("After 1,200 steps it writes")
-        page.page.locator(".st-key-step-play button").click()
+        app.page.locator(".st-key-step-play button").click()
         expect(written).to_contain_text("After 2,400 steps it writes")
-        expect(page.page.locator(".st-key-step-play button")).to_contain_text("Play")
+        expect(app.page.locator(".st-key-step-play button")).to_contain_text("Play")

@@ -1,10 +1,5 @@
 """Files brought to the Explore page, in a real browser."""
 
-import io
-import re
-from pathlib import Path
-
-import numpy as np
 from playwright.sync_api import expect
 
 from attnviz.sources import Upload
@@ -37,37 +32,6 @@ def test_a_bad_upload_is_said_and_the_last_picture_stays(explore: Explore) -> No
         explore.painted(rows=11)
         assert explore.weights() == before
         expect(explore.page.get_by_test_id("stException")).to_have_count(0)
-
-
-def test_a_matrix_that_may_be_weights_is_asked_about(explore: Explore) -> None:
-    explore.visit("?source=Upload")
-    weights = np.array([[1, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
-    file = "\n".join(",".join(map(str, row)) for row in weights).encode()
-    explore.upload({"name": "a.csv", "mimeType": "text/csv", "buffer": file})
-    expect(explore.alert).to_contain_text("may hold vectors or finished weights. Choose one of the two under “Read as”")
-    explore.choose("Upload reading", "weights")  # by its key
-    explore.painted(rows=3)
-    explore.expect_weights(weights)
-    expect(explore.page).to_have_url(re.compile(r"upload\.reading=weights"))
-
-
-def test_a_matrix_is_cut_into_as_many_heads_as_are_asked_for(explore: Explore) -> None:
-    explore.visit("?source=Upload&upload.number-of-heads=2&upload.heads=2")
-    file = io.BytesIO()
-    np.save(file, np.random.default_rng(0).normal(size=(5, 8)))
-    explore.upload({"name": "vectors.npy", "mimeType": "application/octet-stream", "buffer": file.getvalue()})
-    explore.painted(rows=5)
-    expect(explore.mosaic).to_have_attribute("data-columns", "1")
-    expect(explore.mosaic).to_have_attribute("data-rows", "2")
-
-
-def test_a_sample_can_be_taken_from_the_page(explore: Explore, tmp_path: Path) -> None:
-    explore.visit("?source=Upload")
-    explore.page.get_by_role("button", name="Samples").click()
-    with explore.page.expect_download() as download:
-        explore.page.get_by_role("button", name=SAMPLES[0].name).click()
-    download.value.save_as(tmp_path / "sample")
-    assert (tmp_path / "sample").read_bytes() == SAMPLES[0].read_bytes()
 
 
 def test_the_chart_and_its_zoom_outlive_what_comes_and_goes_above_it(explore: Explore) -> None:

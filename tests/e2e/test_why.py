@@ -1,12 +1,10 @@
 """The Why page in a real browser: a sum, its terms, and the way from one sum to the next."""
 
 import csv
-import re
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attnviz.models import MINILM, TRANSLATOR
 from tests.support.browser import AppPage, Browser, shared
 
 UNFOLDED = """() => document.querySelector(".st-key-more").getAnimations({ subtree: true })
@@ -35,10 +33,6 @@ class Why(AppPage):
     def sources(self) -> Locator:
         return self.page.locator(".attnviz-shares").last.locator("tbody tr")
 
-    def fits(self) -> bool:
-        """Whether nothing has to be scrolled to the side."""
-        return self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
     def menu(self, label: str) -> Locator:
         return self.page.get_by_role("combobox", name=label)
 
@@ -49,54 +43,46 @@ def why(browser: Browser, address: str):
         yield app
 
 
-def test_a_term_of_the_table_is_opened(why: Why) -> None:
+def test_terms_are_opened_from_a_table_a_grid_and_a_trail(why: Why) -> None:
     why.open()
+    page = why.page
     expect(why.answer).to_contain_text("443 times as likely")
-    expect(why.page.get_by_text(JOHN)).to_be_visible()
+    expect(page.get_by_text(JOHN)).to_be_visible()
     expect(why.terms).to_have_count(10)
     chosen = why.terms.filter(has_text="24.4")
     chosen.get_by_role("link").click()
     why.expect_in_link("term", "24.4.13")
-    expect(why.page.get_by_text("It looks most at “Mary”, and directly lowers the logit of “Mary”.")).to_be_visible()
+    expect(page.get_by_text("It looks most at “Mary”, and directly lowers the logit of “Mary”.")).to_be_visible()
     expect(chosen).to_have_class("attnviz-chosen")
-
-
-def test_a_cell_of_the_grid_is_opened(why: Why) -> None:
-    why.open()
-    grid = why.chart("why-grid").locator(".attnviz-stage")
-    grid.focus()
-    for _ in range(30):
-        why.page.keyboard.press("ArrowRight")
-    for _ in range(9):
-        why.page.keyboard.press("ArrowDown")
-    why.page.keyboard.press("Enter")
+    why.painted()
+    why.chart("why-grid").locator(".attnviz-stage").focus()
+    for key, times in (("ArrowRight", 30), ("ArrowDown", 9), ("Enter", 1)):
+        for _ in range(times):
+            page.keyboard.press(key)
     why.expect_in_link("term", "mlp.28.13")
-    expect(why.page.get_by_text("these are its parts with")).to_be_visible()
+    expect(page.get_by_text("these are its parts with")).to_be_visible()
+    why.settled()
 
-
-def test_the_largest_is_followed_and_the_trail_leads_back(why: Why) -> None:
-    why.open()
-    why.page.get_by_role("link", name="Follow the largest").click()
+    page.get_by_role("link", name="Follow the largest").click()
     why.expect_in_link("trail", "value.23.3.13.9")
     expect(why.answer).to_contain_text("48% of the +6.09")
     expect(why.trail).to_have_count(2)
-    expect(why.page.locator(".st-key-why-circuit .attnviz-chart")).to_have_attribute("data-ready", "true")
-    expect(why.page.get_by_role("link", name="Follow the largest")).to_have_count(0)  # MLPs are an end
+    circuit = page.locator(".st-key-why-circuit .attnviz-chart")
+    expect(circuit).to_have_attribute("data-ready", "true")
+    expect(page.get_by_role("link", name="Follow the largest")).to_have_count(0)  # MLPs are an end
+    why.settled()
     why.trail.first.get_by_role("link").click()
     why.expect_in_link("trail", None)
     expect(why.trail).to_have_count(0)
 
-
-def test_where_a_head_looks_is_asked_from_its_term(why: Why) -> None:
     why.open("?term=24.4.13")
-    mary = why.sources.filter(has_text="Mary")
-    mary.get_by_role("link", name="by the query").click()
+    why.sources.filter(has_text="Mary").get_by_role("link", name="by the query").click()
     why.expect_in_link("trail", "query.24.4.13.1")
     expect(why.answer).to_contain_text("The score of “Mary” is 6.06 above")
     expect(why.terms.first).to_contain_text("23.0")
 
 
-def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
+def test_the_question_is_a_sentence_and_what_is_refused_keeps_the_sum(why: Why) -> None:
     why.open()
     other = why.menu("Rather than")
     other.click()
@@ -105,6 +91,20 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     why.expect_in_link("rather-than", "London")
     expect(why.answer).to_contain_text("above that of “London”")
     why.settled()
+    text = why.page.get_by_role("textbox", name="Text")
+    text.fill("word " * 300)
+    text.press("Enter")
+    expect(why.alert).to_contain_text("Give it at most")
+    why.settled()
+    expect(why.answer).to_contain_text("above that of “London”")
+    why.open()
+    other.click()
+    other.fill("#99999999")
+    why.page.keyboard.press("Enter")
+    expect(why.alert).to_contain_text("There is no token 99999999")
+    why.settled()
+    expect(why.answer).to_contain_text("443 times as likely")
+    why.open()
     why.page.get_by_text("More", exact=True).click()
     expect(why.menu("Question")).to_be_visible()
     why.until(UNFOLDED)  # a list that opens in something that moves is closed
@@ -117,7 +117,7 @@ def test_the_question_is_a_sentence_with_menus(why: Why) -> None:
     expect(why.answer).to_contain_text("6.9 times its weight")
 
 
-def test_another_question_drops_the_opened_terms(why: Why) -> None:
+def test_another_text_drops_the_opened_terms_and_examples_are_three_steps(why: Why) -> None:
     why.open("?trail=value.23.3.13.9&term=mlp.0.9")
     text = why.page.get_by_role("textbox", name="Text")
     text.fill("The capital of France is")
@@ -127,24 +127,11 @@ def test_another_question_drops_the_opened_terms(why: Why) -> None:
     why.expect_in_link("term", None)
     expect(why.trail).to_have_count(0)
     expect(why.alert).to_have_count(0)
-
-
-def test_all_large_terms_are_drawn(why: Why) -> None:
-    why.open()
-    why.page.get_by_text("Five steps").click()
-    why.expect_in_link("tree", "true")
-    circuit = why.page.locator(".st-key-why-circuit .attnviz-chart")
-    expect(circuit).to_have_attribute("data-ready", "true")
-    assert int(circuit.get_attribute("data-rows") or 0) >= 12
-
-
-def test_three_questions_to_begin_with(why: Why) -> None:
-    why.open()
-    examples = why.page.locator(".attnviz-why-examples")
+    why.settled()
+    examples, step = why.page.locator(".attnviz-why-examples"), why.page.locator(".attnviz-why-step")
     expect(examples.get_by_role("link")).to_have_count(3)
     examples.get_by_role("link", name="A word again").click()
     expect(why.answer).to_contain_text("The logit of “Baker”")
-    step = why.page.locator(".attnviz-why-step")
     for number in (2, 3):
         step.get_by_role("link", name="Next").click()
         expect(step.locator("b")).to_have_text(f"{number}/3")
@@ -152,44 +139,11 @@ def test_three_questions_to_begin_with(why: Why) -> None:
     expect(why.terms.first).to_contain_text("16.0")
 
 
-def test_a_token_that_is_not_there_keeps_the_last_sum(why: Why) -> None:
-    why.open()
-    other = why.menu("Rather than")
-    other.click()
-    other.fill("#99999999")
-    why.page.keyboard.press("Enter")
-    expect(why.alert).to_contain_text("There is no token 99999999")
-    why.settled()
-    expect(why.answer).to_contain_text("443 times as likely")
-
-
-def test_a_text_that_cannot_be_read_keeps_the_last_sum(why: Why) -> None:
-    why.open("?rather-than=London")
-    text = why.page.get_by_role("textbox", name="Text")
-    text.fill("word " * 300)
-    text.press("Enter")
-    expect(why.alert).to_contain_text("Give it at most")
-    why.settled()
-    expect(why.answer).to_contain_text("above that of “London”")
-    text.fill("The capital of France is")
-    text.press("Enter")
-    expect(why.answer).to_contain_text("The logit of “Paris”")
-    expect(why.alert).to_have_count(0)
-
-
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [(MINILM, "The score of “animal”"), (TRANSLATOR, "The logit of “")],
-    ids=["MiniLM", "translator"],
-)
-def test_other_models_are_asked(why: Why, model: str, sentence: str) -> None:
-    why.open(f"?why-model={model}")
-    expect(why.answer).to_contain_text(sentence)
-    expect(why.terms).to_have_count(10)
-
-
 def test_shares_are_downloaded(why: Why) -> None:
-    why.open()
+    why.open("?tree=true")
+    circuit = why.page.locator(".st-key-why-circuit .attnviz-chart")
+    expect(circuit).to_have_attribute("data-ready", "true")
+    assert int(circuit.get_attribute("data-rows") or 0) >= 12  # all large terms are drawn
     why.page.get_by_role("button", name="Download", exact=True).click()
     with why.page.expect_download() as download:
         why.page.get_by_role("button", name="Shares as CSV").click()
@@ -197,10 +151,3 @@ def test_shares_are_downloaded(why: Why) -> None:
         rows = list(csv.reader(file))[1:]
     assert sum(float(row[-1]) for row in rows) == pytest.approx(6.094, abs=1e-3)
     why.page.keyboard.press("Escape")
-
-
-def test_a_phone_has_all_of_it(browser: Browser, address: str) -> None:
-    with shared(browser, address, 390, 844, kind=Why) as app:
-        app.open("?trail=value.23.3.13.9")
-        assert app.fits()
-        expect(app.answer).to_contain_text(re.compile("48% of the"))

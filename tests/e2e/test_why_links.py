@@ -10,8 +10,6 @@ from attnviz.models import MINILM, SMOLLM2
 from attnviz.pages.why.state import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from tests.support.browser import AppPage, Browser, Explore, place_of, shared
 
-CAPITAL = "The capital of Italy is"
-
 
 class Write(AppPage):
     """The Write page."""
@@ -20,12 +18,6 @@ class Write(AppPage):
 
     def alternative(self, number: int) -> Locator:
         return self.page.locator(".write-alternatives li").nth(number)
-
-
-class Masks(AppPage):
-    """The Masks page."""
-
-    path, charts = "masks", ("model-next",)
 
 
 @pytest.fixture
@@ -85,29 +77,6 @@ def test_a_link_is_reached_by_keys(explore: Explore) -> None:
     expect(explore.sentence).to_have_text(sentence)
     explore.page.keyboard.press("Enter")
     assert look(asked(explore)) == (MINILM, SCORE_QUESTION, 2, 4, 11, 1)
-
-
-def test_what_is_not_of_the_model_has_no_link(explore: Explore) -> None:
-    for query in ("?mask=Causal", "?head=Mean+of+heads", "?source=Toy"):
-        explore.open(query)
-        expect(explore.page.get_by_role("link", name="Why there?")).to_have_count(0)
-
-
-def test_the_pinned_query_of_any_model_has_a_link(explore: Explore) -> None:
-    explore.open(f"?model={SMOLLM2}&text={CAPITAL}&layer=layer+24&head=Head+4&pinned=3+·+␣Italy")
-    explore.page.locator(".attnviz-summary").get_by_role("link", name="Why there?").click()
-    state = asked(explore)
-    assert look(state) == (SMOLLM2, SCORE_QUESTION, 24, 4, 3, state.strongest_key)
-    assert state.text == CAPITAL
-
-
-def test_the_likeliest_next_word_has_a_link(browser: Browser, address: str) -> None:
-    with shared(browser, address, kind=Masks) as masks:
-        masks.open(f"?model={SMOLLM2}&text={CAPITAL}&mask-a=causal&mask-b=sliding_window(2)")
-        masks.page.get_by_role("link", name="Why “Rome” rather than “the”, as trained?").click()
-        state = asked(masks)
-    assert (state.text, state.question, state.position) == (CAPITAL, LOGIT_QUESTION, 4)
-    assert (state.token, state.other) == ("Rome", "the")
 
 
 def test_a_written_word_has_links_to_its_logit(write: Write) -> None:

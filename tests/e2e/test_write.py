@@ -12,8 +12,6 @@ from attnviz.sources.written import PROMPT, Written
 from attnviz.translator import load
 from tests.support.browser import AppPage, Browser, opened, place_of, shared
 
-NUMBER = re.compile(r"[0-9.]+")
-
 
 class Write(AppPage):
     """The Write page."""
@@ -80,92 +78,63 @@ def write(browser: Browser, address: str):
         yield app
 
 
-def test_it_writes_with_its_attention_and_shows_what_was_as_likely(write: Write, expected) -> None:
+def test_it_writes_with_its_attention_and_words_show_their_rows(write: Write, expected) -> None:
     assert "".join(expected.tokens) == f"{PROMPT} Rome. The capital of Spain is Madrid."
     expect(write.text).to_have_text("".join(expected.tokens))
     row = expected.prompt_length - 1
-    weights = expected.trace[17].maps([5], slice(row, row + 1))[0, 0]
-    strongest = int(weights.nan_to_num().argmax())
+    maps = expected.trace[17].maps([5], slice(None))[0].nan_to_num()
+    strongest = int(maps[row].argmax())
     assert expected.tokens[strongest] == " Paris"
-    expect(write.looks).to_contain_text(f"Before “Rome” this head looked most at “Paris” {weights[strongest]:.2f}")
-    shown = [
-        (one.token.strip(), round(100 * one.probability))
-        for one in expected.steps[0].alternatives
-        if one.probability > 0.02
-    ]
-    for i, (token, percent) in enumerate(shown):
-        expect(write.alternatives.nth(i)).to_contain_text(token)
-        expect(write.alternatives.nth(i)).to_contain_text(f"{percent} %")
+    expect(write.looks).to_contain_text(f"Before “Rome” this head looked most at “Paris” {maps[row, strongest]:.2f}")
+    shown = [one for one in expected.steps[0].alternatives if one.probability > 0.02]
+    for i, one in enumerate(shown):
+        expect(write.alternatives.nth(i)).to_contain_text(one.token.strip())
+        expect(write.alternatives.nth(i)).to_contain_text(f"{round(100 * one.probability)} %")
     expect(write.alternatives.nth(0)).to_have_attribute("aria-current", "true")
-    assert write.weights_row(row) == pytest.approx(weights.nan_to_num().tolist(), abs=1e-5)
+    assert write.weights_row(row) == pytest.approx(maps[row].tolist(), abs=1e-5)
 
-
-def test_a_word_shows_its_row_and_a_word_of_the_prompt_its_column(write: Write, expected) -> None:
-    weights = expected.trace[17].maps([5], slice(None))[0]
-    spain = expected.tokens.index(" Spain")
-    italy = expected.tokens.index(" Italy")
+    page, spain, italy = write.page, expected.tokens.index(" Spain"), expected.tokens.index(" Italy")
+    text, figure = place_of(write.root), place_of(write.heatmap)
+    assert text["x"] + text["width"] <= figure["x"]
+    assert abs(text["y"] - figure["y"]) < 60
+    write.token(2).hover()
+    expect(write.looks).to_contain_text("looked most at “of” before")
+    assert place_of(write.heatmap) == figure  # nothing moves while the pointer goes over the text
+    expect(write.alternatives.first).to_be_hidden()
     write.token(spain).hover()
-    expect(write.looks).to_contain_text(
-        f"Before “Spain” this head looked most at “Italy” {weights[spain - 1, italy]:.2f}"
-    )
+    expect(write.looks).to_contain_text(f"Before “Spain” this head looked most at “Italy” {maps[spain - 1, italy]:.2f}")
     write.token(italy).hover()
-    expect(write.looks).to_contain_text(f"looked most at “Italy” before “Spain” {weights[spain - 1, italy]:.2f}")
-    write.page.mouse.move(0, 0)
+    expect(write.looks).to_contain_text(f"looked most at “Italy” before “Spain” {maps[spain - 1, italy]:.2f}")
+    page.mouse.move(0, 0)
     write.text.focus()
-    write.page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
     expect(write.looks).to_contain_text("Before “.” this head")
     expect(write.root.get_by_role("status")).to_contain_text("Before “.” this head")
     write.token(spain).click()
     write.expect_in_link("pinned", quote_plus(f"{spain - 1} · ␣of → Spain"))
-    write.page.mouse.move(0, 0)
+    page.mouse.move(0, 0)
     expect(write.looks).to_contain_text("Before “Spain”")
     write.settled()
-
-
-def test_nothing_moves_while_the_pointer_goes_over_the_text(write: Write) -> None:
-    write.page.mouse.move(0, 0)
-    before = place_of(write.heatmap)
-    write.token(2).hover()
-    expect(write.looks).to_contain_text("looked most at “of” before")
-    assert place_of(write.heatmap) == before
-    expect(write.alternatives.first).to_be_hidden()
-
-
-def test_a_chosen_word_stays_chosen_when_another_head_is(write: Write, expected) -> None:
-    rome, france = expected.prompt_length, expected.tokens.index(" France")
-    for token in (rome, france):
-        if token != rome:
-            write.token(token).click()
-        write.choose("Head", "Head 4" if token == rome else "Head 3")
-        expect(write.token(token)).to_have_class(re.compile("write-chosen"))
-        write.settled()
-
-
-def test_several_heads_as_one_are_named_so(write: Write) -> None:
+    write.choose("Head", "Head 3")
+    expect(write.token(spain)).to_have_class(re.compile("write-chosen"))  # it stays chosen
+    write.settled()
     write.choose("Head", "Mean of heads")
-    expect(write.looks).to_contain_text("Before “Rome” these heads looked most at")
+    expect(write.looks).to_contain_text("Before “Spain” these heads looked most at")
     write.settled()
 
-
-def test_the_map_is_beside_the_text_and_on_a_phone_below_it(write: Write) -> None:
-    text, figure = place_of(write.root), place_of(write.heatmap)
-    assert text["x"] + text["width"] <= figure["x"]
-    assert abs(text["y"] - figure["y"]) < 60
-    write.page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size({"width": 390, "height": 844})
     write.settled()
     text, figure = place_of(write.root), place_of(write.heatmap)
     assert text["y"] + text["height"] <= figure["y"]
-
-
-def test_a_long_text_scrolls_to_what_is_written(write: Write) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
     write.go(f"write?length=3&prompt={quote_plus('to be or not ' * 80)}")
     write.written()
     view, last = place_of(write.text), place_of(write.token(write.root.locator(".write-token").count() - 1))
     assert view["height"] < 400
-    assert view["y"] <= last["y"] <= view["y"] + view["height"] - last["height"]
+    assert view["y"] <= last["y"] <= view["y"] + view["height"] - last["height"]  # a long text scrolls to its end
 
 
-def test_another_token_branches_and_back_returns(write: Write, expected) -> None:
+def test_other_tokens_and_typed_words_branch_and_back_returns(write: Write, expected) -> None:
     other = expected.steps[0].alternatives[1]
     write.alternatives.nth(1).click()
     write.written(choices=f"0.{other.token_id}")
@@ -182,18 +151,18 @@ def test_another_token_branches_and_back_returns(write: Write, expected) -> None
     write.written(choices=f"0.{other.token_id}")
     expect(write.text).to_contain_text(f"{PROMPT}{other.token}")
 
-
-def test_a_typed_word_takes_the_place_of_a_written_one(write: Write) -> None:
-    write.token(len(Written().write().prompt_tokens) + 5).click()  # Spain
+    write.go("write")
+    write.written(len(expected.tokens))
+    write.token(expected.prompt_length + 5).click()  # Spain
     write.word.fill("Germany")
     write.root.get_by_role("button", name="Write").click()
     write.written()
     expect(write.text).to_contain_text("The capital of Germany is Berlin.")
     expect(write.branches.nth(1)).to_have_text("“Germany” as token 6")
 
-
-def test_words_after_the_last_are_written_whole_and_it_goes_on(write: Write, expected) -> None:
-    write.token(len(expected.tokens) - 1).click()
+    write.go("write")
+    write.written(len(expected.tokens))
+    write.token(len(expected.tokens) - 1).click()  # words after the last are written whole, and it goes on
     write.word.fill("and 東京 is in")
     write.page.keyboard.press("Enter")
     write.expect_in_link("length", "40")
@@ -201,7 +170,7 @@ def test_words_after_the_last_are_written_whole_and_it_goes_on(write: Write, exp
     expect(write.text).to_contain_text("Spain is Madrid and")
     expect(write.branches.nth(1)).to_have_text("“and 東京 is in” as token 9")
     write.go("write")
-    write.written(21)
+    write.written(len(expected.tokens))
     write.token(len(expected.tokens) - 1).click()
     write.alternatives.nth(1).click()
     write.expect_in_link("length", "33")
@@ -238,25 +207,6 @@ def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser,
         app.written(count + 24)
 
 
-def test_a_model_that_does_not_write_and_an_empty_prompt_are_refused(write: Write) -> None:
-    write.go("write?writer=sentence-transformers%2Fall-MiniLM-L6-v2")
-    expect(write.page.get_by_test_id("stAlert")).to_contain_text("does not write")
-    write.go("write?prompt=+")
-    expect(write.page.get_by_test_id("stAlert")).to_contain_text("Type a word or a sentence")
-    write.go("write")
-    write.written(21)
-
-
-def test_a_chat_has_its_roles_at_the_axes(write: Write) -> None:
-    write.go("write?chat=true&prompt=What+is+the+capital+of+France%3F&system=Be+brief.")
-    expect(write.text).to_contain_text("The capital of France is Paris.")
-    write.written()
-    expect(write.root.locator(".write-ending")).to_have_text("The model ended its text here.")
-    labels = write.page.evaluate("document.querySelector('.st-key-heatmap .attnviz-graph').layout.yaxis.ticktext")
-    roles = ["<b>system: Be</b>", "<b>user: What</b>", "<b>assistant: The → capital</b>"]
-    assert [label for label in labels if ": " in label] == roles
-
-
 def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:
     first, second = "What is the capital of France?", "And of Italy?"
     write.go(f"write?chat=true&system=Be+brief.&prompt={quote_plus(first)}")
@@ -274,6 +224,7 @@ def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:
     write.expect_in_link("prompt", quote_plus(second))
     source = Written(second, is_chat=True, system="Be brief.", tokens=48, earlier=(first, answer))
     text = source.write()
+    expect(write.root.locator(".write-ending")).to_have_text("The model ended its text here.")
     turns = ["Be brief.", first, answer, second, text.answer]
     roles = write.text.locator(".write-role")
     expect(roles).to_have_text(["system", "user", "assistant", "user", "assistant"])

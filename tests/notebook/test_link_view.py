@@ -41,7 +41,7 @@ def test_a_file_of_explore_has_each_head_with_each_query() -> None:
 
 
 def test_a_file_of_masks_has_the_masks_of_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 30)
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 14)
     states = held_states(attnviz.view(f"/masks?{TOY}&mask-a=full&mask-b=q+-+k+%3C+3+%26+causal").to_html())
     masks = {parse_qs(link).get("mask-b", ["causal"])[0] for link in states}
     catalogue = {str(kind()) for name, group in GROUPS.items() for kind in group if name != "Vision"}
@@ -59,7 +59,8 @@ def test_a_link_to_why_opens_its_trail() -> None:
     assert page.panels
 
 
-def test_a_written_text_is_played_and_its_words_pin_rows(saved: Any) -> None:
+def test_a_written_text_is_played_and_its_words_pin_rows(saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 40)
     page = attnviz.view(f"/write?writer={saved / 'llama'}&prompt=the+cat+sat&length=3")
     shown = page._nodes(page.link, "menus")
     [written] = nodes(shown.nodes, "written")

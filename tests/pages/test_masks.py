@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.masks import MASKS, Strided
+from attnviz.analysis.mass_kept import mass_kept
+from attnviz.masks import MASKS, Causal, SlidingWindow, Strided
 from attnviz.masks.parser import parse
+from attnviz.mechanism import Mechanism
+from attnviz.sources import Model
 from tests.support.app import contents, errors, healthy, ok, open_link, open_page
 from tests.support.array_files import npz
 from tests.support.page_texts import said
@@ -277,10 +280,13 @@ def test_a_pasted_mask_mod_is_a_mask() -> None:
     assert parse("q >= k & q - k < 4").describe() in contents(app)
 
 
-def test_mass_kept_names_what_is_lost_and_takes_a_pattern_at_equal_cost() -> None:
+def test_mass_kept_names_what_is_lost_and_takes_a_pattern_at_equal_cost(drawn) -> None:
     app = page(**ENGINEERS, part="Mass kept", mask_a="causal", mask_b="sliding_window(2)", budget="30%")
     text = contents(healthy(app, charts=1))
     assert "of its attention under B, on average over its queries" in text
+    inputs = Model().layers()[4].inputs
+    means = [mass_kept(inputs, Mechanism(mask=Causal()), SlidingWindow(2), head).mean for head in range(12)]
+    np.testing.assert_allclose(drawn["kept"].figure.data[0].z[4], means, atol=1e-5)
     assert all(name in text for name in ("Vertical-slash", "Block-sparse top-k", "blocks of 128"))
     own, pattern = (
         re.search(rf"<a href='([^']+)'[^>]*>{name}", text) for name in ("Take this layer’s own mask", "[^<]+ as B")
