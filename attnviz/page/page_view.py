@@ -83,17 +83,19 @@ class PageView:
         return {".svg": self.to_svg, ".pdf": lambda: as_pdf(self.to_svg()), **weights}
 
     def _weights_file(self, ending: str) -> bytes:
-        kind, maps = WEIGHTS_FILES[ending], self.maps or self.panels
-        if not kind.holds_several and len(maps) > 1:
-            raise value_error(
-                "A {ending} file has one map, and this view has {count}. Save them as .npz.",
-                ending=ending,
-                count=len(maps),
-            )
-        if any(panel.weights.shape != maps[0].weights.shape for panel in maps):
+        kind, (first, *others) = WEIGHTS_FILES[ending], self.maps or self.panels
+        if not kind.holds_several:
+            if len(self.maps) > 1:
+                raise value_error(
+                    "A {ending} file has one map, and this view has {count}. Save them as .npz.",
+                    ending=ending,
+                    count=len(self.maps),
+                )
+            return kind.write(first.weights, first.query_tokens, first.key_tokens)
+        if any(panel.weights.shape != first.weights.shape for panel in others):
             raise value_error("These panels have different sizes. Save them as .svg or .html.")
-        weights = np.stack([panel.weights for panel in maps]) if kind.holds_several else maps[0].weights
-        return kind.write(weights, maps[0].query_tokens, maps[0].key_tokens)
+        weights = np.stack([panel.weights for panel in (first, *others)])
+        return kind.write(weights, first.query_tokens, first.key_tokens)
 
 
 def difference_panel(before: Panel, after: Panel, title: str) -> Panel:
