@@ -151,7 +151,49 @@ LINKS = {
     "hidden-from": ["layer 3", "encoder 1", "all layers"],
     "hidden-from-head": ["2", "99"],
     "effects-head": ["layer 2, head 1", "encoder 1, head 0", "layer 99, head 1", "none"],
+    "effects-more": ["Circuits of a head", "Logit-Linse"],
+    "compared": ["true"],
+    "heads-across": ["weight", "Gewicht", "share"],
+    "heads-up": ["effect", "weight"],
+    "without-first": ["false"],
+    "reads": ["cat", "zebra", ""],
+    "tokens-as": ["as embeddings", "x"],
+    "composition": ["the query", "the value"],
+    "corrupted": ["a b d", "", "x" * 5000],
+    "patched": ["the output of an MLP", "the weights of a head"],
+    "corrections": ["1-2", "x"],
+    "aligned-token": ["1", "-1", "x"],
+    "paths": ["the key", "nothing"],
+    "lens-color": ["entropy", "Entropie"],
+    "lens-cell": ["2.1", "99.99", "x"],
+    "color": ["true"],
+    "gradients": ["true"],
+    "query-y": ["-0.25", "nan"],
+    "w12": ["0.5"],
+    "w21": ["-0.5"],
+    "w22": ["2", "x"],
+    "second": ["d e f", ""],
+    "translator-layer": ["2", "9"],
+    "translator-head": ["1", "9"],
+    "translator-use": ["Decoder", "x"],
+    "mosaic": ["All layers", "x"],
+    "part-of-keys": ["0", "2"],
+    "scale": ["Square root", "Logarithm"],
+    "biases-a": ["ALiBi", ""],
+    "laid-over": ["true"],
+    "model-layers": ["0", "1"],
+    "paint-a": ["true"],
+    "paint-b": ["true"],
+    "normalizers": ["Softmax", "Sparsemax", ""],
+    "right-picture": ["a.png"],
+    "template-tokens": ["true"],
+    "decoder-head": ["0.1", "9.9"],
 }
+
+
+def test_every_field_of_a_page_is_in_the_links_of_this_test() -> None:
+    parameters = {field.parameter for page in BLOCKS.values() for field in page.state.fields}
+    assert parameters <= {name.split(".")[0] for name in LINKS}
 
 
 @st.composite
