@@ -8,6 +8,7 @@ from attnviz.base.language import _
 if TYPE_CHECKING:
     from attnviz import biases, effects, figures, masks, normalizers, scores
     from attnviz.analysis import head_maps
+    from attnviz.analysis.atlas import Atlas, atlas
     from attnviz.analysis.downsampling import Downsampled, downsample
     from attnviz.attribution import Attribution, attribute
     from attnviz.inputs import Inputs
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from attnviz.models.forward_pass import run
     from attnviz.models.generation import Alternative, Step, writing
     from attnviz.models.interventions import Intervention
+    from attnviz.models.texts import PerText, Texts
     from attnviz.notebook import show, to_html
     from attnviz.notebook.link_view import view
     from attnviz.notebook.sums import why
@@ -25,18 +27,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Alternative", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism", "Step",
-    "Trace", "attribute", "biases", "capture", "capturing", "downsample", "effects", "figures", "head_maps", "load",
-    "masks", "normalizers", "run", "save", "scores", "show", "to_html", "view", "why", "writing",
+    "Alternative", "Atlas", "Attention", "Attribution", "Downsampled", "Inputs", "Intervention", "Layer", "Mechanism",
+    "PerText", "Step", "Texts", "Trace", "atlas", "attribute", "biases", "capture", "capturing", "downsample",
+    "effects", "figures", "head_maps", "load", "masks", "normalizers", "run", "save", "scores", "show", "to_html",
+    "view", "why", "writing",
 ]  # fmt: skip
 
 _PLACES = {
-    "Alternative": "attnviz.models.generation", "Attention": "attnviz.mechanism",
+    "Alternative": "attnviz.models.generation", "Atlas": "attnviz.analysis.atlas", "Attention": "attnviz.mechanism",
+    "atlas": "attnviz.analysis.atlas",
     "Attribution": "attnviz.attribution", "attribute": "attnviz.attribution",
     "Downsampled": "attnviz.analysis.downsampling",
     "downsample": "attnviz.analysis.downsampling", "Inputs": "attnviz.inputs",
     "Intervention": "attnviz.models.interventions", "Layer": "attnviz.layer",
-    "Mechanism": "attnviz.mechanism", "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
+    "Mechanism": "attnviz.mechanism", "PerText": "attnviz.models.texts", "Texts": "attnviz.models.texts",
+    "capture": "attnviz.tracing", "capturing": "attnviz.tracing",
     "head_maps": "attnviz.analysis.head_maps", "load": "attnviz.results", "save": "attnviz.results",
     "run": "attnviz.models.forward_pass", "show": "attnviz.notebook",
     "to_html": "attnviz.notebook", "Step": "attnviz.models.generation", "Trace": "attnviz.trace",

@@ -38,7 +38,9 @@ CLASSES = {
     "Probability": "attnviz.effects.metrics", "Loss": "attnviz.effects.metrics", "KL": "attnviz.effects.metrics",
     "Cosine": "attnviz.effects.metrics", "LayerPredictions": "attnviz.effects", "Patching": "attnviz.effects",
     "Compensation": "attnviz.effects", "Shares": "attnviz.effects.compensation",
-    "HeadMetricTable": "attnviz.analysis.head_metrics",
+    "HeadMetricTable": "attnviz.analysis.head_metrics", "PerText": "attnviz.models.texts",
+    "Atlas": "attnviz.analysis.atlas", "LookedTokens": "attnviz.analysis.atlas",
+    "AtlasPart": "attnviz.analysis.atlas_part", "Examples": "attnviz.analysis.atlas_part",
 }  # fmt: skip
 
 

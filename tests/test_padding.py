@@ -256,6 +256,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
 OF_NO_TEXT = {
     *("attribution_of", "circuit", "downsample", "head_circuits", "in_float32", "most_tokens", "show", "to_html"),
     *("load", "neutral_texts", "save", "view", "viewer"),
+    "atlas",  # which reads texts as strings, each beside others of its length
 }
 
 

@@ -37,14 +37,14 @@ class KeyTokens:
 
 @dataclass(frozen=True, eq=False)
 class QueryBlock:
-    """The weights of one head for a block of queries."""
+    """The weights of heads for a block of queries."""
 
-    weights: Float[Tensor, "rows keys"]  # absolute values; 0 on excluded keys
-    mass: Float[Tensor, " rows"]  # the sum of each row
-    valid: Bool[Tensor, " rows"]  # rows that are not excluded and have an allowed key
+    weights: Float[Tensor, "*heads rows keys"]  # absolute values; 0 on excluded keys
+    mass: Float[Tensor, "*heads rows"]  # the sum of each row
+    valid: Bool[Tensor, "*heads rows"]  # rows that are not excluded and have an allowed key
 
 
-Sums = tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]
+Sums = tuple[Float[Tensor, "*heads rows"], Float[Tensor, "*heads rows"]]
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class HeadMetric:
         """Returns the factors for queries and keys at these positions, or None if the metric has none."""
         return None
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         raise NotImplementedError
 
 
 class Share(HeadMetric):
     """The share of attention on the keys with factor 1, over the queries that have such a key."""
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         assert factors is not None
         return (rows.weights * factors).sum(-1), rows.mass * (factors.amax(-1) > 0)
 
@@ -85,7 +85,7 @@ class Entropy(HeadMetric):
 
     name, unit = "Entropy", "bits"
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         # Of w / m, times m: −Σ w log w + m log m.
         nats = torch.special.entr(rows.weights).sum(-1) + torch.xlogy(rows.mass, rows.mass)
         return nats.clamp(min=0) / math.log(2), rows.mass
@@ -99,7 +99,7 @@ class LargestWeight(HeadMetric):
 
     name = "Largest weight"
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         return rows.weights.amax(-1), rows.mass
 
 
@@ -114,7 +114,7 @@ class Distance(HeadMetric):
     def factors(self, q: Int[Tensor, "rows 1"], k: Int[Tensor, " keys"], keys: KeyTokens) -> Tensor:
         return (q - k).abs()
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         assert factors is not None
         return (rows.weights * factors).sum(-1), rows.mass
 
@@ -198,7 +198,7 @@ class RowSum(HeadMetric):
 
     name = "Row sum"
 
-    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "rows keys"] | None) -> Sums:
+    def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         return rows.mass, rows.valid.to(rows.mass.dtype)
 
 
@@ -319,12 +319,24 @@ def _layer_metrics(
             weights = maps.nan_to_num(0).abs().to(dtype) * included_keys
             rows = QueryBlock(weights, weights.sum(-1), valid)
             for i in computed:
-                amount, total = (each.double() * valid for each in metrics[i](rows, factors[i]))
-                sums[:, i, head] += torch.stack([amount.sum(), total.sum(), (total > 0).sum()])
+                sums[:, i, head] += summed(metrics[i], rows, factors[i])
             if progress:
                 progress((first + (head + 1) / inputs.heads * len(q)) / inputs.queries)
-    amounts, totals, positions = sums.cpu()
-    return torch.stack([torch.where(totals > 0, amounts / totals, torch.nan), positions])
+    sums = sums.cpu()
+    return torch.stack([metric_values(sums), sums[2]])
+
+
+def summed(
+    metric: HeadMetric, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None
+) -> Float[Tensor, "3 *heads"]:
+    """Returns the two sums of a metric over queries, and how many queries it rests on."""
+    amount, total = (each.double() * rows.valid for each in metric(rows, factors))
+    return torch.stack([amount.sum(-1), total.sum(-1), (total > 0).sum(-1)])
+
+
+def metric_values(sums: Float[Tensor, "3 *heads"]) -> Float[Tensor, "*heads"]:
+    """Returns a metric by the sums of all its queries; NaN where it is not defined."""
+    return torch.where(sums[1] > 0, sums[0] / sums[1], torch.nan)
 
 
 def _is_included(

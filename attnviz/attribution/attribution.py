@@ -23,6 +23,7 @@ from attnviz.attribution.metrics import CarriedValue, Metric
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import N_, value_error
 from attnviz.layer import LayerId
+from attnviz.models.texts import each_text
 from attnviz.results import MeasuredResult, checked
 from attnviz.tracing.forward_arguments import example_arguments
 from attnviz.tracing.gradient_graph import graph_nodes, nonlinear_modules
@@ -257,6 +258,7 @@ class Attribution(MeasuredResult):
         return writer, gradient[0, position, head]
 
 
+@each_text
 def attribute(model: nn.Module, batch: Any, of: Metric, *, most_bytes: int = MOST_BYTES) -> Attribution:
     """Returns a number that a model computes as a sum over what wrote to its residual stream.
 

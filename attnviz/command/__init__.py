@@ -9,7 +9,7 @@ from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.install_command import install_line
 
 # The module of each, whose main(arguments) runs it. Imported when it is named: torch takes seconds.
-COMMANDS = ("capture", "doctor", "heads", "map", "models", "picture", "trace")
+COMMANDS = ("atlas", "capture", "doctor", "heads", "map", "models", "picture", "trace")
 SUBCOMMANDS = {name: f"attnviz.command.{name}" for name in COMMANDS}
 APP = "attnviz.ui.server.command"
 

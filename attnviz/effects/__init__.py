@@ -11,6 +11,7 @@ from attnviz.effects.metrics import KL, Cosine, Loss, Probability
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
 from attnviz.effects.patching import patch
 from attnviz.effects.path_patching import patch_paths
+from attnviz.effects.prompt_pairs import PromptPairs
 from attnviz.effects.text_pair import Patching
 from attnviz.effects.token_alignment import alignment
 from attnviz.effects.value_norms import value_norms
@@ -27,6 +28,7 @@ __all__ = [
     "Loss",
     "Patching",
     "Probability",
+    "PromptPairs",
     "ablations",
     "alignment",
     "compensations",

@@ -11,12 +11,14 @@ from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
 from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.effects.sweep import ModulePlace, OnProgress, Run, RunChange, Text
+from attnviz.models.texts import Texts, each_text
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 AblationKind: TypeAlias = Literal["mean", "zero", "resample"]
 Head: TypeAlias = tuple[int, int]  # its layer, counted as in a capture, and its number
 
 
+@each_text
 def ablations(
     model: nn.Module,
     batch: Any,
@@ -28,7 +30,7 @@ def ablations(
     on_progress: OnProgress | None = None,
 ) -> Float[Tensor, "layers heads"]:
     """Returns the metric without each head minus the metric with all, for one text; NaN where there is no head, or none
-    of `heads`, if these are given.
+    of `heads`, if these are given. Of `Texts` it is a `PerText`.
 
     Positions of metrics are counted as in the batch, those below 0 from the last one that is read: what the attention
     mask hides, as padding, is in no number and no mean.
@@ -62,6 +64,7 @@ def ablations(
     return on_grid(text, places, mean_effects(text, metric, runs, progress))
 
 
+@each_text
 def estimates(
     model: nn.Module,
     batch: Any,
@@ -92,6 +95,7 @@ def estimates(
     return result / len(replacements)
 
 
+@each_text
 def mlp_ablations(
     model: nn.Module,
     batch: Any,
@@ -112,7 +116,7 @@ def mlp_ablations(
         read = (other.read(layer, len(output)) for layer, output in zip(layers, outputs, strict=True))
         return [output[own.to(output.device)] for output, own in zip(outputs, read, strict=True)]
 
-    replacements = _replacements(text, how, texts, layers, outputs_in)
+    replacements = _replacements("mlps", text, how, texts, layers, outputs_in)
     runs = [[written_by(*each) for each in zip(text.mlps, outputs, strict=True)] for outputs in replacements]
     return mean_effects(text, metric, runs, on_progress)
 
@@ -196,10 +200,11 @@ def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None
     """Returns what the heads of each layer write instead, (positions or 1, heads, width) or nothing: once for each
     ablation of which the mean is taken. Padding is in no mean, and a token that is read is replaced by one that is, in
     their order."""
-    return _replacements(text, how, texts, range(len(text.heads)), head_outputs)
+    return _replacements("heads", text, how, texts, range(len(text.heads)), head_outputs)
 
 
 def _replacements(
+    part: Literal["heads", "mlps"],
     text: Text,
     how: AblationKind,
     texts: Sequence[Any] | None,
@@ -215,19 +220,24 @@ def _replacements(
     read = [text.read(layer) for layer in layers]
     if not texts and (how == "resample" or any(own.sum() < 2 for own in read)):
         raise value_error("This ablation takes what is written on other texts. Give a list of them.")
-    others = [Text.from_batch(text.model, other) for other in texts] if texts else [text]
-    written = [outputs_in(other) for other in others]
+
+    def written() -> list[list[Tensor]]:
+        others = [Text.from_batch(text.model, other) for other in texts] if texts else [text]
+        return [outputs_in(other) for other in others]
+
+    def means() -> list[Tensor | None]:
+        return [torch.cat(outputs).mean(0, keepdim=True) for outputs in zip(*written(), strict=True)]
+
     if how == "mean":
-        by_part = zip(*written, strict=True)
-        return [[torch.cat(outputs).mean(0, keepdim=True) for outputs in by_part]]
-    for own, *outputs in zip(read, *written, strict=True):
+        return [texts.once((part, text.model), means) if isinstance(texts, Texts) else means()]
+    for own, *outputs in zip(read, *(on_others := written()), strict=True):
         if (shortest := min(map(len, outputs))) < (count := int(own.sum())):
             raise value_error(
                 "A resampled text has at least as many tokens as the text, {count}; one of these has {shortest}.",
                 count=count,
                 shortest=shortest,
             )
-    return [[_at_read(each, own) for each, own in zip(outputs, read, strict=True)] for outputs in written]
+    return [[_at_read(each, own) for each, own in zip(outputs, read, strict=True)] for outputs in on_others]
 
 
 def head_outputs(text: Text) -> list[Float[Tensor, "read heads width"]]:
@@ -287,6 +297,7 @@ def outputs_and_gradients(text: Text, metric: EffectMetric) -> tuple[list[Tensor
     return outputs, known
 
 
+@each_text
 def group_effects(
     model: nn.Module,
     batch: Any,

@@ -16,6 +16,7 @@ from attnviz.base.interruption import end_if_unwanted
 from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, write_instead
 from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
+from attnviz.models.texts import each_text
 from attnviz.results import MeasuredResult, grid_columns
 
 
@@ -85,6 +86,7 @@ class Compensation(MeasuredResult):
 OnCompensations: TypeAlias = Callable[[float, list[Compensation]], None]
 
 
+@each_text
 def compensations(
     model: nn.Module,
     batch: Any,

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from attnviz.effects.ablation import checked_heads
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.models.texts import each_text
 from attnviz.tracing.changed_run import LayerHeads
 
 LEAST_SINK = 1e-4  # less than this is rounding, and not the weight of a sink
 
 
+@each_text
 def knockout(
     model: nn.Module,
     batch: Any,

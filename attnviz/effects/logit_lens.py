@@ -13,6 +13,7 @@ from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, logits_of
 from attnviz.base.formatting import grouped
 from attnviz.base.language import value_error
+from attnviz.models.texts import each_text
 from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.forward_arguments import check_one_example, example_arguments
 from attnviz.tracing.residual_stream import ResidualStream, residual_stream
@@ -22,6 +23,7 @@ MOST_BYTES = 2 << 30  # of the logits of all layers
 POSITIONS = 64  # whose logits are computed at once, as the product with the head is slow for a few
 
 
+@each_text
 def logit_lens(
     model: nn.Module, batch: Any, *, most_bytes: int = MOST_BYTES
 ) -> Float[Tensor, "layers+1 positions vocabulary"]:
@@ -67,6 +69,7 @@ class LayerPredictions(MeasuredResult):
         return grid_columns(("layer", "position"), likeliest=self.tokens[..., 0], **numbers)
 
 
+@each_text
 def layer_predictions(model: nn.Module, batch: Any, token: int = 0, count: int = LIKELIEST) -> LayerPredictions:
     """Returns the `count` likeliest tokens of each layer and position by `logit_lens`, the entropy of all, and the
     numbers of a chosen token; of padding they are NaN, tokens and ranks −1. The logits of one layer are in memory at a

@@ -1,6 +1,7 @@
 """What an effect is measured by: a number for each example of a batch that a model has read."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -52,7 +53,10 @@ class Cosine:
     pooling: Literal["mean", "first"] = "mean"
 
 
-EffectMetric: TypeAlias = Logit | LogitDifference | Probability | Loss | KL | Cosine
+# One's own is a function of what the model returns and of its arguments by name, to a number for each example.
+MetricFunction: TypeAlias = Callable[[Any, Mapping[str, Any]], Tensor]
+NamedMetric: TypeAlias = Logit | LogitDifference | Probability | Loss | KL | Cosine
+EffectMetric: TypeAlias = NamedMetric | MetricFunction
 
 
 @dataclass(eq=False)
@@ -71,12 +75,15 @@ class Measurement:
     @property
     def options(self) -> dict[str, int]:
         """Arguments of the model by which it computes no more logits than the metric reads."""
+        if callable(self.metric):  # which may read any of them
+            return {}
         is_known = self._ids is not None and "logits_to_keep" in forward_parameters(self.model)
         return {"logits_to_keep": self.positions_kept} if is_known else {}
 
     @property
     def positions_kept(self) -> int:
-        """The number of last positions whose logits the metric reads."""
+        """The number of last positions whose logits the metric reads; of one's own metric it is not known."""
+        assert not callable(self.metric)
         tokens = self._ids.shape[-1] if self._ids is not None else 1
         match self.metric:
             case Loss(first):
@@ -95,8 +102,11 @@ class Measurement:
             ids = next((value for value in self.arguments.args if isinstance(value, Tensor)), None)
         return ids if isinstance(ids, Tensor) and not ids.is_floating_point() else None
 
-    def values(self, output: Any) -> Float[Tensor, " examples"]:
-        """Returns the metric for each example. Raises ValueError if the output does not have what it is of."""
+    def values(self, output: Any, arguments: ForwardArguments | None = None) -> Float[Tensor, " examples"]:
+        """Returns the metric for each example of an output for `arguments`, by default those of the text alone. Raises
+        ValueError if the output does not have what it is of."""
+        if callable(self.metric):
+            return _of_examples(self.metric(output, (arguments or self.arguments).by_name))
         match self.metric:
             case Loss(first, last):
                 return self._losses(output, first, last)
@@ -189,6 +199,16 @@ class Measurement:
             )
         states = states.double()[:, self._read(states.shape[1]).to(states.device)]
         return states[:, 0] if pooling == "first" else states.mean(1)
+
+
+def _of_examples(values: Any) -> Float[Tensor, " examples"]:
+    """Returns the values of one's own metric. Raises ValueError if they are not one number for each example."""
+    if not isinstance(values, Tensor) or values.ndim != 1 or values.is_complex():
+        got = f"a tensor of shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        raise value_error(
+            "A metric returns a tensor with one number for each example of the batch; this one returns {got}.", got=got
+        )
+    return values.double()
 
 
 def kl_divergences(

@@ -14,6 +14,7 @@ from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import ModulePlace, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
+from attnviz.models.texts import each_text
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 SAME = 1e-5  # the difference of vectors, as a share, that comes from rounding
@@ -22,6 +23,7 @@ HeadPart: TypeAlias = Literal["output", "query", "key", "value", "pattern"]
 PatchedPart: TypeAlias = Literal["output", "query", "key", "value", "pattern", "mlp", "residual"]
 
 
+@each_text
 def patch(
     model: nn.Module,
     clean: Any,

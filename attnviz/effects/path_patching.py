@@ -14,11 +14,13 @@ from attnviz.effects.patching import head_part, head_parts, patched_head, select
 from attnviz.effects.sweep import Run, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
+from attnviz.models.texts import each_text
 from attnviz.tracing.changed_run import LayerHeads
 
 ReceivedPart: TypeAlias = Literal["query", "key", "value"]
 
 
+@each_text
 def patch_paths(
     model: nn.Module,
     clean: Any,

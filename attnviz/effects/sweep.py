@@ -291,7 +291,7 @@ class Text:
                 inside.enter_context(_changed_modules(run, changes))
                 yield
 
-        return measurement.values(run_changed(self.model, arguments, change, within)[0]).cpu()
+        return measurement.values(run_changed(self.model, arguments, change, within)[0], arguments).cpu()
 
 
 def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "examples positions width"]:

@@ -101,7 +101,8 @@ class TextPair:
         decoders = [layer for layer in range(len(self.clean.heads)) if layer not in self.clean.layers_of_source]
         layer = next(iter(decoders), 0)  # whose positions are those of logits
         pairs, is_aligned = self.positions(layer, self.clean.own.positions[layer]), self._is_aligned(layer)
-        if isinstance(metric, Cosine) or (not is_aligned and bool((pairs[:, 0] == pairs[:, 1]).all())):
+        is_same = not is_aligned and bool((pairs[:, 0] == pairs[:, 1]).all())
+        if callable(metric) or isinstance(metric, Cosine) or is_same:
             return metric
         names = ("first", "last") if isinstance(metric, Loss) else ("position",)
         places = {name: place for name in names if (place := getattr(metric, name)) is not None and place >= 0}

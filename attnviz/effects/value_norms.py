@@ -31,15 +31,36 @@ def value_norms(linearized: LinearizedPass, queries: Mapping[int, int]) -> dict[
         writer, stream = run.heads[layer], outputs.stream_after(run, layer, words)
         if stream is None:
             raise value_error("What the heads of {layer} add to the residual stream is not known.", layer=writer.name)
-        written = stream.value.reshape(writer.positions, -1)[query]
-        rows = []
-        for block in torch.eye(len(written), dtype=written.dtype, device=written.device).split(ROWS_AT_ONCE):
-            gradients = pulled(written, writer.value, block)
-            rows.append(gradients.reshape(-1, *writer.value.shape[1:])[:, query].clone())
-        output_map = torch.cat(rows)  # (width, heads, d_v)
+        output_map = _output_map(stream.value.reshape(writer.positions, -1)[query], writer.value, query)
         of_heads = []
         for head in range(writer.value.shape[2]):
             read = query_weights(writer, head, query)[:, None] * values_of_head(writer, head).detach()
             of_heads.append((read @ output_map[:, head].T).norm(dim=-1))
         norms[layer] = torch.stack(of_heads).cpu()
     return norms
+
+
+def output_maps(linearized: LinearizedPass) -> list[Float[Tensor, "width heads d_v"] | None]:
+    """Returns, for each layer, the map of what its heads give to what they add to the residual stream, at the scales
+    that norms have at the last position of this pass, if they come after it; None where it is not known."""
+    outputs = ModuleOutputs()
+    _output, run = run_linearized(
+        linearized.model, linearized.arguments, FixedScales(), linearized.gated, outputs.kept, linearized.change_heads
+    )
+    words, maps = [writer.value for writer in run.embeddings], list[Tensor | None]()
+    for layer, writer in enumerate(run.heads):
+        stream, last = outputs.stream_after(run, layer, words), writer.positions - 1
+        if stream is None or writer.call is None:
+            maps.append(None)
+        else:
+            written = stream.value.reshape(writer.positions, -1)[last]
+            maps.append(_output_map(written, writer.value, last))
+    return maps
+
+
+def _output_map(written: Tensor, given: Tensor, position: int) -> Float[Tensor, "width heads d_v"]:
+    rows = []
+    for block in torch.eye(len(written), dtype=written.dtype, device=written.device).split(ROWS_AT_ONCE):
+        gradients = pulled(written, given, block)
+        rows.append(gradients.reshape(-1, *given.shape[1:])[:, position].clone())
+    return torch.cat(rows)

@@ -239,6 +239,11 @@ def support() -> str:
             "(docs/masks.md) and a language for more; code for FlexAttention, SDPA, NumPy",
         ),
         (
+            "from Python",
+            "effects, sums and patching of one text or of [many](docs/many-texts.md), with mean and spread; an atlas "
+            "of what each head does over all of them",
+        ),
+        (
             "app",
             f"{sum(len(group.pages) for group in PAGE_GROUPS)} pages, [{languages[ENGLISH]} lessons]"
             "(docs/app/lessons.md), English and German; 100 phones in a [class](docs/app/class.md)",

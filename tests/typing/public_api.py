@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import attnviz
 from attnviz import (
     Alternative,
+    Atlas,
     Attention,
     Attribution,
     Downsampled,
@@ -16,7 +17,9 @@ from attnviz import (
     Intervention,
     Layer,
     Mechanism,
+    PerText,
     Step,
+    Texts,
     biases,
     effects,
     figures,
@@ -70,6 +73,10 @@ shares.save("sum.safetensors", model="gpt2")
 attnviz.save("effects.safetensors", torch.eye(2), metric=LogitDifference(1, 0))
 assert_type(attnviz.load("sum.safetensors").tokens, tuple[str, ...])
 assert_type(effects.ablations(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0)), Tensor)
+texts = Texts(None, [torch.zeros(1, 2, dtype=torch.int64)])
+assert_type(PerText((1.0, 2.0)).mean, Tensor)
+assert_type(PerText((shares,)).map(lambda one: one.total).spread.low, Tensor)
+assert_type(attnviz.atlas("gpt2", ["a b"], "atlas"), Atlas)
 question = attnviz.why(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), tokens=["a", "b"])
 assert_type(question.panels[0].weights, np.ndarray)
 question.link = "term=0.0.1"

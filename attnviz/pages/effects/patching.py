@@ -14,7 +14,7 @@ from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import enumeration, fixed, grouped, number, plain_word
 from attnviz.base.language import _, option_name, value_error
 from attnviz.effects.ablation import Head
-from attnviz.effects.metrics import KL, Cosine, EffectMetric
+from attnviz.effects.metrics import KL, Cosine, NamedMetric
 from attnviz.effects.patching import patch
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.text_pair import Patching
@@ -207,7 +207,7 @@ def _view(
     return view(measure(aligned=state.alignment, on_progress=on_progress), is_complete=True)
 
 
-def _arguments(state: EffectsState) -> tuple[nn.Module, dict[str, Any], dict[str, Any], EffectMetric]:
+def _arguments(state: EffectsState) -> tuple[nn.Module, dict[str, Any], dict[str, Any], NamedMetric]:
     linearized = state.run.linearized
     return linearized.model, linearized.arguments.kwargs, state.corrupted_inputs.batch, state.metric
 

@@ -14,7 +14,7 @@ from attnviz.base.language import N_, _, value_error
 from attnviz.base.text import EXAMPLE, too_long_error
 from attnviz.effects.ablation import AblationKind, Head
 from attnviz.effects.head_circuits import Composition, TokenVectors
-from attnviz.effects.metrics import KL, Cosine, EffectMetric, Loss, Measurement, Probability
+from attnviz.effects.metrics import KL, Cosine, Loss, Measurement, NamedMetric, Probability
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS
 from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
@@ -294,7 +294,7 @@ class EffectsState(TextQuestion):
         return corrected(alignment(clean, corrupted), self.corrections, (len(clean), len(corrupted)))
 
     @property
-    def metric(self) -> EffectMetric:
+    def metric(self) -> NamedMetric:
         """What an effect is measured by."""
         return self._metric(self.position)
 
@@ -309,7 +309,7 @@ class EffectsState(TextQuestion):
                 number=own[-1].item(),
             )
 
-    def _metric(self, position: int) -> EffectMetric:
+    def _metric(self, position: int) -> NamedMetric:
         if self.measure == COSINE:
             return Cosine("mean" if self.source.model().pooling == "mean" else "first")
         if self.measure == DIVERGENCE:
@@ -350,7 +350,7 @@ class EffectsState(TextQuestion):
         return [model.encode(line).batch for line in self.lines]
 
     @property
-    def measured_runs(self) -> list[tuple[dict[str, Any], EffectMetric]]:
+    def measured_runs(self) -> list[tuple[dict[str, Any], NamedMetric]]:
         """What the model reads, and what an effect is measured by: of the text, and of the others where they count."""
         own = self.run.linearized.arguments.kwargs, self.metric
         if not self.averages:

@@ -1,0 +1,279 @@
+"""The atlas of a model: what each of its heads does over many texts, with examples from them."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from attnviz.analysis.atlas_part import KINDS, WRITTEN, AtlasPart, Examples, read_part, written_norms
+from attnviz.analysis.engines import Engine, Local
+from attnviz.analysis.head_metrics import HEAD_METRICS
+from attnviz.base.language import value_error
+from attnviz.effects.linear_maps import linear_maps
+from attnviz.layer import LayerId
+from attnviz.models.texts import Texts
+from attnviz.results import MeasuredResult, checked, load, save
+
+if TYPE_CHECKING:
+    from attnviz.models.model import LoadedModel  # with transformers
+
+PART = 64  # texts that are read before what is counted is written
+QUANTILES = 21  # of each metric over the texts, from the least to the largest
+TOKENS = 20  # that a head looks at, and from, most
+NEIGHBORS = 10  # heads that are most like a head
+RAISED = 5  # tokens whose logits an example raises, and lowers, most
+RAISING = 5  # examples of each head of which that is known
+FILE = "atlas.safetensors"
+
+
+@dataclass(frozen=True, eq=False)
+class LookedTokens:
+    """The tokens that get, or give, the most ordinary weight of each head; −1 where there are fewer."""
+
+    ids: Int[Tensor, "heads tokens"]
+    weight: Float[Tensor, "heads tokens"]  # of all texts together
+    occurrences: Int[Tensor, "heads tokens"]
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas(MeasuredResult):
+    """What each head of a model does over many texts. Heads of all layers follow each other.
+
+    Attributes:
+        model: The name of the model.
+        weights: How precise its weights are, such as "4-bit, from a GGUF file"; empty where they are as saved.
+        texts: The texts.
+        layers: The layer of each head.
+        heads: The number of each head in its layer.
+        metrics: The names of the metrics (`attnviz.analysis.head_metrics.HEAD_METRICS`).
+        counts: The number of texts in which a metric is defined.
+        means: The mean of a metric over these texts.
+        deviations: Its standard deviation.
+        quantiles: Its quantiles over at most 1,024 texts, from the least to the largest.
+        examples: Pairs of a query and a key, by their kind: "weight" and "written" have the largest weight, and the
+            largest norm of what is written, of different texts; "random" ones are drawn by weight.
+        raised: Of the first examples "written" the tokens whose logits each raises most, and lowers most, by what is
+            written from the key alone; −1 where that is not known.
+        looked_at: The tokens that get the most ordinary weight as keys.
+        looked_from: The tokens that give the most of it as queries.
+        neighbors: The heads that are most like each head, by their number among all, itself not among them.
+        likeness: The mean cosine of their ordinary weights.
+    """
+
+    model: str
+    weights: str
+    texts: tuple[str, ...]
+    layers: tuple[LayerId, ...]
+    heads: tuple[int, ...]
+    metrics: tuple[str, ...]
+    counts: Int[Tensor, "metrics heads"]
+    means: Float[Tensor, "metrics heads"]
+    deviations: Float[Tensor, "metrics heads"]
+    quantiles: Float[Tensor, "quantiles metrics heads"]
+    examples: dict[str, Examples]
+    raised: Int[Tensor, "heads raising 2 raised"]
+    looked_at: LookedTokens
+    looked_from: LookedTokens
+    neighbors: Int[Tensor, "heads neighbors"]
+    likeness: Float[Tensor, "heads neighbors"]
+
+    def head(self, layer: int | str, head: int) -> int:
+        """Returns the number of a head among all, by the index of its layer as it runs or by the layer's name. Raises
+        ValueError if there is none."""
+        names = [*dict.fromkeys(map(str, self.layers))]
+        name = names[layer] if isinstance(layer, int) and 0 <= layer < len(names) else layer
+        for number, place in enumerate(zip(map(str, self.layers), self.heads, strict=True)):
+            if place == (name, head):
+                return number
+        raise value_error("There is no head {head} in layer {layer}.", head=head, layer=layer)
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the mean of each metric, with a row for each head."""
+        rows = {"layer": [*map(str, self.layers)], "head": [*self.heads]}
+        return rows | {name: values.numpy() for name, values in zip(self.metrics, self.means, strict=True)}
+
+    def origin(self) -> dict[str, Any]:
+        return {"model": self.model}
+
+    @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> "Atlas":
+        """Returns the atlas of what was saved. Raises TypeError if its parts do not fit each other."""
+        made = cast("Atlas", checked(cls, parts))
+        heads, metrics = len(made.heads), len(made.metrics)
+        shapes = {
+            "counts": (metrics, heads), "means": (metrics, heads), "deviations": (metrics, heads),
+            "quantiles": (QUANTILES, metrics, heads), "neighbors": (heads, min(NEIGHBORS, heads - 1)),
+            "likeness": (heads, min(NEIGHBORS, heads - 1)),
+        }  # fmt: skip
+        fits = [tuple(getattr(made, name).shape) == shape for name, shape in shapes.items()]
+        fits += [len(made.layers) == heads > 0, {*made.examples} == {*KINDS}, made.raised.ndim == 4]
+        fits += [_within(made.neighbors, heads), len(made.raised) == heads]
+        for found in made.examples.values():
+            pairs = found.order.shape[1]
+            fits += [isinstance(found, Examples), tuple(found.places.shape) == (heads, pairs, 3)]
+            fits += [found.weight.shape == found.order.shape, _within(found.places[..., 0], len(made.texts))]
+        for looked in (made.looked_at, made.looked_from):
+            fits += [isinstance(looked, LookedTokens), len(looked.ids) == heads]
+            fits += [looked.ids.shape == looked.weight.shape == looked.occurrences.shape]
+        if not all(fits):
+            raise TypeError("the parts of an atlas do not fit each other")
+        return made
+
+
+def _within(numbers: Tensor, count: int) -> bool:
+    return not numbers.is_floating_point() and (not numbers.numel() or bool(((numbers >= 0) & (numbers < count)).all()))
+
+
+OnAtlas = Callable[[int, int], None]  # gets the number of texts that are read, and of all
+
+
+def atlas(
+    model: "LoadedModel | str",
+    texts: Sequence[str],
+    folder: str | Path | None = None,
+    *,
+    seed: int = 0,
+    engine: Engine | None = None,
+    on_progress: OnAtlas | None = None,
+) -> Atlas:
+    """Returns the atlas of a model: what each head does over texts.
+
+    `model` is a loaded one, or its name, which an engine of other machines needs. With a `folder`, what is counted is
+    written there every 64 texts, so that a run that was ended goes on, and at the end the atlas, as
+    atlas.safetensors. `seed` is that of the random examples. Raises ValueError if the model cannot read a text, and if
+    the folder cannot be written.
+
+    Example:
+        >>> from attnviz.models import load
+        >>> found = atlas(load("HuggingFaceTB/SmolLM2-135M-Instruct"), ["The cat saw the cat", "It rains and it rains"])
+        >>> found.means.shape, [*found.examples]
+        (torch.Size([11, 270]), ['weight', 'written', 'random'])
+    """
+    given, name = (*texts,), model if isinstance(model, str) else model.name
+    if not given:
+        raise value_error("An atlas is of at least one text.")
+    parts = range(0, len(given), PART)
+    place = None if folder is None else Path(folder).expanduser()
+    key = hashlib.sha256(json.dumps([name, given, seed, [one.name for one in HEAD_METRICS]]).encode()).hexdigest()
+    drafts = None if place is None else place / f"parts-{key[:16]}"
+    try:
+        if drafts is not None:
+            drafts.mkdir(parents=True, exist_ok=True)
+        counted: AtlasPart | None = None
+        for first, part in zip(parts, _parts(model, given, parts, seed, engine or Local(1), drafts), strict=True):
+            counted = part if counted is None else AtlasPart.merged([counted, part])
+            if on_progress:
+                on_progress(min(first + PART, len(given)), len(given))
+    except OSError as error:
+        raise value_error("The folder cannot be written: {reason}", reason=error.strerror or str(error)) from error
+    assert counted is not None
+    made = _atlas(_loaded(model), name, given, counted)
+    if place is not None and drafts is not None:
+        save(place / FILE, made)
+        for draft in drafts.iterdir():
+            draft.unlink()
+        drafts.rmdir()
+    return made
+
+
+def _parts(
+    model: Any, texts: Sequence[str], parts: range, seed: int, engine: Engine, drafts: Path | None
+) -> Iterator[AtlasPart]:
+    """Yields what is counted of each part: as it was written before, or as an engine computes it."""
+    known = {first for first in parts if drafts is not None and (drafts / f"{first}.safetensors").exists()}
+    tasks = [(first, texts[first : first + PART]) for first in parts if first not in known]
+    computed = engine.map(_count, (model, texts[0], seed), tasks)
+    for first in parts:
+        if drafts is None or first not in known:
+            part = next(computed)
+            if drafts is not None:
+                save(drafts / f"{first}.safetensors", part)
+        else:
+            part = load(drafts / f"{first}.safetensors").result
+            if not isinstance(part, AtlasPart):
+                raise value_error("A file in the folder is no part of an atlas. Give a new folder.")
+        yield part
+
+
+def _count(shared: tuple[Any, str, int], task: tuple[int, Sequence[str]]) -> AtlasPart:
+    """Returns what is counted of some texts, as a task of an engine."""
+    model, opening, seed = shared
+    first, texts = task
+    loaded = _loaded(model)
+    return read_part(loaded, Texts(loaded, texts), first, seed=seed, norms=_norms(loaded, opening))
+
+
+@lru_cache(maxsize=1)
+def _norms(model: Any, text: str) -> list[Tensor | None]:
+    """Returns the norms of what heads write, which a process computes once for all texts."""
+    return written_norms(model, Texts(model, [text]))
+
+
+def _loaded(model: Any) -> "LoadedModel":
+    if isinstance(model, str):
+        from attnviz.models import load as load_model
+
+        return load_model(model)
+    return cast("LoadedModel", model)
+
+
+def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasPart) -> Atlas:
+    means = part.sums / part.counts
+    variances = (part.squares / part.counts - means.square()).clamp(min=0)
+    levels = torch.linspace(0, 1, QUANTILES)
+    cosines = (part.alike / part.compared).fill_diagonal_(-torch.inf).nan_to_num(-1, neginf=-2)
+    likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
+    return Atlas(
+        name,
+        model.precision,
+        texts,
+        part.layers,
+        part.heads,
+        tuple(metric.name for metric in HEAD_METRICS),
+        part.counts,
+        means.float(),
+        variances.sqrt().float(),
+        part.values.nanquantile(levels, 0),
+        {kind: Examples(*found.without_values()) for kind, found in part.examples.items()},
+        _raised(model, part),
+        _most(part, part.looked_at),
+        _most(part, part.looked_from),
+        neighbors,
+        likeness,
+    )
+
+
+def _most(part: AtlasPart, weights: Float[Tensor, "heads tokens"]) -> LookedTokens:
+    weight, places = weights.topk(min(TOKENS, weights.shape[1]))
+    ids = part.tokens[places].where(weight > 0, -1)
+    return LookedTokens(ids, weight, part.occurrences[places])
+
+
+def _raised(model: "LoadedModel", part: AtlasPart) -> Int[Tensor, "heads raising 2 raised"]:
+    """Returns the tokens whose logits what is written from the keys of examples raises most, and lowers most."""
+    found = part.examples[WRITTEN]
+    order, values = found.order[:, :RAISING], found.values[:, :RAISING]
+    raised = torch.full((*order.shape, 2, RAISED), -1)
+    try:
+        maps = linear_maps(model.model)
+    except (ValueError, NotImplementedError):
+        return raised
+    if maps.logits_stream is None:
+        return raised
+    layers = {layer.id: layer for layer in maps.layers}
+    for number, (id, head) in enumerate(zip(part.layers, part.heads, strict=True)):
+        layer = layers.get(id)
+        if layer is None or layer.output_stream != maps.logits_stream:
+            continue
+        width = layer.output.shape[-1]
+        logits = maps.logits(values[number, :, :width].to(layer.output) @ layer.output[head].T)
+        both = [logits.topk(RAISED, largest=largest).indices for largest in (True, False)]
+        raised[number] = torch.stack(both, 1).cpu().where(order[number, :, None, None] > -torch.inf, -1)
+    return raised

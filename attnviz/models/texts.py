@@ -1,0 +1,253 @@
+"""Texts that a model reads one by one, and what is measured on each of them."""
+
+import inspect
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from attnviz.base.cached_property import cached_property
+from attnviz.base.formatting import grouped, quoted
+from attnviz.base.interruption import end_if_unwanted
+from attnviz.base.language import value_error
+from attnviz.results import MeasuredResult, grid_columns
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+MOST_BYTES = 64 << 20  # of a file of texts
+MOST_TEXTS = 100_000
+BATCH_TOKENS = 1_024  # of a batch of several texts
+SAMPLES = 2_000  # of the bootstrap
+WHOLE = ("texts",)  # arguments that are about all texts, and not about one of them
+
+
+class Texts(Sequence[Any]):
+    """Texts that a model reads, each tokenized once, as a batch of one example.
+
+    `model` is a loaded model (`attnviz.models.load`), or anything beside a `tokenizer` of transformers; a text is a
+    string, or what the model is called with for one example. Functions that take a batch take texts, too, and return a
+    `PerText`.
+
+    Example:
+        >>> from attnviz.models import load
+        >>> texts = Texts(load("HuggingFaceTB/SmolLM2-135M-Instruct"), ["The cat sat", "It rains"])
+        >>> [batch["input_ids"].shape[1] for batch in texts]
+        [3, 2]
+    """
+
+    def __init__(self, model: Any, texts: Iterable[Any], tokenizer: Callable[..., Any] | None = None) -> None:
+        given = (*texts,)
+        if not given or len(given) > MOST_TEXTS:
+            raise value_error(
+                "Between 1 and {most} texts are expected; these are {count}.",
+                most=grouped(MOST_TEXTS),
+                count=grouped(len(given)),
+            )
+
+        def inputs(text: Any) -> Any:
+            return model.encode(text) if isinstance(text, str) and tokenizer is None else None
+
+        def batch(text: Any, inputs: Any) -> Any:
+            if inputs is not None:
+                return inputs.batch
+            return tokenizer(text, return_tensors="pt") if isinstance(text, str) and tokenizer else text
+
+        self.strings = tuple(text if isinstance(text, str) else "" for text in given)
+        # As `LoadedModel.encode` makes them, with the names of tokens; None of a text that it has not read.
+        self.inputs = tuple(map(inputs, given))
+        self.batches = tuple(map(batch, given, self.inputs))
+        self._results: dict[Hashable, Any] = {}
+
+    @classmethod
+    def from_file(cls, model: Any, path: str | Path, tokenizer: Callable[..., Any] | None = None) -> "Texts":
+        """Returns the texts of a file: one on each line, or of a .jsonl file the "text" of each line. Raises ValueError
+        for a file that is too large, or a line without a text."""
+        return cls(model, read_lines(Path(path)), tokenizer)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.batches[index]
+
+    def same_shape(self, tokens: int = BATCH_TOKENS) -> Iterator[tuple[list[int], Any]]:
+        """Yields the texts in batches without padding: the numbers of texts of equal shapes, of at most that many
+        tokens together if there are several, and what the model is called with for all of them."""
+        groups = defaultdict[Any, list[int]](list)
+        for number, batch in enumerate(self):
+            groups[_shape(batch) or number].append(number)
+        for numbers in groups.values():
+            size = max(1, tokens // max(1, _longest(self[numbers[0]])))
+            for first in range(0, len(numbers), size):
+                part = numbers[first : first + size]
+                yield part, _joined([self[i] for i in part])
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Returns what `compute` returns, computed once for these texts and a key."""
+        if key not in self._results:
+            self._results[key] = compute()
+        return cast("T", self._results[key])
+
+
+def _shape(batch: Any) -> Any:
+    """Returns the shapes of the tensors of a mapping of them; None for another batch."""
+    if not isinstance(batch, Mapping) or not all(isinstance(one, Tensor) for one in batch.values()):
+        return None
+    return tuple((name, one.shape) for name, one in batch.items())
+
+
+def _joined(batches: Sequence[Any]) -> Any:
+    """Returns batches of equal shapes as one."""
+    if len(batches) == 1:
+        return batches[0]
+    return {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def _longest(batch: Any) -> int:
+    return max((one.numel() for one in tree_leaves(batch) if isinstance(one, Tensor)), default=1)
+
+
+def read_lines(path: Path) -> list[Any]:
+    """Returns the lines of a text file that are not empty, or of a .jsonl file the text, or the whole value, of each
+    line. Raises ValueError for a file that cannot be read."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise value_error(
+                "{name} has more than {most} MB. Give fewer texts.", name=quoted(path.name), most=MOST_BYTES >> 20
+            )
+        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+        if path.suffix != ".jsonl":
+            return lines
+        values = map(json.loads, lines)
+        return [value["text"] if isinstance(value, dict) and "text" in value else value for value in values]
+    except (OSError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+        raise value_error(
+            "{name} cannot be read as lines of text: {reason}", name=quoted(path.name), reason=str(error)
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far values of several texts are apart: the standard error of their mean, and the 5 % and 95 % quantiles."""
+
+    standard_error: Float[Tensor, "..."]
+    low: Float[Tensor, "..."]
+    high: Float[Tensor, "..."]
+
+
+@dataclass(frozen=True, eq=False)
+class PerText(MeasuredResult, Generic[R]):
+    """A value for each of several texts: numbers, or results.
+
+    Example:
+        >>> found = PerText((torch.tensor([1.0, 2.0]), torch.tensor([3.0, 2.0])))
+        >>> found.mean, found.spread.standard_error, found.map(torch.max).values
+        (tensor([2., 2.]), tensor([1., 0.]), tensor([2., 3.]))
+    """
+
+    each: tuple[R, ...]
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.each)
+
+    def __getitem__(self, index: int) -> R:
+        return self.each[index]
+
+    def map(self, function: Callable[[R], T]) -> "PerText[T]":
+        """Returns what a function makes of each value."""
+        return PerText(tuple(map(function, self.each)))
+
+    @cached_property
+    def values(self) -> Float[Tensor, "texts ..."]:
+        """The numbers of all texts. Raises ValueError if they are no numbers, or not of one shape."""
+        if not all(isinstance(one, Tensor | int | float) for one in self.each):
+            raise value_error(
+                "These values are no numbers, but of the type {kind}. Take a number of each, as in "
+                "found.map(lambda one: one.total).",
+                kind=type(self.each[0]).__name__,
+            )
+        tensors = [torch.as_tensor(one) for one in self.each]
+        if len({one.shape for one in tensors}) > 1:
+            raise value_error(
+                "The values of these texts have different shapes, {first} and others. Take numbers of one shape of "
+                "each, as in found.map(lambda one: one[-1]).",
+                first=str(tuple(tensors[0].shape)),
+            )
+        return torch.stack(tensors)
+
+    @property
+    def mean(self) -> Float[Tensor, "..."]:
+        """The mean over the texts."""
+        return self.values.mean(0)
+
+    @property
+    def spread(self) -> Spread:
+        """The standard error of the mean, NaN for one text, and quantiles over the texts."""
+        values, count = self.values, len(self)
+        error = values.std(0) / count**0.5 if count > 1 else torch.full_like(values[0], torch.nan)
+        low, high = torch.quantile(values.double(), torch.tensor([0.05, 0.95], dtype=torch.float64), dim=0).to(values)
+        return Spread(error, low, high)
+
+    def interval(self, share: float = 0.95, seed: int = 0) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+        """Returns a bootstrap interval of the mean, which takes no distribution for granted: the quantiles of the means
+        of texts drawn with replacement (Efron 1979, "Bootstrap Methods: Another Look at the Jackknife")."""
+        values, count = self.values.double(), len(self)
+        draws = torch.randint(count, (SAMPLES, count), generator=torch.Generator().manual_seed(seed))
+        weights = torch.nn.functional.one_hot(draws, count).sum(1).double() / count
+        means = (weights @ values.flatten(1)).unflatten(1, values.shape[1:]) if values.ndim > 1 else weights @ values
+        ends = torch.tensor([(1 - share) / 2, (1 + share) / 2], dtype=torch.float64)
+        low, high = torch.quantile(means, ends, dim=0)
+        return low, high
+
+    def columns(self) -> dict[str, Any]:
+        """Returns the numbers, by the text and their other indices."""
+        return grid_columns(("text",), value=self.values)
+
+
+def each_text(function: Callable[P, R]) -> Callable[P, R]:
+    """Returns a function of a model and a batch that takes `Texts` in place of the batch, too, and then returns a
+    `PerText`. Another argument that is `Texts` or a `PerText` has a value for each text as well; those of WHOLE are
+    about all of them."""
+    parameters = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = parameters.bind(*args, **kwargs)
+        given = bound.arguments
+        several = {
+            name: value for name, value in given.items() if isinstance(value, Texts | PerText) and name not in WHOLE
+        }
+        if not any(isinstance(value, Texts) for value in several.values()):
+            return function(*args, **kwargs)
+        counts = {name: len(value) for name, value in several.items()}
+        if len({*counts.values()}) > 1:
+            raise value_error(
+                "Each text has one value of every argument; these have {counts}.",
+                counts=", ".join(f"{name} {count}" for name, count in counts.items()),
+            )
+        count, found = next(iter(counts.values())), list[R]()
+        for name in {*WHOLE} & given.keys():  # so that what is computed of them all is computed once
+            if isinstance(given[name], list | tuple):
+                given[name] = Texts(None, given[name])
+        on_progress = given.get("on_progress")
+        for number in range(count):
+            end_if_unwanted()
+            given.update({name: value[number] for name, value in several.items()})
+            if on_progress:
+                given["on_progress"] = lambda share, value, number=number: on_progress((number + share) / count, value)
+            found.append(function(*bound.args, **bound.kwargs))
+        return cast("R", PerText(tuple(found)))
+
+    return call
