@@ -348,7 +348,7 @@ def at_limits(made):
 
 
 @pytest.mark.parametrize("part", [*SCORES, *BIASES, *MASKS, *NORMALIZERS], ids=lambda part: part.__name__)
-def test_every_part_of_a_menu_keeps_its_contract_and_computes_at_its_limits(random_inputs, part):
+def test_each_part_of_a_menu_keeps_its_contract_and_computes_at_its_limits(random_inputs, part):
     made = part()
     assert made == part()
     assert hash(made) == hash(part())

@@ -115,10 +115,10 @@ class Atlas(MeasuredResult):
         fits = [tuple(getattr(made, name).shape) == shape for name, shape in shapes.items()]
         fits += [len(made.layers) == heads > 0, {*made.examples} == {*KINDS}, made.raised.ndim == 4]
         fits += [_within(made.neighbors, heads), len(made.raised) == heads]
-        for found in made.examples.values():
-            pairs = found.order.shape[1]
-            fits += [isinstance(found, Examples), tuple(found.places.shape) == (heads, pairs, 3)]
-            fits += [found.weight.shape == found.order.shape, _within(found.places[..., 0], len(made.texts))]
+        for examples in made.examples.values():
+            count = examples.order.shape[1]
+            fits += [isinstance(examples, Examples), tuple(examples.places.shape) == (heads, count, 3)]
+            fits += [examples.weight.shape == examples.order.shape, _within(examples.places[..., 0], len(made.texts))]
         for looked in (made.looked_at, made.looked_from):
             fits += [isinstance(looked, LookedTokens), len(looked.ids) == heads]
             fits += [looked.ids.shape == looked.weight.shape == looked.occurrences.shape]
@@ -156,25 +156,25 @@ def atlas(
         >>> found.means.shape, [*found.examples]
         (torch.Size([11, 270]), ['weight', 'written', 'random'])
     """
-    given, name = (*texts,), model if isinstance(model, str) else model.name
-    if not given:
+    strings, name = (*texts,), model if isinstance(model, str) else model.name
+    if not strings:
         raise value_error("An atlas is of at least one text.")
-    parts = range(0, len(given), PART)
+    parts = range(0, len(strings), PART)
     place = None if folder is None else Path(folder).expanduser()
-    key = hashlib.sha256(json.dumps([name, given, seed, [one.name for one in HEAD_METRICS]]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([name, strings, seed, [one.name for one in HEAD_METRICS]]).encode()).hexdigest()
     drafts = None if place is None else place / f"parts-{key[:16]}"
     try:
         if drafts is not None:
             drafts.mkdir(parents=True, exist_ok=True)
         counted: AtlasPart | None = None
-        for first, part in zip(parts, _parts(model, given, parts, seed, engine or Local(1), drafts), strict=True):
+        for first, part in zip(parts, _parts(model, strings, parts, seed, engine or Local(1), drafts), strict=True):
             counted = part if counted is None else AtlasPart.merged([counted, part])
             if on_progress:
-                on_progress(min(first + PART, len(given)), len(given))
+                on_progress(min(first + PART, len(strings)), len(strings))
     except OSError as error:
         raise value_error("The folder cannot be written: {reason}", reason=error.strerror or str(error)) from error
     assert counted is not None
-    made = _atlas(_loaded(model), name, given, counted)
+    made = _atlas(_loaded(model), name, strings, counted)
     if place is not None and drafts is not None:
         save(place / FILE, made)
         for draft in drafts.iterdir():
@@ -241,7 +241,7 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
         means.float(),
         variances.sqrt().float(),
         part.values.nanquantile(levels, 0),
-        {kind: Examples(*found.without_values()) for kind, found in part.examples.items()},
+        {kind: Examples(*pairs.without_values()) for kind, pairs in part.examples.items()},
         _raised(model, part),
         _most(part, part.looked_at),
         _most(part, part.looked_from),
@@ -258,8 +258,8 @@ def _most(part: AtlasPart, weights: Float[Tensor, "heads tokens"]) -> LookedToke
 
 def _raised(model: "LoadedModel", part: AtlasPart) -> Int[Tensor, "heads raising 2 raised"]:
     """Returns the tokens whose logits what is written from the keys of examples raises most, and lowers most."""
-    found = part.examples[WRITTEN]
-    order, values = found.order[:, :RAISING], found.values[:, :RAISING]
+    examples = part.examples[WRITTEN]
+    order, values = examples.order[:, :RAISING], examples.values[:, :RAISING]
     raised = torch.full((*order.shape, 2, RAISED), -1)
     try:
         maps = linear_maps(model.model)

@@ -62,11 +62,11 @@ class Examples:
     @classmethod
     def merged(cls, parts: Sequence["Examples"]) -> "Examples":
         """Returns the first EXAMPLES of several; of equal ones those of the first text."""
-        found = [torch.cat([getattr(part, name) for part in parts], 1) for name in (*NUMBERS, "values")]
-        by_text = found[2][..., 0].argsort(dim=1, stable=True)
-        found = [_picked(numbers, by_text) for numbers in found]
-        first = found[0].argsort(dim=1, descending=True, stable=True)[:, :EXAMPLES]
-        return cls(*(_picked(numbers, first) for numbers in found))
+        columns = [torch.cat([getattr(part, name) for part in parts], 1) for name in (*NUMBERS, "values")]
+        by_text = columns[2][..., 0].argsort(dim=1, stable=True)
+        columns = [_picked(numbers, by_text) for numbers in columns]
+        first = columns[0].argsort(dim=1, descending=True, stable=True)[:, :EXAMPLES]
+        return cls(*(_picked(numbers, first) for numbers in columns))
 
 
 def _picked(numbers: Tensor, places: Int[Tensor, "heads picked"]) -> Tensor:
@@ -130,7 +130,7 @@ class AtlasPart(MeasuredResult):
 
 
 @dataclass(frozen=True, eq=False)
-class AxisTokens:
+class CountedTokens:
     """The tokens of one axis of the maps of several texts of the same length."""
 
     ids: Int[Tensor, "texts tokens"]
@@ -208,10 +208,10 @@ class _Reader:
         self.counts: list[int] = []  # of heads
         self.values: list[Float[Tensor, "texts metrics heads"]] = []
         self.examples: dict[str, list[Examples]] = {kind: [] for kind in KINDS}
-        self.looked: list[tuple[Tensor, Tensor, AxisTokens, AxisTokens]] = []
+        self.looked: list[tuple[Tensor, Tensor, CountedTokens, CountedTokens]] = []
         self.ordinary: list[tuple[object, Float[Tensor, "texts heads cells"]]] = []  # with the kind of the layer
         self._factors: dict[object, list[Tensor | None]] = {}
-        self._axes: dict[bool, AxisTokens] = {}
+        self._axes: dict[bool, CountedTokens] = {}
 
     def change(self, layer: int, heads: int) -> LayerChange:
         """Returns the change of a layer, which changes nothing, and counts its weights."""
@@ -245,7 +245,7 @@ class _Reader:
         rows = rows / rows.norm(dim=-1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
         self.ordinary.append(((id.stack, id.cross, rows.shape[2]), rows))
 
-    def axis(self, of_source: bool) -> AxisTokens:
+    def axis(self, of_source: bool) -> CountedTokens:
         """Returns the tokens of the source, or of what a decoder has written."""
         if of_source not in self._axes:
             name = "input_ids" if of_source else "decoder_input_ids"
@@ -257,11 +257,11 @@ class _Reader:
                 tokens = inputs.source if of_source else inputs.target
                 special[row, list(tokens.special if tokens else ())] = True
             read = [self.arguments.read(ids.shape[1], not of_source, row) for row in range(len(ids))]
-            self._axes[of_source] = AxisTokens(ids.cpu(), special, torch.stack(read))
+            self._axes[of_source] = CountedTokens(ids.cpu(), special, torch.stack(read))
         return self._axes[of_source]
 
     def _metrics(
-        self, id: LayerId, weights: Tensor, queries: AxisTokens, keys: AxisTokens
+        self, id: LayerId, weights: Tensor, queries: CountedTokens, keys: CountedTokens
     ) -> Float[Tensor, "texts metrics heads"]:
         read = weights * keys.read[:, None, None]
         valid = (queries.read[:, None] & (read.sum(-1) > 0)).expand(weights.shape[:3])
@@ -272,15 +272,15 @@ class _Reader:
                 None if metric.one_sequence and id.cross else self._factor(metric, queries, keys)
                 for metric in self.metrics
             ]
-        found = [
+        values = [
             torch.full(weights.shape[:2], torch.nan, dtype=torch.float64)
             if metric.one_sequence and id.cross
             else metric_values(summed(metric, rows, factor))
             for metric, factor in zip(self.metrics, self._factors[kind], strict=True)
         ]
-        return torch.stack(found, 1)
+        return torch.stack(values, 1)
 
-    def _factor(self, metric: HeadMetric, queries: AxisTokens, keys: AxisTokens) -> Tensor | None:
+    def _factor(self, metric: HeadMetric, queries: CountedTokens, keys: CountedTokens) -> Tensor | None:
         q, k = torch.arange(queries.ids.shape[1])[:, None], torch.arange(keys.ids.shape[1])
         factors = []
         for ids, special, first, read in zip(keys.ids, keys.special, keys.first.tolist(), keys.read, strict=True):
@@ -332,8 +332,8 @@ class _Reader:
         read = weights.new_zeros(texts, heads, 0)
         if values is not None:
             read = values[rows, torch.arange(heads) // (heads // values.shape[1]), cells % keys].float()
-        found = (order.float(), weight.float(), places.int(), read)
-        self.examples[kind].append(Examples.merged([Examples(*(one.transpose(0, 1) for one in found))]))
+        fields = (order.float(), weight.float(), places.int(), read)
+        self.examples[kind].append(Examples.merged([Examples(*(one.transpose(0, 1) for one in fields))]))
 
     def part(self) -> AtlasPart:
         """Returns the counts of the batch, after the model has run."""
@@ -363,7 +363,7 @@ class _Reader:
             known.sum(0),
             values.nan_to_num(0).sum(0),
             values.nan_to_num(0).square().sum(0),
-            {kind: Examples.of_layers(found) for kind, found in self.examples.items()},
+            {kind: Examples.of_layers(of_layers) for kind, of_layers in self.examples.items()},
             tokens,
             occurrences,
             looked(True),
@@ -382,7 +382,7 @@ def _cosines(rows: Sequence[tuple[object, Tensor]]) -> tuple[Tensor, Tensor]:
     for kind in {kind for kind, _one in rows}:
         layers = [i for i, (other, _one) in enumerate(rows) if other == kind]
         places = torch.cat([torch.arange(starts[i], starts[i] + heads[i]) for i in layers])
-        together = torch.cat([rows[i][1] for i in layers], 1)
-        sums[places[:, None], places] = torch.einsum("thc,tgc->hg", together, together)
-        counts[places[:, None], places] = len(together)
+        joined = torch.cat([rows[i][1] for i in layers], 1)
+        sums[places[:, None], places] = torch.einsum("thc,tgc->hg", joined, joined)
+        counts[places[:, None], places] = len(joined)
     return sums, counts

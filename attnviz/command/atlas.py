@@ -25,9 +25,9 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{done:,} of {count:,} texts", file=sys.stderr, flush=True)
 
         # A model reads one text at a time.
-        found = atlas(options.model, texts, options.output, seed=options.seed, engine=named_engine(options.engine, 1),
+        made = atlas(options.model, texts, options.output, seed=options.seed, engine=named_engine(options.engine, 1),
                       on_progress=progress)  # fmt: skip
-        print(f"{len(found.heads):,} heads over {len(texts):,} texts are in {options.output / FILE}.")
+        print(f"{len(made.heads):,} heads over {len(texts):,} texts are in {options.output / FILE}.")
     except (ValueError, ImportError, NotImplementedError, OSError, RuntimeError) as problem:
         sys.exit(f"attnviz atlas: {problem}")
     except KeyboardInterrupt:

@@ -34,8 +34,8 @@ class PromptPairs(NamedTuple):
             >>> patch(model.model, *pairs, heads=[(23, 3)]).map(lambda one: one.recovered[23, 3]).values.shape
             torch.Size([1])
         """
-        given = read_lines(Path(rows)) if isinstance(rows, str | Path) else [*rows]
-        texts = [_texts(row, number) for number, row in enumerate(given, 1)]
+        lines = read_lines(Path(rows)) if isinstance(rows, str | Path) else [*rows]
+        texts = [_texts(row, number) for number, row in enumerate(lines, 1)]
         metrics = []
         for *_texts_of_row, answer, other in texts:
             ids = [model.text_inputs.word_ids(word)[0] for word in (answer, other)]

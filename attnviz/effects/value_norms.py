@@ -58,9 +58,9 @@ def output_maps(linearized: LinearizedPass) -> list[Float[Tensor, "width heads d
     return maps
 
 
-def _output_map(written: Tensor, given: Tensor, position: int) -> Float[Tensor, "width heads d_v"]:
+def _output_map(written: Tensor, output: Tensor, position: int) -> Float[Tensor, "width heads d_v"]:
     rows = []
     for block in torch.eye(len(written), dtype=written.dtype, device=written.device).split(ROWS_AT_ONCE):
-        gradients = pulled(written, given, block)
-        rows.append(gradients.reshape(-1, *given.shape[1:])[:, position].clone())
+        gradients = pulled(written, output, block)
+        rows.append(gradients.reshape(-1, *output.shape[1:])[:, position].clone())
     return torch.cat(rows)

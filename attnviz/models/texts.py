@@ -45,12 +45,12 @@ class Texts(Sequence[Any]):
     """
 
     def __init__(self, model: Any, texts: Iterable[Any], tokenizer: Callable[..., Any] | None = None) -> None:
-        given = (*texts,)
-        if not given or len(given) > MOST_TEXTS:
+        every = (*texts,)
+        if not every or len(every) > MOST_TEXTS:
             raise value_error(
                 "Between 1 and {most} texts are expected; these are {count}.",
                 most=grouped(MOST_TEXTS),
-                count=grouped(len(given)),
+                count=grouped(len(every)),
             )
 
         def inputs(text: Any) -> Any:
@@ -61,10 +61,10 @@ class Texts(Sequence[Any]):
                 return inputs.batch
             return tokenizer(text, return_tensors="pt") if isinstance(text, str) and tokenizer else text
 
-        self.strings = tuple(text if isinstance(text, str) else "" for text in given)
+        self.strings = tuple(text if isinstance(text, str) else "" for text in every)
         # As `LoadedModel.encode` makes them, with the names of tokens; None of a text that it has not read.
-        self.inputs = tuple(map(inputs, given))
-        self.batches = tuple(map(batch, given, self.inputs))
+        self.inputs = tuple(map(inputs, every))
+        self.batches = tuple(map(batch, every, self.inputs))
         self._results: dict[Hashable, Any] = {}
 
     @classmethod
@@ -225,9 +225,9 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         bound = parameters.bind(*args, **kwargs)
-        given = bound.arguments
+        arguments = bound.arguments
         several = {
-            name: value for name, value in given.items() if isinstance(value, Texts | PerText) and name not in WHOLE
+            name: value for name, value in arguments.items() if isinstance(value, Texts | PerText) and name not in WHOLE
         }
         if not any(isinstance(value, Texts) for value in several.values()):
             return function(*args, **kwargs)
@@ -237,17 +237,19 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
                 "Each text has one value of every argument; these have {counts}.",
                 counts=", ".join(f"{name} {count}" for name, count in counts.items()),
             )
-        count, found = next(iter(counts.values())), list[R]()
-        for name in {*WHOLE} & given.keys():  # so that what is computed of them all is computed once
-            if isinstance(given[name], list | tuple):
-                given[name] = Texts(None, given[name])
-        on_progress = given.get("on_progress")
+        count, results = next(iter(counts.values())), list[R]()
+        for name in {*WHOLE} & arguments.keys():  # so that what is computed of them all is computed once
+            if isinstance(arguments[name], list | tuple):
+                arguments[name] = Texts(None, arguments[name])
+        on_progress = arguments.get("on_progress")
         for number in range(count):
             end_if_unwanted()
-            given.update({name: value[number] for name, value in several.items()})
+            arguments.update({name: value[number] for name, value in several.items()})
             if on_progress:
-                given["on_progress"] = lambda share, value, number=number: on_progress((number + share) / count, value)
-            found.append(function(*bound.args, **bound.kwargs))
-        return cast("R", PerText(tuple(found)))
+                arguments["on_progress"] = lambda share, value, number=number: on_progress(
+                    (number + share) / count, value
+                )
+            results.append(function(*bound.args, **bound.kwargs))
+        return cast("R", PerText(tuple(results)))
 
     return call

@@ -108,7 +108,7 @@ def test_the_examples_are_the_largest_of_each_text(read: Any) -> None:
         assert all(len({*row.tolist()}) == len(TEXTS) for row in found.places[..., 0])  # different texts
 
 
-def test_what_is_written_is_the_weight_times_the_norm_of_the_projected_value() -> None:
+def test_what_is_written_is_the_weight_times_the_norm_of_its_value() -> None:
     model, texts = smollm2(), Texts(smollm2(), TEXTS[:1])
     found, (layer, head), values = read_part(model, texts).examples[WRITTEN], (11, 4), {}
     module = eager(model).model.layers[layer].self_attn

@@ -10,7 +10,7 @@ from attnviz.ui import quantities
 from tests.support.app import open_link
 
 
-def test_the_question_and_the_ways_on_are_there_before_the_page_has_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_question_is_there_before_the_page_has_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     lesson = read_lesson(FOLDER / "01-dictionary.toml")
     monkeypatch.setattr(quantities, "collect", Mock(side_effect=OSError("the page has not come that far")))
     app = open_link(lesson.steps[0].page, [*(lesson.steps[0].state or ()), *lesson.parameters(1)])
