@@ -23,6 +23,7 @@ from attnviz.mechanism import Mechanism
 from attnviz.models.forward_pass import run
 from attnviz.models.interventions import Intervention
 from attnviz.sources import Model
+from tests.bench.atlas import atlas
 from tests.bench.attributions import attributions
 from tests.bench.clusters import clusters
 from tests.bench.effects import effects
@@ -72,6 +73,7 @@ def measure() -> None:
     written()
     attributions()
     effects()
+    atlas()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         logs = [Path(folder) / name for name in ("bare", "app")]
         with serving(logs[0], BARE_PAGE) as bare, serving(logs[1]) as ours:

@@ -44,7 +44,7 @@ def test_it_imports_no_streamlit_and_no_torch() -> None:
     assert not imported(f"import {', '.join(modules)}") & {"streamlit", "torch", "transformers"}
 
 
-@pytest.mark.parametrize(("word", "hint"), [("modles", "Did you mean models?"), ("foo", "There are capture, ")])
+@pytest.mark.parametrize(("word", "hint"), [("modles", "Did you mean models?"), ("foo", "There are atlas, capture, ")])
 def test_a_word_that_is_no_command_opens_no_app(word: str, hint: str) -> None:
     with pytest.raises(SystemExit, match=re.escape(f"no command “{word}”. {hint}")):
         command.main([word, "install"])

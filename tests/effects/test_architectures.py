@@ -31,7 +31,7 @@ class Direction(Measurement):
     positions_kept = 1
     own: Tensor  # what it returns for one example
 
-    def values(self, output: Any) -> Tensor:
+    def values(self, output: Any, _arguments: Any = None) -> Tensor:
         states = states_of(output)
         examples = states.numel() // self.own.numel()
         states = states if len(states) == examples * len(self.own) else states.transpose(0, 1)
