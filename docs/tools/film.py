@@ -136,7 +136,7 @@ class Film:
 
 
 def explore(film: Film) -> None:
-    page = film.open("explore?pinned=none")
+    page = film.open("explore?pinned=none", 1180)
     app = Explore(page, film.address)
     film.put((SIDEBAR + 660, 680))
     film.say("Point at a word to see where it looks")
@@ -152,7 +152,7 @@ def explore(film: Film) -> None:
 
 
 def mask(film: Film) -> None:
-    page = film.open("masks?mask-b=full", top=195)
+    page = film.open("masks?mask-b=full", 1180, top=195)
     box = Masks(page, film.address).words("B")
     place, rule = place_of(box), "causal & q - k < 4"
     film.put((place["x"] + 90, place["y"] + 120))
@@ -171,7 +171,7 @@ def mask(film: Film) -> None:
 
 def why(film: Film) -> None:
     page = film.open(
-        "why?term=mlp.28.13", 1000, height=1600, hidden=".attnviz-why-examples, .attnviz-why-step, .stPopover"
+        "why?term=mlp.28.13", 1150, height=1700, hidden=".attnviz-why-examples, .attnviz-why-step, .stPopover"
     )
     app = AppPage(page, film.address)
     grid = app.chart("why-grid")
@@ -187,7 +187,7 @@ def why(film: Film) -> None:
 
 def write(film: Film) -> None:
     hidden = ".write-alternatives, .write-tools, .write-word, .st-key-heatmap .xtick"
-    page = film.open("write?length=1&pinned=none", 1080, hidden=hidden)
+    page = film.open("write?length=1&pinned=none", 1240, hidden=hidden)
     film.put((SIDEBAR + 600, 262))
     film.say("See what it looks at while it writes")
     film.hold(400)
