@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +17,7 @@ from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.base.language import value_error
 from attnviz.effects.linear_maps import linear_maps
 from attnviz.layer import LayerId
-from attnviz.models.texts import Texts
+from attnviz.models.texts import Texts, quantiles
 from attnviz.results import MeasuredResult, checked, load, save
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class LookedTokens:
 
     ids: Int[Tensor, "heads tokens"]
     weight: Float[Tensor, "heads tokens"]  # of all texts together
-    occurrences: Int[Tensor, "heads tokens"]
+    occurrences: Int[Tensor, "heads tokens"]  # in all texts, wherever
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +55,7 @@ class Atlas(MeasuredResult):
         counts: The number of texts in which a metric is defined.
         means: The mean of a metric over these texts.
         deviations: Its standard deviation.
-        quantiles: Its quantiles over at most 1,024 texts, from the least to the largest.
+        quantiles: Its quantiles over these texts, the first 1,024 of more, from the least to the largest.
         examples: Pairs of a query and a key, by their kind: "weight" and "written" have the largest weight, and the
             largest norm of what is written, of different texts; "random" ones are drawn by weight.
         raised: Of the first examples "written" the tokens whose logits each raises most, and lowers most, by what is
@@ -161,18 +160,17 @@ def atlas(
         raise value_error("An atlas is of at least one text.")
     parts = range(0, len(strings), PART)
     place = None if folder is None else Path(folder).expanduser()
-    key = hashlib.sha256(json.dumps([name, strings, seed, [one.name for one in HEAD_METRICS]]).encode()).hexdigest()
-    drafts = None if place is None else place / f"parts-{key[:16]}"
-    try:
-        if drafts is not None:
+    drafts = None if place is None else place / _drafts_name(name, strings, seed)
+    if drafts is not None:
+        try:
             drafts.mkdir(parents=True, exist_ok=True)
-        counted: AtlasPart | None = None
-        for first, part in zip(parts, _parts(model, strings, parts, seed, engine or Local(1), drafts), strict=True):
-            counted = part if counted is None else AtlasPart.merged([counted, part])
-            if on_progress:
-                on_progress(min(first + PART, len(strings)), len(strings))
-    except OSError as error:
-        raise value_error("The folder cannot be written: {reason}", reason=error.strerror or str(error)) from error
+        except OSError as error:
+            raise value_error("The folder cannot be written: {reason}", reason=error.strerror or str(error)) from error
+    counted: AtlasPart | None = None
+    for first, part in zip(parts, _parts(model, strings, parts, seed, engine or Local(1), drafts), strict=True):
+        counted = part if counted is None else AtlasPart.merged([counted, part])
+        if on_progress:
+            on_progress(min(first + PART, len(strings)), len(strings))
     assert counted is not None
     made = _atlas(_loaded(model), name, strings, counted)
     if place is not None and drafts is not None:
@@ -183,13 +181,21 @@ def atlas(
     return made
 
 
+def _drafts_name(model: str, texts: Sequence[str], seed: int) -> str:
+    """Returns the name of the folder of parts, which is another one for anything else that is counted."""
+    counted = [model, texts, seed, PART, [metric.name for metric in HEAD_METRICS]]
+    return f"parts-{hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:16]}"
+
+
 def _parts(
     model: Any, texts: Sequence[str], parts: range, seed: int, engine: Engine, drafts: Path | None
 ) -> Iterator[AtlasPart]:
     """Yields what is counted of each part: as it was written before, or as an engine computes it."""
     known = {first for first in parts if drafts is not None and (drafts / f"{first}.safetensors").exists()}
     tasks = [(first, texts[first : first + PART]) for first in parts if first not in known]
-    computed = engine.map(_count, (model, texts[0], seed), tasks)
+    loaded = _loaded(model)
+    norms = written_norms(loaded, Texts(loaded, texts[:1])) if tasks else []
+    computed = engine.map(_count, (model, norms, seed), tasks)
     for first in parts:
         if drafts is None or first not in known:
             part = next(computed)
@@ -202,18 +208,12 @@ def _parts(
         yield part
 
 
-def _count(shared: tuple[Any, str, int], task: tuple[int, Sequence[str]]) -> AtlasPart:
+def _count(shared: tuple[Any, list[Tensor | None], int], task: tuple[int, Sequence[str]]) -> AtlasPart:
     """Returns what is counted of some texts, as a task of an engine."""
-    model, opening, seed = shared
+    model, norms, seed = shared
     first, texts = task
     loaded = _loaded(model)
-    return read_part(loaded, Texts(loaded, texts), first, seed=seed, norms=_norms(loaded, opening))
-
-
-@lru_cache(maxsize=1)
-def _norms(model: Any, text: str) -> list[Tensor | None]:
-    """Returns the norms of what heads write, which a process computes once for all texts."""
-    return written_norms(model, Texts(model, [text]))
+    return read_part(loaded, Texts(loaded, texts), first, seed=seed, norms=norms)
 
 
 def _loaded(model: Any) -> "LoadedModel":
@@ -227,7 +227,7 @@ def _loaded(model: Any) -> "LoadedModel":
 def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasPart) -> Atlas:
     means = part.sums / part.counts
     variances = (part.squares / part.counts - means.square()).clamp(min=0)
-    levels = torch.linspace(0, 1, QUANTILES)
+    levels = [number / (QUANTILES - 1) for number in range(QUANTILES)]
     cosines = (part.alike / part.compared).fill_diagonal_(-torch.inf).nan_to_num(-1, neginf=-2)
     likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
     return Atlas(
@@ -240,7 +240,7 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
         part.counts,
         means.float(),
         variances.sqrt().float(),
-        part.values.nanquantile(levels, 0),
+        quantiles(part.values, levels, ignores_nan=True),
         {kind: Examples(*pairs.without_values()) for kind, pairs in part.examples.items()},
         _raised(model, part),
         _most(part, part.looked_at),

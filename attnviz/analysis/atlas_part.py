@@ -87,7 +87,7 @@ class AtlasPart(MeasuredResult):
     squares: Float[Tensor, "metrics heads"]
     examples: dict[str, Examples]
     tokens: Int[Tensor, " tokens"]  # ids that occur
-    occurrences: Int[Tensor, " tokens"]
+    occurrences: Int[Tensor, " tokens"]  # wherever they are read
     looked_at: Float[Tensor, "heads tokens"]  # the ordinary weight that a token gets as key
     looked_from: Float[Tensor, "heads tokens"]  # and that it gives as query
     alike: Float[Tensor, "heads heads"]  # the sum over texts of the cosine of ordinary weights
@@ -167,14 +167,16 @@ def read_part(
     exact = in_float32(model.model)
     norms = written_norms(model, texts) if norms is None else norms
     options = {"logits_to_keep": 1} if "logits_to_keep" in forward_parameters(exact) else {}
-    parts = []
+    counted: AtlasPart | None = None
     for numbers, batch in texts.same_shape():
         end_if_unwanted()
         arguments = example_arguments(exact, batch)
         reader = _Reader(texts, numbers, arguments, first, metrics, seed, norms)
         run_changed(exact, arguments.repeated(1, **options), reader.change)
-        parts.append(reader.part())
-    return AtlasPart.merged(parts)
+        part = reader.part()
+        counted = part if counted is None else AtlasPart.merged([counted, part])
+    assert counted is not None  # there is a text
+    return counted
 
 
 def written_norms(model: "LoadedModel", texts: Texts) -> list[Float[Tensor, "heads d_v d_v"] | None]:
@@ -342,7 +344,7 @@ class _Reader:
         tokens = torch.cat([axis.ids.flatten() for axis in self._axes.values()]).unique()
         occurrences = torch.zeros(len(tokens), dtype=torch.int64)
         for axis in self._axes.values():
-            ids = torch.searchsorted(tokens, axis.ids[axis.ordinary])
+            ids = torch.searchsorted(tokens, axis.ids[axis.read])
             occurrences.index_add_(0, ids, torch.ones_like(ids))
 
         def looked(of_keys: bool) -> Tensor:

@@ -16,9 +16,9 @@ def main(arguments: Sequence[str]) -> None:
     try:
         check_installed("models", "An atlas")
         from attnviz.analysis.atlas import FILE, atlas
-        from attnviz.models.texts import read_lines
+        from attnviz.models.texts import read_texts
 
-        texts = [str(line) for line in read_lines(options.texts)]
+        texts = read_texts(options.texts)
         check_output_folder(options.output)
 
         def progress(done: int, count: int) -> None:

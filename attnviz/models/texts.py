@@ -27,6 +27,7 @@ MOST_BYTES = 64 << 20  # of a file of texts
 MOST_TEXTS = 100_000
 BATCH_TOKENS = 1_024  # of a batch of several texts
 SAMPLES = 2_000  # of the bootstrap
+MOST_SORTED = 1 << 23  # numbers, of which torch gives quantiles at once
 WHOLE = ("texts",)  # arguments that are about all texts, and not about one of them
 
 
@@ -53,6 +54,12 @@ class Texts(Sequence[Any]):
                 count=grouped(len(every)),
             )
 
+        if tokenizer is None and not hasattr(model, "encode") and any(isinstance(text, str) for text in every):
+            raise value_error(
+                "Texts are tokenized by a loaded model, attnviz.models.load(…), or by the tokenizer of another one. "
+                "Give tokenizer=…, or what it makes of each text."
+            )
+
         def inputs(text: Any) -> Any:
             return model.encode(text) if isinstance(text, str) and tokenizer is None else None
 
@@ -69,9 +76,8 @@ class Texts(Sequence[Any]):
 
     @classmethod
     def from_file(cls, model: Any, path: str | Path, tokenizer: Callable[..., Any] | None = None) -> "Texts":
-        """Returns the texts of a file: one on each line, or of a .jsonl file the "text" of each line. Raises ValueError
-        for a file that is too large, or a line without a text."""
-        return cls(model, read_lines(Path(path)), tokenizer)
+        """Returns the texts of a file, as `read_texts`, which says what it refuses."""
+        return cls(model, read_texts(Path(path)), tokenizer)
 
     def __len__(self) -> int:
         return len(self.batches)
@@ -116,19 +122,32 @@ def _longest(batch: Any) -> int:
     return max((one.numel() for one in tree_leaves(batch) if isinstance(one, Tensor)), default=1)
 
 
+def read_texts(path: Path) -> list[str]:
+    """Returns the texts of a file: one on each line, or of a .jsonl file the string, or the "text" of the object, on
+    each line. Raises ValueError for a file that is too large or cannot be read, or a line without a text."""
+    texts: list[str] = []
+    for number, value in enumerate(read_lines(path), 1):
+        text = value.get("text") if isinstance(value, dict) else value
+        if not isinstance(text, str):
+            raise value_error(
+                "Row {number} of {name} has no text. Write a string on each line, or an object with a “text”.",
+                number=number,
+                name=quoted(path.name),
+            )
+        texts.append(text)
+    return texts
+
+
 def read_lines(path: Path) -> list[Any]:
-    """Returns the lines of a text file that are not empty, or of a .jsonl file the text, or the whole value, of each
-    line. Raises ValueError for a file that cannot be read."""
+    """Returns the lines of a text file that are not empty, or the value on each line of a .jsonl file. Raises
+    ValueError for a file that is too large or cannot be read."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise value_error(
                 "{name} has more than {most} MB. Give fewer texts.", name=quoted(path.name), most=MOST_BYTES >> 20
             )
         lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-        if path.suffix != ".jsonl":
-            return lines
-        values = map(json.loads, lines)
-        return [value["text"] if isinstance(value, dict) and "text" in value else value for value in values]
+        return [json.loads(line) for line in lines] if path.suffix == ".jsonl" else lines
     except (OSError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
         raise value_error(
             "{name} cannot be read as lines of text: {reason}", name=quoted(path.name), reason=str(error)
@@ -197,7 +216,7 @@ class PerText(MeasuredResult, Generic[R]):
         """The standard error of the mean, NaN for one text, and quantiles over the texts."""
         values, count = self.values, len(self)
         error = values.std(0) / count**0.5 if count > 1 else torch.full_like(values[0], torch.nan)
-        low, high = torch.quantile(values.double(), torch.tensor([0.05, 0.95], dtype=torch.float64), dim=0).to(values)
+        low, high = quantiles(values.double(), [0.05, 0.95]).to(values)
         return Spread(error, low, high)
 
     def interval(self, share: float = 0.95, seed: int = 0) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
@@ -205,15 +224,24 @@ class PerText(MeasuredResult, Generic[R]):
         of texts drawn with replacement (Efron 1979, "Bootstrap Methods: Another Look at the Jackknife")."""
         values, count = self.values.double(), len(self)
         draws = torch.randint(count, (SAMPLES, count), generator=torch.Generator().manual_seed(seed))
-        weights = torch.nn.functional.one_hot(draws, count).sum(1).double() / count
-        means = (weights @ values.flatten(1)).unflatten(1, values.shape[1:]) if values.ndim > 1 else weights @ values
-        ends = torch.tensor([(1 - share) / 2, (1 + share) / 2], dtype=torch.float64)
-        low, high = torch.quantile(means, ends, dim=0)
-        return low, high
+        weights = torch.zeros(SAMPLES, count).double().scatter_add_(1, draws, torch.ones_like(draws).double()) / count
+        means = weights @ values.reshape(count, -1)
+        low, high = quantiles(means, [(1 - share) / 2, (1 + share) / 2])
+        return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 
     def columns(self) -> dict[str, Any]:
         """Returns the numbers, by the text and their other indices."""
         return grid_columns(("text",), value=self.values)
+
+
+def quantiles(
+    values: Float[Tensor, "rows ..."], levels: Sequence[float], ignores_nan: bool = False
+) -> Float[Tensor, "levels ..."]:
+    """Returns quantiles over the first axis, of so many columns at a time as torch takes."""
+    quantile = torch.nanquantile if ignores_nan else torch.quantile
+    columns = values.reshape(len(values), -1).split(max(1, MOST_SORTED // len(values)), 1)
+    parts = [quantile(block, values.new_tensor(levels), dim=0) for block in columns]
+    return torch.cat(parts, 1).reshape(len(levels), *values.shape[1:])
 
 
 def each_text(function: Callable[P, R]) -> Callable[P, R]:

@@ -107,6 +107,8 @@ def strip(page: str) -> Iterator[None]:
         end = page_end
     if opened:
         _finish(opened)
+    else:  # when the step is opened again, its answer has to be asked for again
+        _drawn.set(_drawn.get()._replace(texts=Markup()))
     draw_hidden(EveryPageState.right)
     if end:
         raise end
@@ -128,7 +130,11 @@ class _Opened(NamedTuple):
     @property
     def key(self) -> str:
         """The start of the keys of its widgets."""
-        return f"{_short_name(self.lesson)}-{self.number}"
+        return _key(self.lesson, self.number)
+
+
+def _key(lesson: Lesson, number: int) -> str:
+    return f"{_short_name(lesson)}-{number}"
 
 
 def _open(name: str, linked_number: str, page: str) -> _Opened | None:
@@ -153,7 +159,7 @@ def _open(name: str, linked_number: str, page: str) -> _Opened | None:
         texts.html(element("p", elsewhere, class_="attnviz-ask"))
     else:
         drawn = _drawn.get()
-        is_new = drawn.key != f"{_short_name(lesson)}-{number}"
+        is_new = drawn.key != _key(lesson, number) or not drawn.texts
         shown = texts.html(_texts(lesson, number, is_open=True) if is_new else drawn.texts)
         # Of the step before nothing stays; what is drawn again stays until then.
         answers = answers.empty() if is_new else answers

@@ -128,6 +128,21 @@ def test_threads_give_the_same_bits(made: tuple[Atlas, Path], monkeypatch: pytes
     assert torch.equal(found.means.nan_to_num(-1), made[0].means.nan_to_num(-1))
 
 
+class Lost:
+    """An engine whose machines are not reached."""
+
+    def map(self, *_given: object) -> Iterator[object]:
+        raise ConnectionError("The cluster is not reached.")
+
+
+def test_only_a_folder_that_cannot_be_written_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="The folder cannot be written"):
+        atlas(minilm(), TEXTS, tmp_path / "file")
+    with pytest.raises(ConnectionError, match="not reached"):
+        atlas(minilm(), TEXTS, tmp_path / "new", engine=Lost())
+
+
 def test_files_that_were_changed_are_refused(made: tuple[Atlas, Path], tmp_path: Path) -> None:
     _found, folder = made
     arrays = safetensors.torch.load_file(folder / FILE)

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from attnviz import Trace, command
+from attnviz.analysis.atlas import atlas
 from attnviz.analysis.downsampling import Downsampled, downsample
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.ray_engine import AHEAD, ClusterError, Ray, _has_gpu_tensors, connect, ray_or_local
@@ -19,6 +20,7 @@ from attnviz.base.install_command import install_line
 from attnviz.inputs import Inputs
 from attnviz.masks import Causal, SlidingWindow
 from attnviz.mechanism import Mechanism
+from attnviz.models import MINILM
 from attnviz.sources import Toy
 from tests.bench.clusters import on_cluster
 from tests.bench.measures import SHORT
@@ -54,6 +56,14 @@ def test_a_cluster_can_be_measured(
     printed = capsys.readouterr().out
     assert "A causal head of width 64" in printed
     assert printed.splitlines()[-1].split()[1:]  # the last of the rates
+
+
+def test_an_atlas_has_the_bits_of_the_local_engine(cluster: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnviz.analysis.atlas.PART", 2)
+    strings = ["the cat sat on the mat", "it rains", "the dog saw a cat"]
+    found, expected = (atlas(MINILM, strings, engine=engine) for engine in (Ray(), Local(1)))
+    for name in ("means", "quantiles", "likeness", "neighbors"):
+        assert torch.equal(getattr(found, name).nan_to_num(-1), getattr(expected, name).nan_to_num(-1))
 
 
 def long_head(tokens: int) -> tuple[Inputs, Mechanism]:

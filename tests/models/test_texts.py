@@ -156,6 +156,25 @@ def test_the_interval_of_the_mean_is_that_of_texts_drawn_again() -> None:
     np.testing.assert_allclose([low, high], [around - error, around + error], atol=0.01)
 
 
+def test_many_texts_and_many_numbers_have_quantiles_in_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(3_000, 4, 2, generator=torch.Generator().manual_seed(0)).double()
+    found = PerText(tuple(values))
+    low, high = found.interval()
+    assert bool(((low < found.mean) & (found.mean < high)).all())
+    spread = found.spread
+    monkeypatch.setattr("attnviz.models.texts.MOST_SORTED", 9_000)  # three columns at a time
+    for name in ("low", "high"):
+        assert torch.equal(getattr(found.spread, name), getattr(spread, name))
+
+
+def test_strings_need_a_tokenizer(model: Any) -> None:
+    for reader in (None, model):
+        with pytest.raises(ValueError, match="Give tokenizer="):
+            Texts(reader, ["it rains"])
+    with pytest.raises(ValueError, match="Give tokenizer="):
+        ablations(model, texts(BATCHES), METRICS, texts=["it rains"])
+
+
 def test_values_of_different_shapes_or_kinds_have_no_mean() -> None:
     with pytest.raises(ValueError, match="different shapes"):
         _ = PerText((torch.zeros(2), torch.zeros(3))).mean
@@ -202,6 +221,8 @@ def test_texts_come_from_lines_and_from_jsonl(tmp_path: Path) -> None:
         ("a.jsonl", b"[" * 100_000, "cannot be read as lines of text"),
         ("a.txt", b"\xff\xfe", "cannot be read as lines of text"),
         ("a.txt", b"\n \n", "Between 1 and"),
+        ("a.jsonl", b'{"sentence": "it rains"}', "Row 1 of “a.jsonl” has no text"),
+        ("a.jsonl", b'"it rains"\n7', "Row 2 of “a.jsonl” has no text"),
         ("missing.txt", None, "cannot be read as lines of text"),
     ],
 )
