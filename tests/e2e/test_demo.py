@@ -8,6 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from docs.tools.demo import FOLDER, PAGES
 from tests.support.browser import Browser, place_of, without_troubles
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def expect_to_fit_a_phone(page: Page) -> None:
     page.evaluate("location.hash = 'dark'")
     expect(viewer).to_have_attribute("data-theme", "dark")
     expect(page.locator(".attnviz-chart[data-ready=true]").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    until(lambda: page.evaluate("document.documentElement.scrollWidth") == 390)  # charts follow the new width
     other = page.get_by_role("navigation", name="Demo").get_by_role("link").first
     assert (other.get_attribute("href") or "").endswith(".html#dark")
 
