@@ -4,32 +4,34 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.analysis.atlas_part import KINDS, WRITTEN, AtlasPart, Examples, read_part, written_norms
+from attnviz.analysis.atlas_part import KINDS, SAMPLED, WRITTEN, AtlasPart, Examples, read_part, written_norms
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_metrics import HEAD_METRICS
+from attnviz.base.app_files import ASSETS
 from attnviz.base.language import value_error
 from attnviz.effects.linear_maps import linear_maps
 from attnviz.layer import LayerId
-from attnviz.models.texts import Texts, quantiles
+from attnviz.models.texts import Texts
 from attnviz.results import MeasuredResult, checked, load, save
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers
 
 PART = 64  # texts that are read before what is counted is written
-QUANTILES = 21  # of each metric over the texts, from the least to the largest
 TOKENS = 20  # that a head looks at, and from, most
 NEIGHBORS = 10  # heads that are most like a head
 RAISED = 5  # tokens whose logits an example raises, and lowers, most
 RAISING = 5  # examples of each head of which that is known
 FILE = "atlas.safetensors"
+SHIPPED = ASSETS / "atlases"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,15 @@ class LookedTokens:
     ids: Int[Tensor, "heads tokens"]
     weight: Float[Tensor, "heads tokens"]  # of all texts together
     occurrences: Int[Tensor, "heads tokens"]  # in all texts, wherever
+
+
+class Pair(NamedTuple):
+    """An example of a weight: the number of its text, the positions of its query and key, and the weight."""
+
+    text: int
+    query: int
+    key: int
+    weight: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +66,8 @@ class Atlas(MeasuredResult):
         counts: The number of texts in which a metric is defined.
         means: The mean of a metric over these texts.
         deviations: Its standard deviation.
-        quantiles: Its quantiles over these texts, the first 1,024 of more, from the least to the largest.
+        values: A metric of each text, of the first 1,024 of more, in 16 bits; NaN where it is not defined.
+        lengths: The number of tokens of each text, and of those that a decoder has written.
         examples: Pairs of a query and a key, by their kind: "weight" and "written" have the largest weight, and the
             largest norm of what is written, of different texts; "random" ones are drawn by weight.
         raised: Of the first examples "written" the tokens whose logits each raises most, and lowers most, by what is
@@ -75,7 +87,8 @@ class Atlas(MeasuredResult):
     counts: Int[Tensor, "metrics heads"]
     means: Float[Tensor, "metrics heads"]
     deviations: Float[Tensor, "metrics heads"]
-    quantiles: Float[Tensor, "quantiles metrics heads"]
+    values: Float[Tensor, "sampled metrics heads"]
+    lengths: Int[Tensor, "texts 2"]
     examples: dict[str, Examples]
     raised: Int[Tensor, "heads raising 2 raised"]
     looked_at: LookedTokens
@@ -93,6 +106,29 @@ class Atlas(MeasuredResult):
                 return number
         raise value_error("There is no head {head} in layer {layer}.", head=head, layer=layer)
 
+    def pairs(self, head: int, kind: str = WRITTEN) -> list[Pair]:
+        """Returns the examples of a kind of a head, by its number among all, in their order."""
+        examples = self.examples[kind]
+        count = int((examples.order[head] > -torch.inf).sum())
+        numbers = zip(examples.places[head, :count].tolist(), examples.weight[head, :count].tolist(), strict=True)
+        return [Pair(text, query, key, weight) for (text, query, key), weight in numbers]
+
+    def share_above(self, metric: str, least: float) -> Float[Tensor, " heads"]:
+        """Returns the share of texts in which a metric is at least a number, of those in which it is defined and whose
+        values are kept; NaN where there are none."""
+        values = self.values[:, self.metrics.index(metric)].float()
+        return (values >= least).sum(0) / (~values.isnan()).sum(0)
+
+    def _has_places(self, examples: Examples) -> bool:
+        """Returns whether the queries and keys of examples are tokens of their texts."""
+        is_query_written = torch.tensor([id.stack == "decoder" for id in self.layers])
+        is_key_written = torch.tensor([id.stack == "decoder" and not id.cross for id in self.layers])
+        text, query, key = examples.places.long().unbind(-1)
+        rows = self.lengths[text].where((examples.order > -torch.inf)[..., None], 1)
+        most = (rows.gather(2, axis.long()[:, None, None].expand_as(rows[..., :1]))[..., 0]
+                for axis in (is_query_written, is_key_written))  # fmt: skip
+        return all(_within(place, count) for place, count in zip((query, key), most, strict=True))
+
     def columns(self) -> dict[str, Any]:
         """Returns the mean of each metric, with a row for each head."""
         rows = {"layer": [*map(str, self.layers)], "head": [*self.heads]}
@@ -108,8 +144,8 @@ class Atlas(MeasuredResult):
         heads, metrics = len(made.heads), len(made.metrics)
         shapes = {
             "counts": (metrics, heads), "means": (metrics, heads), "deviations": (metrics, heads),
-            "quantiles": (QUANTILES, metrics, heads), "neighbors": (heads, min(NEIGHBORS, heads - 1)),
-            "likeness": (heads, min(NEIGHBORS, heads - 1)),
+            "values": (min(len(made.texts), SAMPLED), metrics, heads), "lengths": (len(made.texts), 2),
+            "neighbors": (heads, min(NEIGHBORS, heads - 1)), "likeness": (heads, min(NEIGHBORS, heads - 1)),
         }  # fmt: skip
         fits = [tuple(getattr(made, name).shape) == shape for name, shape in shapes.items()]
         fits += [len(made.layers) == heads > 0, {*made.examples} == {*KINDS}, made.raised.ndim == 4]
@@ -118,6 +154,7 @@ class Atlas(MeasuredResult):
             count = examples.order.shape[1]
             fits += [isinstance(examples, Examples), tuple(examples.places.shape) == (heads, count, 3)]
             fits += [examples.weight.shape == examples.order.shape, _within(examples.places[..., 0], len(made.texts))]
+            fits += [all(fits) and made._has_places(examples)]
         for looked in (made.looked_at, made.looked_from):
             fits += [isinstance(looked, LookedTokens), len(looked.ids) == heads]
             fits += [looked.ids.shape == looked.weight.shape == looked.occurrences.shape]
@@ -126,8 +163,24 @@ class Atlas(MeasuredResult):
         return made
 
 
-def _within(numbers: Tensor, count: int) -> bool:
+def _within(numbers: Tensor, count: int | Tensor) -> bool:
     return not numbers.is_floating_point() and (not numbers.numel() or bool(((numbers >= 0) & (numbers < count)).all()))
+
+
+def shipped_atlas(model: str, weights: str = "") -> Atlas | None:
+    """Returns the atlas that comes with attnviz of a model of this name and precision, over 200 texts that SmolLM2 has
+    written; None if there is none."""
+    path = SHIPPED / f"{Path(model).name}.safetensors"
+    made = load(path).result if path.is_file() else None
+    return made if isinstance(made, Atlas) and made.weights == weights else None
+
+
+@lru_cache(1)
+def shipped_texts() -> tuple[str, ...]:
+    """Returns the texts of the atlases that come with attnviz."""
+    made = load(SHIPPED / "SmolLM2-135M-Instruct.safetensors").result
+    assert isinstance(made, Atlas)
+    return made.texts
 
 
 OnAtlas = Callable[[int, int], None]  # gets the number of texts that are read, and of all
@@ -227,7 +280,6 @@ def _loaded(model: Any) -> "LoadedModel":
 def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasPart) -> Atlas:
     means = part.sums / part.counts
     variances = (part.squares / part.counts - means.square()).clamp(min=0)
-    levels = [number / (QUANTILES - 1) for number in range(QUANTILES)]
     cosines = (part.alike / part.compared).fill_diagonal_(-torch.inf).nan_to_num(-1, neginf=-2)
     likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
     return Atlas(
@@ -240,7 +292,8 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
         part.counts,
         means.float(),
         variances.sqrt().float(),
-        quantiles(part.values, levels, ignores_nan=True),
+        part.values[part.texts.argsort()].half(),
+        part.lengths[part.lengths[:, 0].argsort(), 1:],
         {kind: Examples(*pairs.without_values()) for kind, pairs in part.examples.items()},
         _raised(model, part),
         _most(part, part.looked_at),

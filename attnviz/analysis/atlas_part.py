@@ -21,6 +21,7 @@ from attnviz.base.interruption import end_if_unwanted
 from attnviz.base.language import value_error
 from attnviz.effects.value_norms import output_maps
 from attnviz.layer import LayerId
+from attnviz.models.text_inputs import Tokens
 from attnviz.models.texts import Texts
 from attnviz.results import MeasuredResult
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
@@ -92,6 +93,7 @@ class AtlasPart(MeasuredResult):
     looked_from: Float[Tensor, "heads tokens"]  # and that it gives as query
     alike: Float[Tensor, "heads heads"]  # the sum over texts of the cosine of ordinary weights
     compared: Int[Tensor, "heads heads"]  # texts in that sum
+    lengths: Int[Tensor, "read 3"]  # of each text: its number, its tokens, and those that a decoder has written
 
     @classmethod
     def merged(cls, parts: Sequence["AtlasPart"]) -> "AtlasPart":
@@ -126,6 +128,7 @@ class AtlasPart(MeasuredResult):
             by_token("looked_from"),
             total("alike"),
             total("compared"),
+            torch.cat([part.lengths for part in parts]),
         )
 
 
@@ -254,13 +257,20 @@ class _Reader:
             ids = self.arguments.by_name[name]
             special = torch.zeros(ids.shape, dtype=torch.bool)
             for row, number in enumerate(self.numbers):
-                inputs = self.texts.inputs[number]
-                assert inputs is not None  # of a string that a loaded model reads
-                tokens = inputs.source if of_source else inputs.target
-                special[row, list(tokens.special if tokens else ())] = True
+                special[row, list(self._tokens(number)[0 if of_source else 1].special)] = True
             read = [self.arguments.read(ids.shape[1], not of_source, row) for row in range(len(ids))]
             self._axes[of_source] = CountedTokens(ids.cpu(), special, torch.stack(read))
         return self._axes[of_source]
+
+    def _tokens(self, number: int) -> tuple[Tokens, Tokens]:
+        """Returns the tokens of a text, and those that a decoder has written."""
+        inputs = self.texts.inputs[number]
+        assert inputs is not None  # of a string that a loaded model reads
+        return inputs.source, inputs.target or Tokens()
+
+    def _lengths(self, number: int) -> tuple[int, int]:
+        source, target = self._tokens(number)
+        return len(source.tokens), len(target.tokens)
 
     def _metrics(
         self, id: LayerId, weights: Tensor, queries: CountedTokens, keys: CountedTokens
@@ -372,6 +382,7 @@ class _Reader:
             looked(False),
             alike,
             compared,
+            torch.tensor([[number + self.first, *self._lengths(number)] for number in self.numbers]),
         )
 
 

@@ -1,13 +1,21 @@
 """The text around a token, put together from tokens of any kind, and where a phrase is in it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from attnviz.base.language import _
 
 PIECE = "##"  # begins a token that continues a word, in WordPiece
 NO_SPACE_BEFORE, NO_SPACE_AFTER = (*".,;:!?)]}",), (*"([{",)
+
+
+class TextPart(NamedTuple):
+    """A part of a text: a token at a position that was asked for, or what stands between them, without a position."""
+
+    text: str
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -20,28 +28,48 @@ class TokenContext:
 
 
 def token_context(tokens: Sequence[str], position: int, width: int = 8) -> TokenContext:
-    """Returns the text of at most `width` tokens to each side of the one at `position`.
+    """Returns the text of at most `width` tokens to each side of the one at `position`, as `marked_text` has it. Raises
+    IndexError if there is no such position.
+
+    Example:
+        >>> token_context(["[CLS]", "un", "##believ", "##able", "(", "it", "is", ")"], 2, 3)
+        TokenContext(before='[CLS] un', token='believ', after='able (it …')
+    """
+    before, token, after = (part.text for part in marked_text(tokens, [position], width))
+    return TokenContext(before, token, after)
+
+
+def marked_text(tokens: Sequence[str], positions: Iterable[int], width: int = 8) -> list[TextPart]:
+    """Returns the text of at most `width` tokens to each side of those at some positions, in parts: each of these
+    tokens, and what stands before, between and after them, which may be empty.
 
     Tokens that have spaces of their own, as those of BPE and SentencePiece have, are put together as they are. Others
     are words, or pieces of words that begin with ##; there is a space between words, as in usual writing. An ellipsis
     stands where the text goes on. Raises IndexError if there is no such position.
 
     Example:
-        >>> token_context(["[CLS]", "un", "##believ", "##able", "(", "it", "is", ")"], 2, 3)
-        TokenContext(before='[CLS] un', token='believ', after='able (it …')
+        >>> [tuple(part) for part in marked_text(["The", "cat", "saw", "a", "cat"], [1, 4], 1)]
+        [('The ', None), ('cat', 1), (' saw a ', None), ('cat', 4), ('', None)]
     """
-    if not 0 <= position < len(tokens):
-        raise IndexError(_("There are {count} tokens, none at {position}.", count=len(tokens), position=position))
-    first, end = max(0, position - width), min(len(tokens), position + width + 1)
-    part = tokens[first:end]
-    spaced = any(token[:1].isspace() or token[-1:].isspace() for token in part)
-    pieces = part if spaced else [_spaced(one, part[i - 1] if i else "(") for i, one in enumerate(part)]
-    place = position - first
-    before, token, after = "".join(pieces[:place]), pieces[place], "".join(pieces[place + 1 :])
-    if bare := token.strip():  # spaces do not belong to what is marked
-        start = token.index(bare)
-        before, token, after = before + token[:start], bare, token[start + len(bare) :] + after
-    return TokenContext("… " * (first > 0) + before, token, after + " …" * (end < len(tokens)))
+    places = sorted({*positions})
+    for place in places:
+        if not 0 <= place < len(tokens):
+            raise IndexError(_("There are {count} tokens, none at {position}.", count=len(tokens), position=place))
+    shown = sorted({i for place in places for i in range(max(0, place - width), min(len(tokens), place + width + 1))})
+    spaced = any(tokens[i][:1].isspace() or tokens[i][-1:].isspace() for i in shown)
+    parts, between = [], "… " * (shown[0] > 0)
+    for i, last in zip(shown, [None, *shown], strict=False):
+        is_gap = last is not None and i > last + 1
+        piece = tokens[i] if spaced else _spaced(tokens[i], "(" if last is None or is_gap else tokens[last])
+        between += " … " * is_gap
+        if i not in places:
+            between += piece
+            continue
+        bare = piece.strip() or piece  # spaces do not belong to what is marked
+        start = piece.index(bare)
+        parts += [TextPart(between + piece[:start]), TextPart(bare, i)]
+        between = piece[start + len(bare) :]
+    return [*parts, TextPart(between + " …" * (shown[-1] + 1 < len(tokens)))]
 
 
 def is_piece(token: str) -> bool:

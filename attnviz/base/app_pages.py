@@ -86,7 +86,7 @@ GROUPS = (
                 N_("Heads"),
                 "hub",
                 N_("What does each head do?"),
-                N_("On your text, on repeated random tokens, and with a fact hidden in a long text."),
+                N_("On your text, on repeated random tokens, and over many texts."),
             ),
         ),
     ),

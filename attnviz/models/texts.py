@@ -125,14 +125,19 @@ def _longest(batch: Any) -> int:
 def read_texts(path: Path) -> list[str]:
     """Returns the texts of a file: one on each line, or of a .jsonl file the string, or the "text" of the object, on
     each line. Raises ValueError for a file that is too large or cannot be read, or a line without a text."""
+    return texts_of(path.name, _content(path))
+
+
+def texts_of(name: str, content: bytes) -> list[str]:
+    """Returns the texts of the content of a file of this name, as `read_texts` does."""
     texts: list[str] = []
-    for number, value in enumerate(read_lines(path), 1):
+    for number, value in enumerate(_lines(name, content), 1):
         text = value.get("text") if isinstance(value, dict) else value
         if not isinstance(text, str):
             raise value_error(
                 "Row {number} of {name} has no text. Write a string on each line, or an object with a “text”.",
                 number=number,
-                name=quoted(path.name),
+                name=quoted(name),
             )
         texts.append(text)
     return texts
@@ -141,17 +146,30 @@ def read_texts(path: Path) -> list[str]:
 def read_lines(path: Path) -> list[Any]:
     """Returns the lines of a text file that are not empty, or the value on each line of a .jsonl file. Raises
     ValueError for a file that is too large or cannot be read."""
+    return _lines(path.name, _content(path))
+
+
+def _content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise value_error(
-                "{name} has more than {most} MB. Give fewer texts.", name=quoted(path.name), most=MOST_BYTES >> 20
-            )
-        lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-        return [json.loads(line) for line in lines] if path.suffix == ".jsonl" else lines
-    except (OSError, UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
-        raise value_error(
-            "{name} cannot be read as lines of text: {reason}", name=quoted(path.name), reason=str(error)
-        ) from error
+        if path.stat().st_size <= MOST_BYTES:
+            return path.read_bytes()
+    except OSError as error:
+        raise _not_lines(path.name, error) from error
+    raise value_error(
+        "{name} has more than {most} MB. Give fewer texts.", name=quoted(path.name), most=MOST_BYTES >> 20
+    )
+
+
+def _lines(name: str, content: bytes) -> list[Any]:
+    try:
+        lines = [line for line in content.decode("utf-8").splitlines() if line.strip()]
+        return [json.loads(line) for line in lines] if name.endswith(".jsonl") else lines
+    except (UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+        raise _not_lines(name, error) from error
+
+
+def _not_lines(name: str, error: Exception) -> ValueError:
+    return value_error("{name} cannot be read as lines of text: {reason}", name=quoted(name), reason=str(error))
 
 
 @dataclass(frozen=True, eq=False)

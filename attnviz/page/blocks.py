@@ -33,12 +33,13 @@ class Anchor:
 
 @dataclass(frozen=True)
 class ScoreLinks:
-    """Links to why a head looks from a query at a key."""
+    """Links to why a head looks from a query at a key, and to what it does in many texts."""
 
     head: Link  # without the query and the key
     parameters: tuple[str, str]  # of the query and of the key
     queries: Sequence[str]  # the names of all, by position
     keys: Sequence[str]
+    in_general: Anchor | None = None
 
     def link(self, query: int, key: int) -> Link:
         """Returns the link of a query and a key, by their positions."""

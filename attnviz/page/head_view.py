@@ -148,6 +148,7 @@ def strongest_blocks(view: HeadView, row: int) -> Iterator[Block]:
     if links := view.score_links:
         link = links.link(selection.queries[row], selection.keys[best[0][0]])
         sentence += [" ", Anchor(_(WHY_THERE), link, "why", "attnviz-page-link")]
+        sentence += [] if links.in_general is None else [" ", links.in_general]
     yield Summary(tuple(sentence), numbers, query)
     items = [(html.token(key), " ", number(weight)) for key, weight in keys]
     yield Listing(items, _("Keys with the largest weights"), "attnviz-row attnviz-strongest")

@@ -13,7 +13,7 @@ import transformers as hf
 
 import attnviz
 from attnviz.analysis import atlas as module
-from attnviz.analysis.atlas import FILE, QUANTILES, Atlas, atlas
+from attnviz.analysis.atlas import FILE, Atlas, atlas
 from attnviz.analysis.atlas_part import WEIGHT, WRITTEN, read_part
 from attnviz.analysis.engines import Local
 from attnviz.effects import NEUTRAL_TEXTS
@@ -46,12 +46,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Atlas, Path
 
 def test_its_statistics_are_those_of_the_values_of_each_text(made: tuple[Atlas, Path]) -> None:
     found, _folder = made
-    values = read_part(minilm(), Texts(minilm(), TEXTS)).values.double().numpy()
+    part = read_part(minilm(), Texts(minilm(), TEXTS))
+    values = part.values[part.texts.argsort()].double().numpy()
     np.testing.assert_allclose(found.means, np.nanmean(values, 0), atol=1e-5)
     np.testing.assert_allclose(found.deviations, np.nanstd(values, 0), atol=1e-3)
-    np.testing.assert_allclose(found.quantiles[[0, -1]], [np.nanmin(values, 0), np.nanmax(values, 0)], atol=1e-5)
-    middle = np.nanmedian(values, 0)
-    np.testing.assert_allclose(found.quantiles[QUANTILES // 2], middle, atol=1e-5)
+    np.testing.assert_allclose(found.values, values, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        found.share_above("Entropy", 2.0), (values[:, found.metrics.index("Entropy")] >= 2).mean(0)
+    )
+    assert found.lengths.tolist() == [[len(minilm().encode(text).source.tokens), 0] for text in TEXTS]
     assert found.counts.max() == len(TEXTS)
 
 
@@ -66,9 +69,9 @@ def of_smollm2() -> Atlas:
 def test_the_head_that_repeats_is_found_by_its_examples(of_smollm2: Atlas) -> None:
     head = of_smollm2.head(18, 6)
     ids = smollm2().tokenizer(REPEATING)["input_ids"]
-    query, key = next(places[1:] for places in of_smollm2.examples[WEIGHT].places[head].tolist() if places[0] == 0)
+    query, key = next(pair[1:3] for pair in of_smollm2.pairs(head, WEIGHT) if pair.text == 0)
     assert ids[key - 1] == ids[query]  # the token before the key is the query, earlier
-    assert of_smollm2.quantiles[-1, of_smollm2.metrics.index("Induction"), head] > 0.5
+    assert of_smollm2.values[0, of_smollm2.metrics.index("Induction"), head] > 0.5
 
 
 def test_what_an_example_raises_are_the_logits_of_what_is_written(of_smollm2: Atlas) -> None:
@@ -94,7 +97,7 @@ def test_it_is_read_as_it_was_written(made: tuple[Atlas, Path]) -> None:
     again = attnviz.load(folder / FILE).result
     assert isinstance(again, Atlas)
     assert (again.texts, again.layers, again.metrics) == (found.texts, found.layers, found.metrics)
-    for name in ("means", "quantiles", "raised", "neighbors", "likeness"):
+    for name in ("means", "values", "raised", "neighbors", "likeness"):
         torch.testing.assert_close(getattr(again, name), getattr(found, name), equal_nan=True)
     assert (folder / FILE).stat().st_size < 4 << 20
     assert len(again.to_frame()) == len(found.heads)
@@ -117,7 +120,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_bits(made: tuple[Atlas, Path],
     )
     again = atlas(minilm(), TEXTS, tmp_path)
     assert read == [3, 6]
-    for name in ("means", "quantiles", "likeness"):
+    for name in ("means", "values", "likeness"):
         assert torch.equal(getattr(again, name).nan_to_num(-1), getattr(whole, name).nan_to_num(-1))
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
@@ -149,11 +152,11 @@ def test_files_that_were_changed_are_refused(made: tuple[Atlas, Path], tmp_path:
     with safetensors.safe_open(folder / FILE, "pt") as file:
         header = json.loads(file.metadata()["attnviz"])
     seeds = np.random.default_rng(0)
-    for number in range(60):
+    for number in range(70):
         changed, content = dict(arrays), json.loads(json.dumps(header))
         name = [*changed][int(seeds.integers(len(changed)))]
         parts = content["result"]["parts"]
-        match number % 6:
+        match number % 7:
             case 0:
                 del changed[name]
             case 1:
@@ -166,6 +169,12 @@ def test_files_that_were_changed_are_refused(made: tuple[Atlas, Path], tmp_path:
                 parts["heads"] = parts["heads"][1:]
             case 5:
                 parts[[*parts][number % len(parts)]] = {"class": "Tensor", "parts": {}}
+            case 6:
+                places = next(value for key, value in changed.items() if value.shape[-1:] == (3,)).clone()
+                places[number % len(places), 0, 1 + number % 2] = 99
+                changed = {
+                    key: places.clone() if value.shape == places.shape else value for key, value in changed.items()
+                }
         path = tmp_path / f"{number}.safetensors"
         safetensors.torch.save_file(
             {k: v.contiguous() for k, v in changed.items()}, path, {"attnviz": json.dumps(content)}

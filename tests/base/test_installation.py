@@ -104,7 +104,7 @@ def test_the_wheel_has_the_package_and_the_files_of_the_app_alone(built: Path) -
     app = {name.removeprefix("app/") for name in package if name.startswith("app/")}
     assert package - {f"app/{name}" for name in app} == files(ROOT / "attnviz")
     expected = {f"{folder}/{name}" for folder in ("pages", "assets") for name in files(ROOT / folder)}
-    expected -= {"assets/samples/make.py", "assets/start/make.py"}
+    expected -= {f"assets/{folder}/make.py" for folder in ("atlases", "samples", "start")}
     expected -= {name for name in expected if name.endswith(".png")}  # pictures of README
     assert app == expected | {"app.py", ".streamlit/config.toml"}
 

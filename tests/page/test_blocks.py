@@ -37,7 +37,7 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.nodes import page_nodes
 from attnviz.page.page_view import Panel
-from attnviz.pages.heads.state import HIDDEN_FACT, REPEATED, HeadsState
+from attnviz.pages.heads.state import HIDDEN_FACT, MANY_TEXTS, REPEATED, HeadsState
 from attnviz.pages.why.state import SumState
 
 BAD = "<script>"
@@ -139,7 +139,7 @@ def test_a_control_has_what_a_link_can_say() -> None:
     ).nodes
     assert (text["parameter"], text["value"]) == ("text", state.text)
     assert (words["value"], words["least"], words["most"]) == (100, 60, 700)
-    assert [name for name, _label in tab["options"]] == ["This text", "Repeated tokens", "Hidden fact"]
+    assert [name for name, _label in tab["options"]] == ["This text", "Repeated tokens", "Many texts", "Hidden fact"]
     assert tab["value"] == HIDDEN_FACT
     assert tree["value"] is False
 
@@ -149,7 +149,7 @@ def test_tabs_are_links_but_not_in_files() -> None:
     links, inside = page_nodes([tabs], "key").nodes
     assert links["kind"] == "other states"
     assert links["nodes"][0]["links"][1:] == [
-        f"why-model={quote_plus(MINILM)}&inspect={quote_plus(tab)}" for tab in (REPEATED, HIDDEN_FACT)
+        f"why-model={quote_plus(MINILM)}&inspect={quote_plus(tab)}" for tab in (REPEATED, MANY_TEXTS, HIDDEN_FACT)
     ]
     assert "inside" in inside["html"]
     assert page_nodes([tabs], "key").links == []

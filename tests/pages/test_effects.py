@@ -12,7 +12,7 @@ from attnviz.lessons.lesson_files import Lesson, LessonStep
 from attnviz.lessons.lesson_text import lesson_text, name_in_link
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.pages.effects.head_effects import effects_key
-from attnviz.pages.effects.state import CIRCUITS, LENS, MORE, PATCHED, PATCHING, EffectsState
+from attnviz.pages.effects.state import CIRCUITS, LENS, MANY_TEXTS, MORE, PATCHED, PATCHING, EffectsState
 from attnviz.ui.server.jobs import finished
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.page_texts import link_of, said, summary
@@ -84,25 +84,21 @@ def test_models_that_are_installed() -> None:
         assert "changes most: by" in text
 
 
-def test_other_texts_say_what_a_head_writes_or_are_measured_too(saved) -> None:
-    own, zero = (largest(tiny(saved, instead=instead)) for instead in ("its mean over other texts", "nothing"))
+def test_other_texts_say_what_a_head_writes(saved) -> None:
+    own = largest(tiny(saved, instead="its mean over other texts"))
     for instead in ("its mean over other texts", "its output on another text"):
         other = largest(tiny(saved, instead=instead, **OTHERS))
         assert len(other) == 10
         assert other != own
-    for instead, alone in (("its mean over other texts", own), ("nothing", zero)):
-        text = tiny(saved, instead=instead, averages="true", **OTHERS)
-        assert "The mean of 3 texts, ±" in text
-        assert largest(text) != alone
 
 
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        (" \n ", "Between 1 and 20 other texts are read, one on each line; these are 0."),
+        (" \n ", "Between 1 and 20 texts are read, one on each line; these are 0."),
         ("a dog\n" * 21, "these are 21."),
         ("a\n" * 10_000, "these are 10,000."),
-        ("a" * 2_001, "Another text has at most 2,000 characters, and one of these has 2,001."),
+        ("a" * 2_001, "A text has at most 2,000 characters, and one of these has 2,001."),
         ("fox", "A resampled text has at least as many tokens as the text"),
     ],
     ids=["none", "too many", "10,000", "too long", "too short"],
@@ -232,7 +228,11 @@ def test_each_tab_is_drawn_in_the_app(saved) -> None:
     app = open_page("effects", **link, compared="true")
     until(lambda: not ok(app.run()).get("progress"), pause=0.1)
     assert len(app.get("bidi_component")) >= 2
-    assert contents(app).count("effects-head=") == 5  # links that choose a head
+    assert contents(app).count("effects-head=") == 6  # links that choose a head
+    lines = {"many-texts": f"{TEXT} | brown | dog\n{TEXT}", "other-texts": f"{TEXT}\n{TEXT}"}
+    many = contents(measured(open_page("effects", **link, **lines, inspect=MANY_TEXTS)))
+    assert "Over 2 texts, the logit of what a text says above that of the other is" in summary(many)
+    assert "The mean of 2 texts, ±" in many
     patched = measured(open_page("effects", **link, inspect=PATCHING, corrupted=LONGER, **{"aligned-token": "0"}))
     assert re.search(r"belongs to:.*href='[^']*corrections=0-[^']*'>no token", contents(patched))
     before = summary(contents(patched))

@@ -3,18 +3,20 @@
 import pytest
 
 from attnviz.models import MINILM
-from attnviz.pages.heads.state import HIDDEN_FACT, REPEATED, THIS_TEXT
+from attnviz.pages.heads.state import HIDDEN_FACT, MANY_TEXTS, REPEATED, THIS_TEXT
 from attnviz.ui.server import jobs
 from tests.support.app import contents, errors, healthy, ok, open_page
 from tests.support.tiny_models import TEXT
+from tests.support.waiting import until
 
 
-@pytest.mark.parametrize("tab", [THIS_TEXT, REPEATED, HIDDEN_FACT])
+@pytest.mark.parametrize("tab", [THIS_TEXT, REPEATED, MANY_TEXTS, HIDDEN_FACT])
 @pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
 def test_every_tab_of_tiny_models(saved, name: str, tab: str) -> None:
-    app = open_page("heads", **{"why-model": saved / name, "text": TEXT}, inspect=tab)
-    assert not app.exception
-    assert [each.label for each in app.tabs] == [THIS_TEXT, REPEATED, HIDDEN_FACT]
+    own = f"{TEXT}\na lazy dog"
+    app = open_page("heads", **{"why-model": saved / name, "text": TEXT, "own-texts": own}, inspect=tab)
+    until(lambda: not ok(app.run()).get("progress"), pause=0.1)
+    assert [each.label for each in app.tabs] == [THIS_TEXT, REPEATED, MANY_TEXTS, HIDDEN_FACT]
     assert errors(app) or len(app.get("bidi_component")) >= 2, "a chart, or why there is none"
 
 
@@ -29,7 +31,7 @@ def test_what_cannot_be_shown_keeps_the_tabs(saved, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("attnviz.models.model.LoadedModel.limit", 48)
     app = open_page("heads", **{"why-model": MINILM}, inspect=HIDDEN_FACT)
     assert "reads at most 48 tokens" in errors(app)
-    assert len(app.tabs) == 3
+    assert len(app.tabs) == 4
     app = open_page("heads", **{"why-model": saved / "vit"})
     assert "sees images" in errors(app)
 

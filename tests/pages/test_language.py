@@ -28,7 +28,7 @@ CODES = {
 }
 TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
-    "heads": ("inspect", ["This text", "Repeated tokens"]),
+    "heads": ("inspect", ["This text", "Repeated tokens", "Many texts"]),
     "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
     "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),

@@ -63,9 +63,7 @@ def heads_compared(state: EffectsState) -> Iterator[Block]:
 def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
     compared = compared_heads(state, effects)
     is_known = effects.is_complete
-    yield Summary(
-        measure_sentence(state, effects.own), partial(compared_quantities, state, effects) if is_known else None
-    )
+    yield Summary(measure_sentence(state, effects), partial(compared_quantities, state, effects) if is_known else None)
     if np.isnan(compared.values[WEIGHT]).all():
         yield Note(_("Where the heads of this model look is not known here, so they have no weight."))
     farthest = compared.farthest(LISTED) if is_known else []

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.language import value_error
 from attnviz.effects.ablation import AblationKind, Head, ablations, estimates, mlp_ablations
-from attnviz.effects.metrics import KL, Cosine
+from attnviz.effects.metrics import KL, Cosine, NamedMetric
 from attnviz.effects.sweep import Text
 from attnviz.page.result_cache import result_cache
-from attnviz.pages.effects.state import EffectsState, known_ablations
+from attnviz.pages.effects.state import EffectsState, known_ablations, measures_many
 
 OnEffects: TypeAlias = Callable[[float, "HeadEffects"], None]
 
@@ -23,11 +24,10 @@ class HeadEffects:
     """The measure without each head and MLP minus that with all, as mean over texts; NaN where it is not known yet, or
     where there is none."""
 
-    own: float  # the measure of the text in which nothing is taken away
+    measures: Float[np.ndarray, " texts"]  # of each text, in which nothing is taken away
     heads: Float[np.ndarray, "layers heads"]
     mlps: Float[np.ndarray, " layers"]
-    texts: int = 1
-    spread: Float[np.ndarray, "layers heads"] | None = None  # the standard deviation over the texts
+    each: Float[np.ndarray, "texts layers heads"] | None = None  # those of each text, once all are measured
     estimated: Float[np.ndarray, "layers heads"] | None = None  # what heads have until they are measured
 
     @property
@@ -36,15 +36,26 @@ class HeadEffects:
         return int(np.isfinite(self.heads).sum() + np.isfinite(self.mlps).sum())
 
     @property
+    def own(self) -> float:
+        """The measure where nothing is taken away, as mean over the texts."""
+        return float(self.measures.mean())
+
+    @property
+    def spread(self) -> Float[np.ndarray, "layers heads"] | None:
+        """The standard deviation over the texts."""
+        return None if self.each is None else self.each.std(0)
+
+    @property
     def is_complete(self) -> bool:
         """Whether every head and every MLP has been measured."""
-        return bool(np.isfinite(self.heads).any()) and self.spread is not None
+        return bool(np.isfinite(self.heads).any()) and self.each is not None
 
 
 def effects_key(state: EffectsState) -> tuple[object, ...]:
     """Returns what the effects of heads depend on."""
-    texts = tuple(state.lines) if state.ablation != "zero" or state.averages else ()
-    return "effects of heads", state.source, state.metric, state.ablation, state.averages, texts
+    texts = tuple(state.lines) if state.ablation != "zero" else ()
+    of = (state.model, state.measure, *state.questions) if measures_many(state) else (state.source,)
+    return "effects of heads", of, state.metric, state.ablation, texts
 
 
 def head_effects(state: EffectsState, progress: OnEffects | None = None) -> HeadEffects:
@@ -52,8 +63,13 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     ValueError if it cannot be measured."""
     model, others = state.run.linearized.model, None if state.ablation == "zero" else state.other_runs
     runs, layers = state.measured_runs, state.run.heads
-    own = Text.from_batch(model, runs[0][0]).value(runs[0][1])
-    known = HeadEffects(own, np.full((len(layers), max(layers)), np.nan), np.full(len(layers), np.nan), len(runs))
+    own = np.array([Text.from_batch(model, batch).value(metric) for batch, metric in runs])
+    if not np.isfinite(own).all():
+        raise value_error(
+            "The measure of text {number} is not finite, so that no effect on it can be measured. Leave it out.",
+            number=int(np.isfinite(own).argmin()) + 1,
+        )
+    known = HeadEffects(own, np.full((len(layers), max(layers)), np.nan), np.full(len(layers), np.nan))
     of_heads: list[Tensor] = []
     of_mlps: list[Tensor] = []
     parts = sum(layers), len(state.run.mlp_layers)
@@ -61,7 +77,7 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     if progress is not None:
         if state.ablation != "resample":  # whose texts are refused, if they are too short, once they are read
             progress(0, known)
-        known = replace(known, estimated=_estimates(state, **options))
+        known = replace(known, estimated=_estimates(state, runs, **options))
         if known.estimated is not None:
             progress(0, known)
 
@@ -86,8 +102,7 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
         mlps = _on_layers(state, torch.stack(of_mlps).mean(0))
         known = replace(known, heads=torch.stack(of_heads).mean(0).numpy(), mlps=mlps)
         report(number + 1, 0, known)
-    spread = torch.stack(of_heads).std(0, correction=0)
-    return replace(known, spread=spread.numpy())
+    return replace(known, each=torch.stack(of_heads).numpy())
 
 
 def other_effects(state: EffectsState, heads: Sequence[Head]) -> dict[Head, float]:
@@ -110,16 +125,19 @@ def other_effect(state: EffectsState, head: Head) -> float | None:
     return result_cache().once(lambda: other_effects(state, [head]), *key, work=work).get(head)
 
 
-def _estimates(state: EffectsState, **options: Any) -> Float[np.ndarray, "layers heads"] | None:
-    """Returns estimates of the effects of heads on the text, by gradients; None for a measure that has none where
-    nothing is changed, and for a model that has none."""
+def _estimates(
+    state: EffectsState, runs: Sequence[tuple[Any, NamedMetric]], **options: Any
+) -> Float[np.ndarray, "layers heads"] | None:
+    """Returns estimates of the effects of heads, by gradients, as mean over the texts; None for a measure that has
+    none where nothing is changed, and for a model that has none."""
     if isinstance(state.metric, KL | Cosine):
         return None
-    batch, metric = state.measured_runs[0]
+    model = state.run.linearized.model
     try:
-        return estimates(state.run.linearized.model, batch, metric, **options).numpy()
+        of_texts = [estimates(model, batch, metric, **options) for batch, metric in runs]
     except ValueError:
         return None
+    return torch.stack(of_texts).mean(0).numpy()
 
 
 def _on_layers(state: EffectsState, mlps: Tensor) -> Float[np.ndarray, " layers"]:

@@ -23,6 +23,11 @@ def head_effect_link(state: WhyState, head: Head) -> Link:
     return effects_link(state.link(), head_option(state.run.layers[layer], number))
 
 
+def why_link(effects: Link) -> Link:
+    """Returns the link to Why with the model, the text, the position and the tokens of a link to Effects."""
+    return tuple((name, value) for name, value in effects if name in SHARED)
+
+
 def term_link(state: EffectsState, head: Head, position: int) -> Link:
     """Returns the link to the term of a head at a position, in the sum that Why shows of what Effects measures."""
     after = {EffectsState.position.parameter} if state.measure == LOSS else set()  # which means another thing there

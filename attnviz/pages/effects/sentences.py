@@ -37,9 +37,9 @@ def measure_name(state: EffectsState) -> str:
     return _("the cosine of the text’s vector with that which it has now")
 
 
-def measure_sentence(state: EffectsState, own: float) -> str:
+def measure_sentence(state: EffectsState, effects: HeadEffects) -> str:
     """Returns the measure where nothing is taken away."""
-    name = measure_name(state)
+    name, own = measure_name(state), effects.own
     if isinstance(state.metric, KL | Cosine):
         return _("Measured is {measure}: {value} where nothing is taken away.", measure=name, value=number(own))
     return _("Now {measure} is {value}.", measure=name, value=number(own))
@@ -77,8 +77,8 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
 
 def progress_sentence(effects: HeadEffects) -> str:
     """Returns how much has been measured, of how many texts it is the mean, and how far off estimates are."""
-    if effects.is_complete and effects.texts > 1:
-        return _("The mean of {count} texts, ± the standard deviation over them.", count=effects.texts)
+    if effects.is_complete and len(effects.measures) > 1:
+        return _("The mean of {count} texts, ± the standard deviation over them.", count=len(effects.measures))
     if effects.is_complete:
         return _("Each head and each MLP has been measured by running the model without it.")
     if effects.estimated is None:

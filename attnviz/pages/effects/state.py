@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
@@ -20,7 +20,8 @@ from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
 from attnviz.layer import head_option
-from attnviz.models import TRANSLATOR
+from attnviz.models import SMOLLM2, TRANSLATOR
+from attnviz.models.texts import Texts
 from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.page.session_fields import LongTextField
 from attnviz.page.text_question import MARY, TextQuestion, chosen_head_field, other_field, position_field, token_field
@@ -30,7 +31,9 @@ from attnviz.sources.model import TRANSLATED
 if TYPE_CHECKING:
     from attnviz.models.model import ModelInputs  # with huggingface_hub
 
-HEADS_AND_WORDS, PATCHING, MORE = N_("Heads and words"), N_("Patching"), N_("More")  # tabs
+HEADS_AND_WORDS, MANY_TEXTS, PATCHING, MORE = (
+    *(N_("Heads and words"), N_("Many texts"), N_("Patching"), N_("More")),  # tabs
+)
 LENS, CIRCUITS = N_("Logit lens"), N_("Circuits of a head")
 WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
@@ -64,6 +67,13 @@ CHANGED_TEXTS = {
     TRANSLATED: TRANSLATED.replace("car is", "cars are"),
 }
 MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
+MOST_QUESTIONS = 50  # texts in each of which effects are measured
+BETWEEN = "|"  # a text, what is said and what it is compared with, in a line
+NAMES = (
+    *(("Mary", "John"), ("Tom", "Lisa"), ("Anna", "Paul"), ("Peter", "Sarah"), ("Jack", "Emma")),
+    *(("Kate", "Mark"), ("David", "Laura"), ("Jane", "Robert"), ("Adam", "Alice"), ("Lucy", "James")),
+)
+PLACES = (("store", "ball"), ("park", "book"), ("station", "key"), ("school", "letter"), ("market", "apple"))
 TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first layer", N_("as embeddings"): "embedding"}
 COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
 CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
@@ -140,6 +150,22 @@ def other_texts(state: Any) -> str:
     return "\n".join(shorten(text, most, placeholder="") for text in NEUTRAL_TEXTS)
 
 
+def measures_many(state: Any) -> bool:
+    return bool(state.inspect == MANY_TEXTS)
+
+
+def opening_questions(state: Any) -> str:
+    """Returns the texts that the page opens with: for a model that writes English, pairs of names, with both orders."""
+    if state.model != SMOLLM2:
+        return other_texts(state)
+    lines = []
+    for number, (name, other) in enumerate(NAMES):
+        place, thing = PLACES[number % len(PLACES)]
+        text = f"When {name} and {other} went to the {place}, {other} gave the {thing} to"
+        lines.append(f" {BETWEEN} ".join((text, name, other)))
+    return "\n".join(lines)
+
+
 def known_ablations(state: Any) -> dict[str, AblationKind]:
     """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
     is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
@@ -163,10 +189,19 @@ def lens_colors(state: Any) -> Sequence[str]:
     return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
 
 
+class Question(NamedTuple):
+    """A text of several in which effects are measured, with what it says and rather than what; empty where that is as
+    for the text of the page."""
+
+    text: str
+    says: str = ""
+    rather: str = ""
+
+
 class EffectsState(TextQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
-    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, PATCHING, MORE))
+    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, MANY_TEXTS, PATCHING, MORE))
     compares = FlagField(
         N_("Compare weight, share and effect"),
         parameter="compared",
@@ -186,13 +221,18 @@ class EffectsState(TextQuestion):
             "another text**: at the same position, on average over the texts."
         ),
     )
-    averages = FlagField(
-        N_("Measured in other texts, too"),
-        when=lambda state: state.ablation != "resample",  # no other is as long
-        about=N_("The mean over this text and the others, each after its last token, and how far they are apart."),
-    )
     other_texts = LongTextField(
-        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero" or state.averages
+        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero"
+    )
+    many = LongTextField(
+        N_("Texts, one on each line"),
+        opening_questions,
+        parameter="many-texts",
+        when=measures_many,
+        about=N_(
+            "Each text is measured after its last token. After the text may stand, with | between them, what it says, "
+            "and rather than what."
+        ),
     )
     hidden_from = ChoiceField(
         N_("Hidden from"),
@@ -258,6 +298,10 @@ class EffectsState(TextQuestion):
     )
     lens_color = ChoiceField(N_("Colors"), lens_colors)
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
+
+    @property
+    def reads_text(self) -> bool:
+        return not measures_many(self)  # which have texts of their own
 
     @property
     def asks(self) -> bool:
@@ -328,35 +372,55 @@ class EffectsState(TextQuestion):
     @property
     def lines(self) -> list[str]:
         """The other texts. Raises ValueError if there are none, too many or too long ones."""
-        lines = [line.strip() for line in self.other_texts.splitlines() if line.strip()]
-        if not lines or len(lines) > MOST_TEXTS:
+        return self._lines(self.other_texts, MOST_TEXTS)
+
+    def _lines(self, text: str, most: int) -> list[str]:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        if not lines or len(lines) > most:
             raise value_error(
-                "Between 1 and {most} other texts are read, one on each line; these are {count}.",
-                most=MOST_TEXTS,
+                "Between 1 and {most} texts are read, one on each line; these are {count}.",
+                most=most,
                 count=grouped(len(lines)),
             )
         if (longest := max(map(len, lines))) > MOST_CHARACTERS:
             raise value_error(
-                "Another text has at most {most} characters, and one of these has {count}.",
+                "A text has at most {most} characters, and one of these has {count}.",
                 most=grouped(MOST_CHARACTERS),
                 count=grouped(longest),
             )
         return lines
 
     @property
-    def other_runs(self) -> list[dict[str, Any]]:
+    def other_runs(self) -> Texts:
         """What the model reads of each of the other texts. Raises ValueError if it cannot read one."""
         model = self.source.model()
-        return [model.encode(line).batch for line in self.lines]
+        return Texts(None, [model.encode(line).batch for line in self.lines])
+
+    @property
+    def questions(self) -> list[Question]:
+        """The texts in each of which effects are measured. Raises ValueError if there are none, too many or too long
+        ones."""
+        lines = self._lines(self.many, MOST_QUESTIONS)
+        parts = [[part.strip() for part in line.split(BETWEEN)] for line in lines]
+        return [Question(*one) if len(one) <= 3 else Question(line) for line, one in zip(lines, parts, strict=True)]
 
     @property
     def measured_runs(self) -> list[tuple[dict[str, Any], NamedMetric]]:
-        """What the model reads, and what an effect is measured by: of the text, and of the others where they count."""
-        own = self.run.linearized.arguments.kwargs, self.metric
-        if not self.averages:
-            return [own]
-        last = self._metric(0 if self.measure == LOSS else -1)
-        return [own, *((batch, last) for batch in self.other_runs)]
+        """What the model reads, and what an effect is measured by: of the text, or of each of many texts. Raises
+        ValueError if the model cannot read one, or has no token that is named."""
+        if not measures_many(self):
+            return [(self.run.linearized.arguments.kwargs, self.metric)]
+        model = self.source.model()
+        return [(model.encode(one.text).batch, self._metric_of(one)) for one in self.questions]
+
+    def _metric_of(self, question: Question) -> NamedMetric:
+        """Returns what an effect is measured by after the last token of a text."""
+        metric = self._metric(0 if self.measure == LOSS else -1)
+        if question.says and isinstance(metric, Logit | Probability | LogitDifference):
+            metric = replace(metric, token=self.run.token_id(question.says))
+        if question.rather and isinstance(metric, LogitDifference):
+            metric = replace(metric, other=self.run.token_id(question.rather))
+        return metric
 
 
 def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:
@@ -369,4 +433,6 @@ def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:
         DIVERGENCE: [(_("Effect on all that is said after"), EffectsState.position)],
         LOSS: [(_("Effect on the loss of the text after"), EffectsState.position)],
     }
-    return words.get(state.values.get("measure", ""), [])
+    asked = words.get(state.values.get("measure", ""), [])
+    # Each of many texts is measured after its last token.
+    return [each for each in asked if each[1] is not EffectsState.position] if measures_many(state) else asked

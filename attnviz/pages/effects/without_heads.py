@@ -36,7 +36,7 @@ from attnviz.pages.effects.sentences import (
     measure_sentence,
     progress_sentence,
 )
-from attnviz.pages.effects.state import DIFFERENCE, EffectsState
+from attnviz.pages.effects.state import DIFFERENCE, MANY_TEXTS, EffectsState, measures_many
 
 LARGEST = 10  # effects in the table
 HIDDEN = "effect of hiding "  # in names of quantities
@@ -44,7 +44,7 @@ HIDDEN = "effect of hiding "  # in names of quantities
 
 def without_heads(state: EffectsState) -> Iterator[Block]:
     """Yields the effects of all heads and MLPs, as they are measured. Raises ValueError if they cannot be."""
-    yield computed_effects("heads", state, partial(_of_effects, state))
+    yield computed_effects("heads", state, partial(effects_of_heads, state, measure_sentence, chosen_head))
     yield from ablation_controls(state)
     yield Caption(
         _(
@@ -57,8 +57,8 @@ def without_heads(state: EffectsState) -> Iterator[Block]:
 
 
 def ablation_controls(state: EffectsState) -> Iterator[Block]:
-    """Yields what ablated heads write instead, and in which texts effects are measured."""
-    fields = EffectsState.ablation, EffectsState.averages, EffectsState.other_texts
+    """Yields what ablated heads write instead."""
+    fields = EffectsState.ablation, EffectsState.other_texts
     offered = [Control(field, state) for field in fields if field.is_offered(state)]
     yield More(_("What a head writes instead"), offered)
     instead = option_name(EffectsState.ablation.name_of(state, state.ablation))
@@ -79,20 +79,23 @@ def _so_far(state: EffectsState, effects: HeadEffects) -> str:
     return _("{done} of {parts} heads and MLPs so far.", done=effects.measured, parts=parts)
 
 
-def _of_effects(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
-    """Yields the grid of effects that are known, the largest of them, and the chosen head."""
+def effects_of_heads(
+    state: EffectsState,
+    sentence: Callable[[EffectsState, HeadEffects], str],
+    about_head: Callable[[EffectsState, Head, HeadEffects], Iterable[Block]],
+    effects: HeadEffects,
+) -> Iterator[Block]:
+    """Yields the grid of effects that are known, the largest of them, and what there is about the chosen head."""
     numbers = effect_numbers(state, effects)
     largest = effect_numbers(state, replace(effects, estimated=None)).farthest(LARGEST)
     shown = state.head or next(filter(numbers.is_head, largest), None)
-    yield Summary(
-        measure_sentence(state, effects.own), partial(heads_quantities, state, effects) if effects.is_complete else None
-    )
+    yield Summary(sentence(state, effects), partial(heads_quantities, state, effects) if effects.is_complete else None)
     # A click is that on a head, also while numbers are still being replaced.
     hint, cells = _("Click a head to see what it looks at, writes and does."), (state.source, numbers.cells.shape)
     yield numbers.grid("effects-grid", hint, numbers.opens_head(state), shown, cells=cells)
     yield from map(Note, [progress_sentence(effects), *measure_notes(state, effects)])
     table = [numbers.table((_("Without"), _("effect")), state, largest)] if largest else []
-    of_head = [Control(EffectsState.head, state), *([] if shown is None else chosen_head(state, shown, effects))]
+    of_head = [Control(EffectsState.head, state), *([] if shown is None else about_head(state, shown, effects))]
     yield Columns([(0.4, table), (0.6, of_head)])
 
 
@@ -132,7 +135,8 @@ def chosen_head(state: EffectsState, head: Head, effects: HeadEffects) -> Iterat
     if state.measure == DIFFERENCE:
         link = term_link(state, head, measured_query(state, head[0]))
         why = (" ", Anchor(_("Why this share?"), link, "why", "attnviz-page-link"))
-    yield Paragraph((detail.sentence(effect), *why), "attnviz-finding")
+    others = Anchor(_("And in other texts?"), state.link_with(inspect=MANY_TEXTS, head=head), style="attnviz-page-link")
+    yield Paragraph((detail.sentence(effect), *why, " ", others), "attnviz-finding")
     yield Figure(detail.chart(), "effects-keys", 110 + 90 * len(detail.rows))
 
 
@@ -157,5 +161,6 @@ def head_quantities(detail: HeadDetail) -> Quantities:
 
 def heads_quantities(state: EffectsState, effects: HeadEffects) -> Quantities:
     """Returns the effects, and of the chosen head what it shows."""
-    of_head = {} if state.head is None else head_quantities(head_detail(state, state.head))
+    head = None if measures_many(state) else state.head
+    of_head = {} if head is None else head_quantities(head_detail(state, head))
     return {**effect_quantities(effects), **of_head}

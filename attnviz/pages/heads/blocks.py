@@ -1,63 +1,46 @@
-"""What Heads shows: a number of each head, on a text, on repeated random tokens, or of a fact hidden in a long text."""
+"""What Heads shows: a number of each head, on a text, on repeated random tokens, on many texts, or of a fact hidden in
+a long text."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from attnviz.analysis.head_detectors import DETECTORS, MEASURES, Detector, HeadDetection, detect_heads
+from attnviz.analysis.head_detectors import MEASURES, Detector, HeadDetection, detect_heads
 from attnviz.analysis.head_metrics import HeadMetricTable, head_metrics
-from attnviz.analysis.strongest_heads import MOST_OF, SEEDS
+from attnviz.analysis.strongest_heads import SEEDS
 from attnviz.analysis.work import MOST_MAP_WORK, heads_work
-from attnviz.base.formatting import grouped, percent
-from attnviz.base.language import N_, _, plural, value_error
-from attnviz.base.link import Link
-from attnviz.effects.ablation import Head
+from attnviz.base.formatting import grouped
+from attnviz.base.language import _, plural, value_error
 from attnviz.effects.head_circuits import HeadCircuits
-from attnviz.figures.scatter import SHAPES, scatter
-from attnviz.layer import Kind, Layer
-from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import (
-    Anchor,
     Block,
     Caption,
-    Columns,
     Computed,
-    Control,
-    Figure,
     Heading,
-    More,
-    Note,
-    Paragraph,
     Summary,
-    Table,
     Tabs,
     available,
 )
 from attnviz.page.head_numbers import HeadNumbers
-from attnviz.page.head_state import HeadState
 from attnviz.page.model_circuits import circuits_of_model
-from attnviz.page.parts import help_text
 from attnviz.page.result_cache import ResultCache
-from attnviz.page.selected_maps import map_panel, selected_map
-from attnviz.page.selection import Selection
-from attnviz.page.viewport import WHOLE
-from attnviz.pages.effects.links import effects_link
 from attnviz.pages.heads.hidden_fact import hidden_fact
-from attnviz.pages.heads.state import HIDDEN_FACT, REPEATED, THIS_TEXT, HeadsState
+from attnviz.pages.heads.many_texts import many_texts
+from attnviz.pages.heads.measured_heads import (
+    head_numbers,
+    kinds_of_heads,
+    largest_share,
+    map_of_text,
+    measure_controls,
+    measured_heads,
+    over_queries,
+)
+from attnviz.pages.heads.state import HIDDEN_FACT, MANY_TEXTS, REPEATED, THIS_TEXT, HeadsState
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with huggingface_hub
 
-KIND_NAMES = {  # of an encoder–decoder model
-    ("encoder", False): N_("Encoder self-attention"),
-    ("decoder", False): N_("Decoder self-attention"),
-    ("decoder", True): N_("Encoder–decoder attention"),
-}
-LISTED, NAMED = 10, 4  # heads in the table, and of each kind
-MAP, POINTS = 360, 420  # pixels
 _detections: "WeakKeyDictionary[LoadedModel, ResultCache]" = WeakKeyDictionary()
 
 
@@ -66,6 +49,7 @@ def heads(state: HeadsState) -> Iterator[Block]:
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
         THIS_TEXT: _this_text,
         REPEATED: _repeated,
+        MANY_TEXTS: many_texts,
         HIDDEN_FACT: hidden_fact,
     }
     yield Tabs(HeadsState.inspect, state, available(parts[state.inspect](state)))
@@ -84,7 +68,7 @@ def _this_text(state: HeadsState) -> Iterator[Block]:
     def describe(table: HeadMetricTable) -> str:
         return _("{done} of {heads} heads so far.", done=grouped(len(table.heads)), heads=grouped(heads_count))
 
-    yield _choice(state)
+    yield measure_controls(state)
     yield Computed(
         "metrics",
         compute,
@@ -107,12 +91,12 @@ def _of_table(state: HeadsState, table: HeadMetricTable) -> Iterator[Block]:
         yield Summary(_("Measured are the heads of the first {count} layers.", count=len({*table.layers})), None)
         return
     measured = {
-        one: _numbers(state, one, state.grid(table.layers, table.heads, table.values[one.metric.name]))
+        one: head_numbers(state, one, state.grid(table.layers, table.heads, table.values[one.metric.name]))
         for one in HeadsState.measure.options(state).values()
         if one.metric is not None
     }
     rests = {one: int(table.positions[one.metric.name].max()) for one in measured if one.metric is not None}
-    yield from _measured(state, measured, _rests(rests[state.measure]))
+    yield from _of_text(state, measured, over_queries(rests[state.measure]))
 
 
 def _repeated(state: HeadsState) -> Iterator[Block]:
@@ -121,7 +105,7 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
     if [*detection.layers] != [*state.ids]:
         raise value_error("The layers of {name} are different on random tokens.", name=model.name)
     measured = {
-        one: _numbers(state, one, detection.mean(one), detection.shares[one])
+        one: head_numbers(state, one, detection.mean(one), detection.shares[one])
         for one in HeadsState.measure.options(state).values()
     }
     queries = detection.positions[state.measure]
@@ -130,8 +114,8 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
         "Over {count} queries of {texts} texts of repeated random tokens.",
         queries, count=grouped(queries), texts=len(SEEDS),
     )  # fmt: skip
-    yield _choice(state)
-    yield from _measured(state, measured, f"{rests} {_('The map is of your text.')}")
+    yield measure_controls(state)
+    yield from _of_text(state, measured, f"{rests} {_('The map is of your text.')}")
     yield Caption(
         _(
             "**What you are seeing.** A text of random tokens, twice in the same order: nothing but order and "
@@ -142,154 +126,12 @@ def _repeated(state: HeadsState) -> Iterator[Block]:
     )
 
 
-def _choice(state: HeadsState) -> Columns:
-    return Columns(
-        [(0.5, [Control(HeadsState.measure, state, stays=True)]), (0.5, [Control(HeadsState.against, state)])]
-    )
-
-
-def _numbers(
-    state: HeadsState, measure: Detector, values: np.ndarray, of_seeds: np.ndarray | None = None
-) -> HeadNumbers:
-    """Returns what is measured of each head; shares have the same colors everywhere."""
-    ends = None if of_seeds is None else (of_seeds.min(0), of_seeds.max(0))
-    unit = "" if measure.unit == "share" else f", {_(measure.unit)}"
-    largest = 1.0 if measure.unit == "share" else None
-    return HeadNumbers(f"{_(measure.name)}{unit}", state.ids, values, ends, largest)
-
-
-def _measured(state: HeadsState, measured: dict[Detector, HeadNumbers], rests: str) -> Iterator[Block]:
-    """Yields the chosen numbers of all heads, the largest of them, the chosen head, and the heads of each kind."""
-    shown = measured[state.measure]
-    strongest = shown.strongest(LISTED)
-    head = state.head or next(iter(strongest), None)
-    yield Summary(_largest(state.measure, shown, strongest), partial(_quantities, measured, state))
-    yield _picture(state, measured, head)
-    yield Note(f"{_about(state.measure)} {rests}")
-    if state.against is not None:
-        yield from map(Note, _about_points(state, shown, measured[state.against]))
-    table = shown.table((_("Head"), shown.title), state, strongest)
-    yield Columns([(0.4, [table]), (0.6, [*_chosen(state, head, measured)])])
+def _of_text(state: HeadsState, measured: dict[Detector, HeadNumbers], rests: str) -> Iterator[Block]:
+    """Yields numbers of heads, with the map of the chosen one on the text."""
+    largest = partial(largest_share, state.measure)
+    yield from measured_heads(state, measured, rests, largest, partial(map_of_text, state))
     yield Heading(_("Heads that do mainly one thing"))
-    yield _kinds(state, measured)
-
-
-def _largest(measure: Detector, shown: HeadNumbers, strongest: Sequence[Head]) -> str:
-    if not strongest:
-        return _("No head here has a number for “{name}”.", name=shown.title)
-    name, value = shown.name(strongest[0]), shown.text(strongest[0])
-    if measure in DETECTORS and shown.values[strongest[0]] < MOST_OF:
-        text = _(
-            "No head is a clear “{kind}” here. The largest share, {value}, has {head}.",
-            kind=_(measure.name),
-            value=value,
-            head=name,
-        )
-    elif measure in DETECTORS:
-        text = _("{head} is the strongest {kind}: {value}.", head=name, kind=_(measure.name), value=value)
-    else:
-        text = _("{head} has the largest number for “{name}”: {value}.", head=name, name=shown.title, value=value)
-    return text[:1].upper() + text[1:]
-
-
-def _about(measure: Detector) -> str:
-    """Returns what is measured, in a sentence or two."""
-    if measure.about or measure.metric is None:
-        return _(measure.about)
-    return help_text(type(measure.metric)).split("\n\n")[0].replace("\n", " ")
-
-
-def _rests(queries: int) -> str:
-    return plural("Over {count} query.", "Over {count} queries.", queries, count=grouped(queries))
-
-
-def _quantities(measured: dict[Detector, HeadNumbers], state: HeadsState) -> Quantities:
-    """Returns the numbers that lessons check: those that are shown."""
-    numbers = {**measured[state.measure].quantities("number of")}
-    return numbers if state.against is None else {**numbers, **measured[state.against].quantities("other number of")}
-
-
-def _picture(state: HeadsState, measured: dict[Detector, HeadNumbers], head: Head | None) -> Figure:
-    """Returns the grid of the numbers, or both numbers of each head as a point."""
-    shown, hint = measured[state.measure], _("Click a head to see all that it does.")
-    if state.against is None:
-        return shown.grid("heads-grid", hint, shown.opens_head(state), head)
-    other, places = measured[state.against], [*state.heads.values()]
-    rows, columns = zip(*places, strict=True)
-    kinds = [*dict.fromkeys(map(kind_of, state.layers))]
-    names = [
-        f"{shown.name(place)}: {other.title} {other.text(place)}, {shown.title} {shown.text(place)}" for place in places
-    ]
-    picture = scatter(
-        other.values[rows, columns], shown.values[rows, columns], names, np.array(rows),
-        [i for i, place in enumerate(places) if place == head],
-        titles=(other.title, shown.title), kinds=[kinds.index(kind_of(state.layers[i])) for i in rows],
-        labels=[*map(shown.short_name, places)], aspect=0.5, group=_("layer"),
-    ).with_about(hint=_("Each point is a head. Click to open it."))  # fmt: skip
-
-    def opens(point: int, _column: int) -> Link:
-        return state.link_with(head=places[point])
-
-    return Figure(picture, "heads-points", POINTS, opens, [other.panel(), shown.panel()])
-
-
-def _about_points(state: HeadsState, *numbers: HeadNumbers) -> Iterator[str]:
-    """Yields what the shapes of points are, and how many heads have none."""
-    is_encoder_decoder = state.source.model().is_encoder_decoder
-    kinds = dict.fromkeys(kind_name(layer, is_encoder_decoder) for layer in state.layers)
-    if len(kinds) > 1:
-        yield " · ".join(f"{shape} {name}" for shape, name in zip(SHAPES.values(), kinds, strict=False))
-    total = len(state.heads)
-    missing = total - int(np.isfinite(numbers[0].values + numbers[1].values).sum())
-    if missing:
-        yield _("{count} of {total} heads lack one of the numbers, and have no point.", count=missing, total=total)
-
-
-def _chosen(state: HeadsState, head: Head | None, measured: dict[Detector, HeadNumbers]) -> Iterator[Block]:
-    """Yields the map of a head on the text, links to what else is known of it, and all that is measured of it."""
-    yield Control(HeadsState.head, state)
-    if head is None:
-        return
-    yield from _map(state, head)
-    shown = measured[state.measure]
-    known = [(one.title, one.text(head)) for one in measured.values() if np.isfinite(one.values[head])]
-    yield More(_("All that it does"), [Table((shown.name(head), ""), known)])
-
-
-def _map(state: HeadsState, head: Head) -> Iterator[Block]:
-    index, number_of_head = head
-    selection = Selection(source=state.source, layers=state.layers, index=index, head=number_of_head, viewport=WHOLE)
-    try:
-        head_map = selected_map(selection)
-    except ValueError as problem:
-        yield Note(str(problem))
-        return
-    picture = head_map.chart(largest=float(np.nanmax(head_map.weights, initial=0)) or 1.0)
-    yield Figure(picture, "heads-map", MAP, panels=[map_panel(head_map, head_map.title, None)])
-    explore = HeadState(source=state.source, layer=index, head=number_of_head).link()
-    without = effects_link(state.link(), HeadsState.head.name_of(state, head))
-    yield Paragraph(
-        (
-            Anchor(_("Open in Explore"), explore, "explore", "attnviz-page-link"),
-            " ",
-            Anchor(_("What happens without it?"), without, "effects", "attnviz-page-link"),
-        )
-    )
-
-
-def _kinds(state: HeadsState, measured: dict[Detector, HeadNumbers]) -> Table:
-    """Returns the heads that give most of their attention to what the detectors look for."""
-    rows = []
-    for detector in (one for one in DETECTORS if one in measured):
-        numbers = measured[detector]
-        strong = numbers.strongest(numbers.values.size, MOST_OF)
-        cells: list[object] = [
-            (Anchor(numbers.short_name(head), state.link_with(measure=detector, head=head)), f" {numbers.text(head)} ")
-            for head in strong[:NAMED]
-        ]
-        more = [_("and {count} more", count=len(strong) - NAMED)] if len(strong) > NAMED else []
-        rows.append((_(detector.name), tuple(cells + more) or "–"))
-    return Table((_("Kind"), _("at least {least} of all attention", least=percent(MOST_OF))), rows)
+    yield kinds_of_heads(state, measured)
 
 
 def detection_of_model(model: "LoadedModel", make_circuits: Callable[[], HeadCircuits], work: int = 0) -> HeadDetection:
@@ -298,14 +140,3 @@ def detection_of_model(model: "LoadedModel", make_circuits: Callable[[], HeadCir
     results = _detections.setdefault(model, ResultCache(1))
     compute = partial(detect_heads, model, make_circuits, detectors=MEASURES)
     return results.once(compute, "detection", work=len(SEEDS) * work)
-
-
-def kind_of(layer: Layer) -> tuple[str, bool]:
-    """Returns what layers of one kind have in common: their stack, and whether they are cross-attention."""
-    return layer.id.stack, layer.kind is Kind.CROSS
-
-
-def kind_name(layer: Layer, is_encoder_decoder: bool) -> str:
-    """Returns the name of a layer's kind of attention."""
-    stack = layer.id.stack.capitalize()
-    return _(KIND_NAMES.get(kind_of(layer), stack) if is_encoder_decoder else stack)

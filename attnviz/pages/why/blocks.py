@@ -35,6 +35,7 @@ from attnviz.page.blocks import (
 from attnviz.page.head_numbers import Place
 from attnviz.page.page_view import Panel
 from attnviz.pages.effects.links import head_effect_link
+from attnviz.pages.heads.links import in_general
 from attnviz.pages.why.answer import HeadReading, StateAnswer, WhyAnswer, why_answer
 from attnviz.pages.why.examples import WHY_EXAMPLES
 from attnviz.pages.why.sentences import (
@@ -143,11 +144,12 @@ def _terms(shown: StateAnswer) -> Iterator[Block]:
 
 def _term(shown: StateAnswer) -> Iterator[Block]:
     """Yields the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
-    reading, without = shown.reading, tuple[object, ...]()
+    reading, others = shown.reading, tuple[object, ...]()
     if reading is not None and isinstance(shown.state, WhyState):
         link = head_effect_link(shown.state, (reading.layer, reading.head))
-        without = (" ", Anchor(_("What happens without it?"), link, "effects", "attnviz-page-link"))
-    yield Paragraph((term_text(shown), *without), "attnviz-finding")
+        general = in_general(shown.state.model, shown.state.run.layers[reading.layer], reading.head)
+        others = (" ", Anchor(_("What happens without it?"), link, "effects", "attnviz-page-link"), " ", general)
+    yield Paragraph((term_text(shown), *others), "attnviz-finding")
     try:
         picture = shown.term_chart()
     except ValueError as problem:

@@ -11,13 +11,14 @@ from attnviz.attribution.named_pass import DECODER, MOST_BYTES
 from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import numbered_tokens
 from attnviz.base.link import Link
-from attnviz.layer import Layer
+from attnviz.layer import Layer, LayerId
 from attnviz.mechanism import Mechanism
 from attnviz.page.blocks import ScoreLinks
 from attnviz.page.fields import Field
 from attnviz.page.selection import Selection
 from attnviz.page.session_fields import text_note
 from attnviz.page.source_field import source_layers
+from attnviz.pages.heads.links import in_general
 from attnviz.pages.why.state import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.sources import Model, Source
 from attnviz.sources.written import Written
@@ -59,6 +60,18 @@ class WhyText:
         written = ((WhyState.written, self.written),) if self.written else ()
         own = (WhyState.model, self.name), (WhyState.text, self.text), *written, (WhyState.question, question)
         return tuple((field.parameter, value) for field, value in (*own, *values))
+
+    def score_link(self, layer: LayerId, head: int, query: int, key: int) -> Link:
+        """Returns the link to why a head of a layer of self-attention looks from a query at a key."""
+        names = self.token_names(layer.stack)
+        place = (WhyState.layer, str(layer)), (WhyState.head, str(head))
+        return self.link(SCORE_QUESTION, *place, (WhyState.query, names[query]), (WhyState.key, names[key]))
+
+    def position_link(self, position: int) -> Link:
+        """Returns the link to what the model says after a position; of another model that it does not write, to what it
+        says."""
+        after = [(WhyState.position, self.predicting[position])] if self.model.outputs == "next token" else []
+        return self.link(LOGIT_QUESTION, *after)
 
     def token_link(self, token: int, other: int, position: int = -1) -> Link:
         """Returns the link to why the model says a token after a position rather than another token; of a classifier,
@@ -121,7 +134,8 @@ def score_links(read: WhyText | None, layer: Layer, head: HeadChoice) -> ScoreLi
     if not {*unread} <= {0, read.unread}:
         return None
     of_head = read.link(SCORE_QUESTION, (WhyState.layer, layer.name), (WhyState.head, str(head)))
-    return ScoreLinks(of_head, (WhyState.query.parameter, WhyState.key.parameter), queries, keys)
+    parameters = WhyState.query.parameter, WhyState.key.parameter
+    return ScoreLinks(of_head, parameters, queries, keys, in_general(read.name, layer.name, head))
 
 
 def _encoded(model: "LoadedModel", name: str, text: str, written: str = "", unread: int = 0) -> WhyText | None:

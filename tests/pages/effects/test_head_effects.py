@@ -8,9 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from attnviz.base.formatting import number
 from attnviz.effects import NEUTRAL_TEXTS, ablations, knockout, mlp_ablations, sweep
-from attnviz.figures.shares import signed
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.page.blocks import page_view
 from attnviz.pages.effects.blocks import effects as effects_page
@@ -136,23 +134,6 @@ def test_cells_are_heads_and_then_an_mlp() -> None:
     ]
 
 
-def test_effects_of_several_texts_are_their_mean_with_their_spread(saved) -> None:
-    state = tiny(saved, averages=True, other_texts=f"A lazy dog.\n\n {TEXT} It jumps.")
-    model = state.run.linearized.model
-    runs = state.measured_runs
-    assert [metric.position for _batch, metric in runs] == [state.position, -1, -1]
-    each = torch.stack([ablations(model, batch, metric, texts=state.other_runs) for batch, metric in runs])
-    effects = head_effects(state)
-    assert effects.texts == 3
-    np.testing.assert_allclose(effects.heads, each.mean(0), rtol=0, atol=1e-9)
-    np.testing.assert_allclose(effects.spread, each.std(0, correction=0), rtol=0, atol=1e-9)
-    assert (effects.spread > 0).any()
-    place = np.unravel_index(np.argmax(effects.spread), effects.spread.shape)
-    effect, spread = effects.heads[place], effects.spread[place]
-    assert effect_numbers(state, effects).text(place) == f"{signed(effect)} ± {number(spread)}"
-    assert (head_effects(tiny(saved)).spread == 0).all()
-
-
 @pytest.mark.parametrize("how", ["mean", "resample", "zero"])
 def test_other_texts_say_what_heads_and_mlps_write(saved, how) -> None:
     state = tiny(saved, ablation=how)
@@ -222,9 +203,9 @@ def test_a_measure_is_said_with_its_value(saved, measure) -> None:
         DIVERGENCE: torch.tensor(0.0),
         LOSS: torch.nn.functional.cross_entropy(logits[:-1], ids[1:]) / np.log(2),
     }[measure]
-    own = head_effects(state).own
-    assert own == pytest.approx(expected.item(), abs=1e-5)
-    assert measure_sentence(state, own)
+    effects = head_effects(state)
+    assert effects.own == pytest.approx(expected.item(), abs=1e-5)
+    assert measure_sentence(state, effects)
 
 
 def test_encoders_and_decoders_have_their_layers() -> None:
@@ -239,11 +220,11 @@ def test_encoders_and_decoders_have_their_layers() -> None:
 
 def test_it_is_said_where_a_measure_says_little(saved) -> None:
     state, effects = tiny(saved, measure=PROBABILITY), head_effects(tiny(saved))
-    assert not measure_notes(state, replace(effects, own=0.5))
+    assert not measure_notes(state, replace(effects, measures=np.array([0.5])))
     for own in (0.9999, 0.00001):
-        [note] = measure_notes(state, replace(effects, own=own))
+        [note] = measure_notes(state, replace(effects, measures=np.array([own])))
         assert "the softmax is saturated" in note
-    assert not measure_notes(tiny(saved), replace(effects, own=0.9999))
+    assert not measure_notes(tiny(saved), replace(effects, measures=np.array([0.9999])))
     infinite = np.where(np.arange(4) == 2, np.inf, effects.heads)
     [note] = measure_notes(tiny(saved, measure=DIVERGENCE), replace(effects, heads=infinite))
     assert note.startswith("An effect is infinite")

@@ -88,8 +88,8 @@ def test_estimates_say_how_far_they_are_off() -> None:
 
 def test_nothing_is_said_to_be_measured_before_it_is() -> None:
     heads, mlps = np.ones((2, 4)), np.array([1.0, np.nan])
-    so_far = HeadEffects(1.0, heads, mlps)
+    so_far = HeadEffects(np.ones(1), heads, mlps)
     assert "has been measured by" not in progress_sentence(so_far)
     assert "estimate" in progress_sentence(replace(so_far, estimated=heads))
-    done = HeadEffects(1.0, heads, np.ones(2), spread=np.zeros((2, 4)))
+    done = HeadEffects(np.ones(1), heads, np.ones(2), each=heads[None])
     assert progress_sentence(done) == "Each head and each MLP has been measured by running the model without it."

@@ -1,0 +1,139 @@
+"""What each head does over many texts: those that come with attnviz, or one's own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+
+from attnviz.analysis.atlas import Atlas, atlas, shipped_atlas, shipped_texts
+from attnviz.analysis.head_detectors import Detector
+from attnviz.base.formatting import grouped, number, percent
+from attnviz.base.language import _, plural, value_error
+from attnviz.effects.ablation import Head
+from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Heading, More, Note, Summary
+from attnviz.page.head_numbers import HeadNumbers
+from attnviz.pages.heads.head_examples import head_examples
+from attnviz.pages.heads.measured_heads import kinds_of_heads, largest_share, measure_controls, measured_heads
+from attnviz.pages.heads.state import HeadsState
+
+
+@dataclass(frozen=True, eq=False)
+class ReadTexts:
+    """How many of the texts have been read, and the atlas once they all are."""
+
+    count: int
+    atlas: Atlas | None = None
+
+
+def many_texts(state: HeadsState) -> Iterator[Block]:
+    """Yields what is counted of all heads over the texts, with what there is about the chosen one."""
+    state.check_modality()
+    own, model = state.lines, state.source.model()
+    texts = own or shipped_texts()
+    controls = measure_controls(state)
+    yield Columns(
+        [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
+    )
+    known = None if own else _shipped(model.name, model.precision)
+    if known is not None:
+        yield from _of_atlas(state, known)
+    else:
+        compute = partial(_read, state, texts)
+        describe: Callable[[ReadTexts], str] = lambda so_far: _(  # noqa: E731
+            "{done} of {count} texts have been read.", done=so_far.count, count=len(texts)
+        )
+        yield Computed("atlas", compute, lambda: ("atlas", state.model, texts), describe, partial(_of_texts, state))
+    about = _("{count} texts that SmolLM2 has written are read, unless you give your own.", count=len(shipped_texts()))
+    inputs: list[Block] = [Control(HeadsState.own_texts, state), Control(HeadsState.file, state), Note(about)]
+    yield More(_("Texts of your own"), inputs, is_open=bool(own), name="texts-read")
+    yield Caption(
+        _(
+            "**What you are seeing.** A number of each head in each text, and its mean over the texts. Examples are of "
+            "weights on other tokens than the first, special ones and the query itself. **What it does not say:** what "
+            "a head does in texts of another kind. The largest weight is an exception as often as a rule: look at the "
+            "pairs drawn at random, too."
+        )
+    )
+
+
+_shipped = lru_cache(4)(shipped_atlas)
+
+
+def _read(
+    state: HeadsState, texts: Sequence[str], progress: Callable[[float, ReadTexts], None] | None = None
+) -> ReadTexts:
+    def report(done: int, count: int) -> None:
+        if progress is not None:
+            progress(done / count, ReadTexts(done))
+
+    report(0, len(texts))
+    return ReadTexts(len(texts), atlas(state.source.model(), texts, on_progress=report))
+
+
+def _of_texts(state: HeadsState, read: ReadTexts) -> Iterator[Block]:
+    if read.atlas is None:
+        yield Summary(_("The texts are being read."), None)
+    else:
+        yield from _of_atlas(state, read.atlas)
+
+
+def _of_atlas(state: HeadsState, known: Atlas) -> Iterator[Block]:
+    if [*dict.fromkeys(known.layers)] != [*state.ids]:
+        raise value_error("The layers of {name} are different on these texts.", name=state.model)
+    measured = {one: _numbers(state, known, one) for one in HeadsState.measure.options(state).values()}
+    texts = len(known.texts)
+    rests = [
+        plural("Over {count} text of yours.", "Over {count} texts of yours.", texts, count=grouped(texts))
+        if state.lines
+        else _(
+            "The {count} texts are answers that SmolLM2-135M-Instruct has written to 50 requests, at a temperature of "
+            "0.8.",
+            count=texts,
+        )
+    ]
+    missing = texts - int(known.counts[known.metrics.index(_metric(state.measure))].max())
+    if missing:
+        rests.append(_("In {count} of them it is not defined.", count=missing))
+    largest = partial(_largest, state, texts)
+    yield from measured_heads(state, measured, " ".join(rests), largest, partial(head_examples, state, known))
+    if state.at_least is None:
+        yield Heading(_("Heads that do mainly one thing, as a mean over the texts"))
+        yield kinds_of_heads(state, measured)
+
+
+def _numbers(state: HeadsState, known: Atlas, measure: Detector) -> HeadNumbers:
+    """Returns the mean over the texts with the least and the largest number, or the share of texts above a number."""
+    metric, least = _metric(measure), state.at_least
+    unit = "" if measure.unit == "share" else f", {_(measure.unit)}"
+    index = known.metrics.index(metric)
+    places = np.array([state.ids.index(id) for id in known.layers]), np.array(known.heads)
+    if least is not None:
+        title = _("{name}: texts with at least {least}", name=f"{_(measure.name)}{unit}", least=number(least))
+        values = state.grid(*places, known.share_above(metric, least).numpy().astype("f8"))
+        return HeadNumbers(title, state.ids, values, largest=1.0, texts=lambda place: percent(float(values[place]), 2))
+    of_texts = known.values[:, index].float().numpy()
+    is_known = np.isfinite(of_texts)
+    low = np.where(is_known, of_texts, np.inf).min(0)
+    high = np.where(is_known, of_texts, -np.inf).max(0)
+    ends = state.grid(*places, low), state.grid(*places, high)
+    values = state.grid(*places, known.means[index].numpy())
+    return HeadNumbers(f"{_(measure.name)}{unit}", state.ids, values, ends, 1.0 if measure.unit == "share" else None)
+
+
+def _metric(measure: Detector) -> str:
+    assert measure.metric is not None  # of weights
+    return measure.metric.name
+
+
+def _largest(state: HeadsState, texts: int, shown: HeadNumbers, strongest: Sequence[Head]) -> str:
+    if state.at_least is None or not strongest:
+        over = plural("That is of {count} text.", "That is the mean of {count} texts.", texts, count=grouped(texts))
+        return f"{largest_share(state.measure, shown, strongest)} {over}"
+    text = _(
+        "{head} has at least {least} in {share} of the texts, more than any other head.",
+        head=shown.name(strongest[0]),
+        least=number(state.at_least),
+        share=shown.text(strongest[0]),
+    )
+    return text[:1].upper() + text[1:]

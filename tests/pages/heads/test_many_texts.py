@@ -1,0 +1,156 @@
+"""Heads over many texts: numbers of those that come with attnviz and of one's own, and what there is about a head."""
+
+import re
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.atlas import shipped_atlas, shipped_texts
+from attnviz.analysis.atlas_part import read_part
+from attnviz.analysis.head_metrics import head_metrics
+from attnviz.models import MINILM
+from attnviz.models.loading import inspect_folder
+from attnviz.models.minilm import minilm
+from attnviz.models.smollm2 import smollm2
+from attnviz.models.texts import Texts
+from attnviz.page.block_html import block_html
+from attnviz.page.blocks import Anchor, Block, Figure, Listing, Summary, every_block
+from attnviz.pages.catalogue import read_state
+from attnviz.pages.heads.blocks import heads
+from attnviz.pages.heads.head_examples import SHOWN
+from attnviz.pages.heads.state import MANY_TEXTS, MOST_CHARACTERS, MOST_TEXTS, HeadsState
+from attnviz.sources.upload import File
+from tests.support.page_texts import link_of, said
+
+B = TypeVar("B", bound=Block)
+OWN = ("the quick brown fox jumps over the lazy dog", "a naïve fox", "the dog stops over the dog the dog")
+
+
+def opened(**link: Any) -> HeadsState:
+    state = HeadsState.read(link_of(inspect=MANY_TEXTS, **link))
+    assert not state.problem
+    return state
+
+
+def of(block_type: type[B], state: HeadsState) -> list[B]:
+    return [block for block in every_block(heads(state)) if isinstance(block, block_type)]
+
+
+def grid(state: HeadsState) -> np.ndarray:
+    return of(Figure, state)[0].panels[-1].weights
+
+
+@pytest.mark.parametrize("load", [smollm2, minilm])
+def test_the_atlas_that_is_shipped_is_that_of_the_model(load: Any) -> None:
+    model = load()
+    known = shipped_atlas(model.name, model.precision)
+    assert known is not None
+    assert known.texts == shipped_texts()
+    assert len({*known.texts}) == 200
+    some = [0, 77, 199]
+    part = read_part(model, Texts(model, [known.texts[i] for i in some]))
+    np.testing.assert_allclose(known.values[some], part.values[part.texts.argsort()], rtol=2e-3, atol=1e-3)
+    assert shipped_atlas(model.name, "8-bit") is shipped_atlas("another model", model.precision) is None
+
+
+def test_the_page_opens_with_means_over_the_texts_that_are_shipped() -> None:
+    state = opened(kind="duplicate-token head")
+    known = shipped_atlas(smollm2().name, smollm2().precision)
+    assert known is not None
+    means = known.means[known.metrics.index("Same token before")].numpy().reshape(30, 9)
+    np.testing.assert_allclose(grid(state), means)
+    [sentence] = of(Summary, state)
+    layer, head = np.unravel_index(means.argmax(), means.shape)
+    assert f"layer {layer}, head {head}. That is the mean of 200 texts." in sentence.content
+    assert sentence.quantities()[f"number of {layer}.{head}"] == pytest.approx(means.max())
+
+
+def test_texts_with_at_least_a_number_are_counted() -> None:
+    state = opened(why_model=MINILM, at_least=0.3)
+    values = shipped_atlas(minilm().name, minilm().precision).values[:, 4].float().numpy()
+    np.testing.assert_allclose(grid(state).ravel(), (values >= 0.3).mean(0), atol=1e-6)
+    assert "Encoder 0, head 2 has at least 0.30 in 100% of the texts" in of(Summary, state)[0].content
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")  # of a metric that cross-attention does not have
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_ones_own_texts_give_the_mean_of_what_each_gives_alone(saved, name: str) -> None:
+    folder = str(saved / name)
+    measures = "Entropy", "Same token before"
+    model = inspect_folder(saved / name, name).load()
+    tables = [head_metrics(model.layers(text)) for text in OWN]
+    for measure, kind in zip(measures, ("Entropy", "duplicate-token head"), strict=True):
+        state = opened(why_model=folder, own_texts="\n".join(OWN), kind=kind)
+        expected = np.nanmean([table.values[measure] for table in tables], 0)
+        shown = grid(state)[tables[0].layers, tables[0].heads]
+        np.testing.assert_allclose(shown, expected, rtol=1e-4, atol=1e-5)
+    assert "texts of yours" in said("heads", why_model=folder, inspect=MANY_TEXTS, own_texts="\n".join(OWN))
+
+
+def test_examples_mark_their_pair_and_open_it_elsewhere() -> None:
+    state = opened(effects_head="layer 18, head 6")
+    known = shipped_atlas(smollm2().name, smollm2().precision)
+    pairs = known.pairs(known.head(18, 6), "weight")
+    listings = of(Listing, state)
+    items = [item for listing in listings for item in listing.items]
+    assert (len(listings[0].items), len(items)) == (SHOWN, len(pairs))
+    for item, pair in zip(items[:3], pairs, strict=False):
+        tokens = smollm2().encode(known.texts[pair.text]).source.tokens
+        marked = str(item[0])
+        assert re.findall(r"<u>(.*?)</u>", marked) == [tokens[pair.query].strip()]
+        assert re.findall(r"<mark>(.*?)</mark>", marked) == [tokens[pair.key].strip()]
+        anchors = {each.page: each for each in item if isinstance(each, Anchor)}
+        explore, why, effects = (read_state(page, anchors[page].link) for page in ("explore", "why", "effects"))
+        assert not any((explore.problem, why.problem, effects.problem))
+        assert (explore.source.text, explore.layer, explore.head) == (known.texts[pair.text], 18, 6)
+        weights = explore.layers[18].known_mechanism(explore.inputs).weights[6]
+        assert float(weights[explore.pinned, pair.key]) == pytest.approx(pair.weight, abs=1e-4)
+        assert (why.query, why.key, why.head) == (pair.query, pair.key, 6)
+        assert (effects.head, effects.position) == ((18, 6), pair.query)
+        assert not any((explore.refused, why.refused, effects.refused))
+
+
+def test_what_is_said_of_a_head_is_counted() -> None:
+    state = opened(effects_head="layer 16, head 0")
+    text = " ".join(filter(None, (block_html(block, lambda _anchor: "") for block in every_block(heads(state)))))
+    known = shipped_atlas(smollm2().name, smollm2().precision)
+    head = known.head(16, 0)
+    before = known.values[:, known.metrics.index("Previous token"), head]
+    pairs = known.pairs(head, "random")
+    count = int((before >= 0.5).sum())
+    assert f"Previous-token head in {count} of 200 texts: there it has at least 50% of all attention." in text
+    drawn = sum(pair.key == pair.query - 1 for pair in pairs)
+    assert f"Of 20 pairs drawn by weight, the key is the token before the query in {drawn}" in text
+
+
+def test_written_examples_have_the_tokens_that_they_raise() -> None:
+    text = said("heads", inspect=MANY_TEXTS, effects_head="layer 18, head 6", examples="with most that is written")
+    known = shipped_atlas(smollm2().name, smollm2().precision)
+    up = known.raised[known.head(18, 6), 0, 0]
+    words = [smollm2().tokenizer.decode([int(one)]).strip() for one in up]
+    [first] = re.findall(r"Writes for (.*?);", text)[:1]
+    assert [word.strip("␣ ") for word in first.split(", ")] == words
+
+
+def test_lists_that_are_too_long_are_refused() -> None:
+    with pytest.raises(ValueError, match=f"At most {MOST_TEXTS} texts"):
+        opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))).lines  # noqa: B018
+    with pytest.raises(ValueError, match="Text 2 has"):
+        opened(own_texts=f"a cat\n{'a' * (MOST_CHARACTERS + 1)}").lines  # noqa: B018
+
+
+def test_a_file_has_a_text_on_each_line() -> None:
+    content = b'{"text": "a cat"}\n"a dog"\n'
+    assert opened().updated(file=File("texts.jsonl", content)).lines == ("a cat", "a dog")
+    assert opened(own_texts="a bird").updated(file=File("texts.txt", b"a cat\n\na dog")).lines == (
+        *("a bird", "a cat", "a dog"),
+    )
+    with pytest.raises(ValueError, match="cannot be read as lines"):
+        opened().updated(file=File("texts.txt", b"\xff\xfe\x00")).lines  # noqa: B018
+
+
+def test_a_text_that_the_model_cannot_read_is_named(saved) -> None:
+    state = opened(why_model=str(saved / "gpt2"), own_texts="word " * 390)
+    with pytest.raises(ValueError, match="tokens"):
+        [*every_block(heads(state))]
