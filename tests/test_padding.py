@@ -13,7 +13,7 @@ from torch import Tensor
 
 import attnviz
 import attnviz.attribution
-import attnviz.effects
+import attnviz.effects.sweep
 from attnviz import Intervention, attribute, capture, capturing, effects, run
 from attnviz.analysis.aggregation import rollout
 from attnviz.analysis.head_metrics import head_metrics
@@ -202,6 +202,44 @@ def patched(example: Example) -> Tensor:
     return torch.cat(numbers)
 
 
+def parts_of(example: Example) -> list[effects.Part]:
+    places = (example.predicting[-2], example.predicting[-1])
+    last = len(effects.sweep.Text.from_batch(example.model, example.batch).heads) - 1
+    return [
+        effects.Part("output", last, 1),
+        effects.Part("output", last, 1, places),
+        effects.Part("value", 0, 2),
+        effects.Part("key", 0, 2, (example.read[1],)),
+        effects.Part("mlp", 1),
+        effects.Part("mlp", 0, positions=(-1, example.read[0])),
+        effects.Part("neuron", 1, 3),
+        effects.Part("residual", 1),
+    ]
+
+
+def changed(example: Example) -> Tensor:
+    numbers = [
+        effects.part_effects(example.model, example.batch, Logit(3), parts_of(example), how=how, texts=[example.other])
+        for how in ("mean", "zero", "resample")
+    ]
+    vectors = torch.linspace(-1, 1, WIDTH)
+    steered = [effects.Part("residual", 1), effects.Part("mlp", 0, positions=(-1,))]
+    return torch.cat(
+        [*numbers, effects.part_effects(example.model, example.batch, KL(), steered, how="add", vectors=vectors)]
+    )
+
+
+def estimated(example: Example) -> Tensor:
+    parts = [part for part in parts_of(example) if part.kind not in ("key", "value")]
+    return effects.part_estimates(example.model, example.batch, Logit(3), parts, texts=[example.other])
+
+
+def patched_parts(example: Example) -> Tensor:
+    return effects.patch_parts(
+        example.model, example.batch, example.corrupted, Logit(3), [*parts_of(example), parts_of(example)]
+    ).values
+
+
 def by_paths(example: Example) -> Tensor:
     return effects.patch_paths(example.model, example.batch, example.corrupted, Logit(3), (1, 2), "key").values
 
@@ -243,7 +281,10 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
     "layer_predictions": predicted,
     "logit_lens": lens,
     "mlp_ablations": ablated(effects.mlp_ablations),
+    "part_effects": changed,
+    "part_estimates": estimated,
     "patch": patched,
+    "patch_parts": patched_parts,
     "patch_paths": by_paths,
     "run": lambda example: run(example.model, example.batch, Intervention(ablated=((0, 1),))).logits[
         :, example.predicting

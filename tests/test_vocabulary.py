@@ -40,6 +40,8 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/notebook/sums.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
     ("attnviz/effects/compensation.py", "how"),
+    ("attnviz/effects/part_effects.py", "how"),
+    ("attnviz/effects/parts.py", "how"),
     ("attnviz/effects/patching.py", "what"),
     ("attnviz/effects/path_patching.py", "what"),
 }

@@ -9,7 +9,9 @@ from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
-from attnviz.effects.patching import patch
+from attnviz.effects.part_effects import part_effects, part_estimates
+from attnviz.effects.parts import Part
+from attnviz.effects.patching import patch, patch_parts
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.prompt_pairs import PromptPairs
 from attnviz.effects.text_pair import Patching
@@ -26,6 +28,7 @@ __all__ = [
     "Logit",
     "LogitDifference",
     "Loss",
+    "Part",
     "Patching",
     "Probability",
     "PromptPairs",
@@ -40,7 +43,10 @@ __all__ = [
     "logit_lens",
     "mlp_ablations",
     "neutral_texts",
+    "part_effects",
+    "part_estimates",
     "patch",
+    "patch_parts",
     "patch_paths",
     "value_norms",
 ]

@@ -1,6 +1,6 @@
 """What other parts of a model do when a head is ablated: their shares of a metric in that run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -13,7 +13,8 @@ from attnviz.attribution.attribution import Attribution, attribution_of
 from attnviz.attribution.linearized_pass import MOST_BYTES, LinearizedPass
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.base.interruption import end_if_unwanted
-from attnviz.effects.ablation import AblationKind, Head, checked_heads, head_replacements, write_instead
+from attnviz.effects.ablation import head_replacements
+from attnviz.effects.parts import AblationKind, Head, Part, Site, checked_heads, replaced
 from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
 from attnviz.models.texts import each_text
@@ -115,7 +116,7 @@ def compensations(
         sums = []
         for outputs in replacements:
             end_if_unwanted()
-            change = partial(_change, place, outputs)
+            change = partial(_change, text, place, outputs)
             with torch.inference_mode(False):
                 run = LinearizedPass(text.model, text.arguments, most_bytes=most_bytes, change_heads=change)
                 sums.append(attribution_of(run, metric))
@@ -128,6 +129,7 @@ def compensations(
     return results
 
 
-def _change(head: Head, outputs: Sequence[Tensor | None], layer: int, written: Tensor) -> None:
+def _change(text: Text, head: Head, outputs: Mapping[Site, Tensor | None], layer: int, written: Tensor) -> None:
+    """Replaces, in place, what a head writes in its layer, (positions, heads, width)."""
     if layer == head[0]:
-        write_instead(written, [head[1]], outputs[layer])
+        replaced(text, Part("output", *head), outputs)(written[:, head[1]])

@@ -1,25 +1,39 @@
 """What of a metric a corrupted run recovers with a part of a clean run (activation patching)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from attnviz.base.language import value_error
-from attnviz.effects.ablation import Head, checked_heads, every_head
 from attnviz.effects.metrics import EffectMetric
-from attnviz.effects.sweep import ModulePlace, RunChange, Text
+from attnviz.effects.parts import (
+    OF_HEADS,
+    OF_KEYS,
+    Head,
+    Part,
+    Parts,
+    Replacement,
+    Site,
+    changed_parts,
+    check_patterns,
+    checked_heads,
+    every_head,
+    groups_of,
+    layer_of,
+    own_values,
+    site_values,
+)
+from attnviz.effects.sweep import Run
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
 from attnviz.models.texts import each_text
-from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 
 SAME = 1e-5  # the difference of vectors, as a share, that comes from rounding
 
-HeadPart: TypeAlias = Literal["output", "query", "key", "value", "pattern"]
 PatchedPart: TypeAlias = Literal["output", "query", "key", "value", "pattern", "mlp", "residual"]
 
 
@@ -71,9 +85,9 @@ def patch(
         choices = ", ".join(f"“{part}”" for part in get_args(PatchedPart))
         raise value_error("What is patched is {choices}; this is “{what}”.", choices=choices, what=what)
     pair = TextPair.from_batches(model, clean, corrupted, aligned)
-    own = pair.corrupted.own
+    text, own = pair.corrupted, pair.corrupted.own
     if what == "mlp" or what == "residual":
-        places = pair.corrupted.mlps if what == "mlp" else pair.corrupted.streams
+        places = text.mlps if what == "mlp" else text.streams
         if not places:
             raise value_error(
                 "The layers of {name} are not known, or have no MLP, so that nothing can be patched between them. "
@@ -81,123 +95,89 @@ def patch(
                 name=type(model).__name__,
             )
         shape, layers = (len(places), max(own.positions)), [place.layer for place in places]
-        return pair.patching(metric, shape, _patched_modules(pair, places), layers, on_progress)
-    chosen = every_head(pair.corrupted) if heads is None else checked_heads(pair.corrupted, heads)
-    cells = _patched_heads(pair, what, chosen, positions)
+        parts = [Part(what, number) for number in range(len(places))]
+        return pair.patching(metric, shape, _cells(pair, parts, by_position=True), layers, on_progress)
+    parts = [Part(what, *head) for head in (every_head(text) if heads is None else checked_heads(text, heads))]
+    cells = _cells(pair, parts, positions)
     counts = [max([max(own.positions), *(cell[-1] + 1 for cell in cells)])] if positions else []
     return pair.patching(metric, (len(own.heads), max(own.heads), *counts), cells, on_progress=on_progress)
 
 
-def head_part(what: HeadPart, layer: LayerHeads, sequences: slice) -> Float[Tensor, "sequences heads positions width"]:
-    """Returns what heads of a layer write or read, or their weights; keys and values may be of fewer heads."""
-    match what:
-        case "output":
-            return layer.output[sequences].transpose(1, 2)
-        case "pattern":
-            return layer.attention(layer.call(), sequences)[1]
-    part: Tensor = getattr(layer.call(), what)
-    return part[sequences]
+@each_text
+def patch_parts(
+    model: nn.Module,
+    clean: Any,
+    corrupted: Any,
+    metric: EffectMetric,
+    parts: Parts,
+    *,
+    aligned: Alignment | None = None,
+    on_progress: OnPatching | None = None,
+) -> Patching:
+    """Returns the metric of a corrupted text where parts of its run are those of a clean text's: values are (parts,),
+    of one part each, or of a collection of parts that are patched at once. Positions of parts are those of the
+    corrupted text. Otherwise as `patch`, whose errors it raises; also raises ValueError if there is no such part.
+
+    Example:
+        >>> import torch
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> from attnviz.attribution import Logit
+        >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
+        >>> parts = [Part("output", 1, 0), [Part("mlp", 0), Part("mlp", 1)], Part("residual", 1, positions=(1,))]
+        >>> patch_parts(model, torch.tensor([[1, 2, 3]]), torch.tensor([[1, 5, 3]]), Logit(4), parts).values.shape
+        torch.Size([3])
+    """
+    pair = TextPair.from_batches(model, clean, corrupted, aligned)
+    groups = groups_of(pair.corrupted, parts)
+    runs = _runs(pair, groups, _values(pair, groups))
+    cells: dict[Cell, Run] = {(number,): run for number, run in enumerate(runs)}
+    layers = [min((layer_of(pair.corrupted, part.site) for part in group), default=0) for group in groups]
+    return pair.patching(metric, (len(groups),), cells, layers, on_progress)
 
 
-def head_parts(
-    text: Text, what: HeadPart, layers: Collection[int]
-) -> dict[int, Float[Tensor, "sequences heads positions width"]]:
-    """Returns that of the heads of some layers where nothing is changed. Raises ValueError for a layer that does not
-    expose it."""
-    parts: dict[int, Tensor] = {}
-
-    def change(index: int, heads: int) -> LayerChange | None:
-        def keep(layer: LayerHeads) -> None:
-            parts[index] = head_part(what, layer, slice(None)).clone()
-
-        def keep_weights(weights: Tensor) -> None:
-            parts[index] = weights.clone()
-
-        return LayerChange(heads=keep, weights=keep_weights if what == "pattern" else None) if index in layers else None
-
-    run_changed(text.model, text.arguments, change)
-    return parts
+def _cells(pair: TextPair, parts: Sequence[Part], by_position: bool) -> dict[Cell, Run]:
+    """Returns the run of each part, or of each part and position, in which it is that of the clean run."""
+    values = _values(pair, [parts])
+    if by_position:
+        parts = [
+            replace(part, positions=(target,))
+            for part in parts
+            for target in _pairs(pair, part, len(values[0][part.site]))[:, 1].tolist()
+        ]
+    runs = _runs(pair, [[part] for part in parts], values)
+    return {
+        (part.layer, *([part.index] if part.kind in OF_HEADS else []), *(part.positions or ())): run
+        for part, run in zip(parts, runs, strict=True)
+    }
 
 
-def select_head(head: int, heads: int, part: Float[Tensor, "sequences heads …"]) -> Float[Tensor, "sequences …"]:
-    """Returns the part of one head of `heads`, which may share it with others."""
-    return part[:, head // (heads // part.shape[1])]
+def _values(pair: TextPair, groups: Sequence[Sequence[Part]]) -> tuple[dict[Site, Tensor], dict[Site, Tensor]]:
+    """Returns what the sites of parts are in the clean and in the corrupted run. Raises ValueError for patterns of
+    different lengths."""
+    sites = {part.site for group in groups for part in group}
+    is_aligned = all(clean == corrupted for clean, corrupted in pair.aligned or ())
+    check_patterns(pair.corrupted, pair.clean, sites, is_aligned)
+    return site_values(pair.clean, sites), site_values(pair.corrupted, sites)
 
 
-def set_positions(
-    own: Float[Tensor, "sequences positions width"], other: Tensor, positions: Int[Tensor, "pairs 2"]
-) -> None:
-    """Sets numbers of another run in place, at pairs of positions (other, own); sequences follow each other."""
-    source, target = positions.unbind(-1)
-    other_places, places = (
-        (place // part.shape[1], place % part.shape[1]) for place, part in ((source, other), (target, own))
-    )
-    own[places] = other[other_places].to(own)
+def _pairs(pair: TextPair, part: Part, count: int) -> Int[Tensor, "pairs 2"]:
+    """Returns pairs of positions (clean, corrupted) of a part, which has `count` of them in the clean text."""
+    pairs = pair.positions(layer_of(pair.corrupted, part.site), count, of_keys=part.kind in OF_KEYS)
+    return pairs if part.positions is None else pairs[torch.isin(pairs[:, 1], torch.tensor(part.positions))]
 
 
-def patched_head(what: HeadPart, layer: int, head: int, part: Tensor, positions: Int[Tensor, "pairs 2"]) -> RunChange:
-    """Returns the run in which a head alone has a part (sequences, positions, width) of another run, at pairs of
-    positions (other, own)."""
+def _runs(
+    pair: TextPair, groups: Sequence[Sequence[Part]], values: tuple[dict[Site, Tensor], dict[Site, Tensor]]
+) -> list[Run]:
+    """Returns the runs in which the parts of each group are those of the clean run; nothing is changed where they are
+    the same in both."""
 
-    def change_heads(_layer: int, heads: LayerHeads, example: int) -> None:
-        sequences, count = heads.sequences(example), heads.output.shape[2]
-        written = heads.output[sequences, :, head]
-        if what == "output":
-            set_positions(written, part, positions)
-        elif what == "pattern":
-            weights = heads.attention(heads.call(), sequences)[1][:, head].clone()
-            set_positions(weights, part, positions)
-            written[:] = weights @ heads.values(head, sequences)
-        else:
-            call = heads.call()
-            read = getattr(call, what).clone()
-            set_positions(select_head(head, count, read)[sequences], part, positions)
-            written[:] = heads.attention(replace(call, **{what: read}), sequences)[0][:, :, head]
+    def replacement(part: Part) -> Replacement | None:
+        other, own = (own_values(pair.corrupted, each, part) for each in values)
+        source, target = (pairs := _pairs(pair, part, len(other))).unbind(-1)
+        if not len(pairs) or torch.allclose(other[source], own[target], SAME, SAME * float(own[target].abs().max())):
+            return None
+        return Replacement(other, pairs)
 
-    def change_weights(_layer: int, weights: Tensor) -> None:
-        set_positions(weights[:, head], part, positions)
-
-    return RunChange((layer,), change_heads, change_weights if what == "pattern" else None)
-
-
-def _patched_heads(
-    pair: TextPair, what: HeadPart, heads: Sequence[Head], by_position: bool
-) -> dict[Cell, RunChange | None]:
-    """Returns the run of each head in which a part is that of the clean run, or of each head and position."""
-    if what == "pattern" and (
-        pair.clean.own.positions != pair.corrupted.own.positions
-        or any(clean != corrupted for clean, corrupted in pair.aligned or ())
-        or not all(torch.equal(pair.clean.read(layer), pair.corrupted.read(layer)) for layer, _head in heads)
-    ):
-        raise value_error(
-            "A pattern is taken from a text of the same number of tokens, aligned position by position. Choose another "
-            "part."
-        )
-    parts = head_parts(pair.clean, what, {layer for layer, _head in heads})
-    cells: dict[Cell, RunChange | None] = {}
-    for layer, head in heads:
-        part = select_head(head, pair.clean.heads[layer], parts[layer])
-        positions = pair.positions(layer, part.shape[:2].numel(), of_keys=what in ("key", "value"))
-        if not by_position:
-            cells[layer, head] = patched_head(what, layer, head, part, positions)
-        for each in positions if by_position else ():
-            cells[layer, head, int(each[1])] = patched_head(what, layer, head, part, each[None])
-    return cells
-
-
-def _patched_modules(pair: TextPair, places: Sequence[ModulePlace]) -> dict[Cell, RunChange | None]:
-    """Returns the run of each module and position in which it reads or returns what it does in the clean run; None
-    where that is the same in both."""
-    cells: dict[Cell, RunChange | None] = {}
-    read = (text.module_values(places) for text in (pair.clean, pair.corrupted))
-    for number, (place, clean, corrupted) in enumerate(zip(places, *read, strict=True)):
-        for source, target in pair.positions(place.layer, len(clean)).tolist():
-
-            def change(values: Tensor, vector: Tensor = clean[source], target: int = target) -> None:
-                values[target] = vector
-
-            is_same = torch.allclose(
-                clean[source], corrupted[target], SAME, SAME * float(corrupted[target].abs().max())
-            )
-            cells[number, target] = None if is_same else RunChange(module=place, values=change)
-    return cells
+    several = [{part: replacement(part) for part in group} for group in groups]
+    return [changed_parts(pair.corrupted, {part: one for part, one in each.items() if one}) for each in several]

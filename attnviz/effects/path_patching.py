@@ -1,6 +1,6 @@
-"""What of a metric a corrupted run recovers by a direct path from one head to another (path patching)."""
+"""What of a metric a corrupted run recovers by direct paths from a head to others, or to the logits (path patching)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -8,9 +8,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.base.language import value_error
-from attnviz.effects.ablation import Head, checked_heads, every_head, mean_effects, replaced_heads, written_by
 from attnviz.effects.metrics import EffectMetric
-from attnviz.effects.patching import head_part, head_parts, patched_head, select_head, set_positions
+from attnviz.effects.part_effects import mean_effects
+from attnviz.effects.parts import (
+    Head,
+    Part,
+    Replacement,
+    Site,
+    changed_parts,
+    checked_heads,
+    every_head,
+    head_values,
+    own_values,
+    replaced,
+    site_values,
+)
 from attnviz.effects.sweep import Run, RunChange, Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
@@ -26,92 +38,117 @@ def patch_paths(
     clean: Any,
     corrupted: Any,
     metric: EffectMetric,
-    receiver: Head,
+    receiver: Head | Sequence[Head] | Literal["logits"],
     what: ReceivedPart = "query",
     *,
+    mlps: Literal["frozen", "free"] = "frozen",
     aligned: Alignment | None = None,
     on_progress: OnPatching | None = None,
 ) -> Patching:
     """Returns the metric of a corrupted text where a head, the receiver, gets the query, key or value that it would
     have if a head of a layer before it, the sender, wrote what it writes in a clean text: values are (layers, heads) of
-    the senders.
+    the senders. Several receivers get theirs at once; of "logits", the metric is that of the direct path itself.
 
-    Paths are direct: between both, all other heads and MLPs write what they write in the corrupted text (Wang et al.
-    let MLPs compute anew, so that their paths lead over them), and norms take their scale from the changed stream.
-    Heads that share the receiver's key or value keep theirs. Arguments are those of `patch`, as are its errors; also
-    raises ValueError if no layer is before the receiver, and where MLPs are not
-    known, as `attnviz.attribute` does (Wang et al. 2022, "Interpretability in the Wild"; Goldowsky-Dill et al. 2023,
-    "Localizing Model Behavior with Path Patching").
+    Paths are direct: between both, all other heads write what they write in the corrupted text, and so do MLPs that are
+    "frozen", the default; where they are "free", paths lead over them, as in Wang et al. Norms take their scale from
+    the changed stream. Heads that share the receiver's key or value keep theirs. Arguments are those of `patch`, as are
+    its errors; also raises ValueError if no layer is before the receiver, and where MLPs are not known, as
+    `attnviz.attribute` does (Wang et al. 2022, "Interpretability in the Wild"; Goldowsky-Dill et al. 2023, "Localizing
+    Model Behavior with Path Patching").
     """
     pair = TextPair.from_batches(model, clean, corrupted, aligned)
-    text, [(layer, head)] = pair.corrupted, checked_heads(pair.corrupted, [receiver])
-    senders = [sender for sender in every_head(text) if sender[0] < layer]
+    text, shape = pair.corrupted, (len(pair.corrupted.heads), max(pair.corrupted.heads))
+    receivers = _receivers(text, receiver)
+    last = max((layer for layer, _head in receivers), default=len(text.heads))
+    senders = [sender for sender in every_head(text) if sender[0] < last]
     if what not in get_args(ReceivedPart) or not senders:
         raise value_error(
             "A path leads from a head to the query, key or value of a head in a later layer; this is the {what} of "
             "layer {layer}.",
             what=what,
-            layer=layer,
+            layer=last,
         )
-    sent, own = (head_parts(each, "output", range(layer)) for each in (pair.clean, text))
-    mlps = [mlp for mlp in text.mlps if mlp.layer < layer]
-    fixed = [written_by(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
-    received: dict[Head, Tensor] = {}
+    outputs = [Site("output", layer) for layer in range(min(last + 1, len(text.heads)))]
+    sent, own = (site_values(each, outputs) for each in (pair.clean, text))
+    between = frozen_mlps(text, last) if mlps == "frozen" else []
+    received: dict[Head, dict[Part, Replacement]] = {sender: {} for sender in senders}
 
     def path(sender: Head) -> Run:
-        first, number = sender
+        def receive(layer: int, heads: LayerHeads, sequences: slice) -> None:
+            for part in (Part(what, *each) for each in receivers if each[0] == layer > sender[0]):
+                read = own_values(text, {part.site: head_values(what, heads, sequences)}, part)
+                received[sender][part] = Replacement(read.clone())
 
-        def change_heads(index: int, heads: LayerHeads, example: int) -> None:
-            sequences = heads.sequences(example)
-            if index == layer:
-                received[sender] = select_head(head, heads.output.shape[2], head_part(what, heads, sequences)).clone()
-                return
-            heads.output[sequences] = own[index].transpose(1, 2)
-            if index == first:
-                part = sent[index][:, number]
-                positions = pair.positions(index, part.shape[:2].numel())
-                set_positions(heads.output[sequences, :, number], part, positions)
-
-        between = [change for change in fixed if change.first_layer >= first]
-        return [RunChange(range(first, layer + 1), change_heads), *between]
+        clean = own_values(text, sent, Part("output", *sender))
+        replacement = Replacement(clean, pair.positions(sender[0], len(clean)))
+        return direct_path(own, sender, replacement, between, receive)
 
     def progress(start: float, share: float, patching: Patching) -> None:
         if on_progress:
             on_progress((start + share) / 2, patching)
 
-    shape = len(text.heads), max(text.heads)
+    paths: dict[Cell, Run] = {sender: path(sender) for sender in senders}
+    if not receivers:
+        return pair.patching(metric, shape, paths, on_progress=on_progress)
     unknown = pair.patching(metric, shape, {})
-    paths = [path(sender) for sender in senders]
-    text.effects(pair.metric_of_corrupted(metric), paths, lambda share, _: progress(0, share, unknown))
-    cells: dict[Cell, RunChange | None] = {
-        sender: patched_head(what, layer, head, part, torch.arange(part.shape[:2].numel())[:, None].expand(-1, 2))
-        for sender, part in received.items()
-    }
+    text.effects(pair.metric_of_corrupted(metric), [*paths.values()], lambda share, _: progress(0, share, unknown))
+    cells: dict[Cell, Run] = {sender: changed_parts(text, parts) for sender, parts in received.items()}
     return pair.patching(metric, shape, cells, on_progress=lambda share, patching: progress(1, share, patching))
 
 
+def _receivers(text: Text, receiver: Head | Sequence[Head] | Literal["logits"]) -> list[Head]:
+    """Returns the heads that receive; none, where the logits do. Raises ValueError if there is no such head."""
+    if receiver == "logits":
+        return []
+    heads = [receiver] if isinstance(receiver[0], int) else receiver
+    return checked_heads(text, [(layer, head) for layer, head in heads])  # type: ignore[misc]
+
+
+def frozen_mlps(text: Text, before: int) -> Run:
+    """Returns the run in which MLPs before a layer write what they write where nothing is changed."""
+    sites = [Site("mlp", number) for number, mlp in enumerate(text.mlps) if mlp.layer < before]
+    return changed_parts(
+        text, {Part(*site): Replacement(values[:, 0]) for site, values in site_values(text, sites).items()}
+    )
+
+
+def direct_path(
+    own: Mapping[Site, Tensor],
+    sender: Head,
+    replacement: Replacement,
+    mlps: Run,
+    receive: Callable[[int, LayerHeads, slice], None] = lambda layer, heads, sequences: None,
+) -> Run:
+    """Returns the run in which a head writes something else, and all other heads of `own`, in its layer and after it,
+    write that. `receive` gets each of these layers first: the layer, its heads and the sequences of the run."""
+    first, number = sender
+
+    def change_heads(layer: int, heads: LayerHeads, example: int) -> None:
+        receive(layer, heads, sequences := heads.sequences(example))
+        written = heads.output[sequences].view(-1, *heads.output.shape[2:])
+        written[:] = own[Site("output", layer)]
+        if layer == first:
+            replacement(written[:, number])
+
+    layers = [site.layer for site in own if site.layer >= first]
+    return [RunChange(layers, change_heads), *(change for change in mlps if change.first_layer >= first)]
+
+
 def direct_effects(
-    text: Text, metric: EffectMetric, heads: Sequence[Head], replacements: Sequence[Sequence[Tensor | None]]
+    text: Text, metric: EffectMetric, heads: Sequence[Head], replacements: Sequence[Mapping[Site, Tensor | None]]
 ) -> Float[Tensor, " heads"]:
     """Returns the effects of ablating each of some heads where all heads and MLPs after it write what they write with
     it, so that what changes comes by the direct path; NaN where heads or MLPs of the model are not known."""
     try:
-        own, mlps = head_parts(text, "output", range(len(text.heads))), text.mlps
+        own = site_values(text, [Site("output", layer) for layer in range(len(text.heads))])
+        mlps = frozen_mlps(text, len(text.heads))
     except ValueError:
         return torch.full((len(heads),), torch.nan, dtype=torch.float64)
-    fixed = [written_by(mlp, written) for mlp, written in zip(mlps, text.module_values(mlps), strict=True)]
-
-    def path(place: Head, outputs: Sequence[Tensor | None]) -> Run:
-        ablated = replaced_heads([place], outputs)
-
-        def change_heads(layer: int, run: LayerHeads, example: int) -> None:
-            if layer == place[0]:
-                assert ablated.heads is not None
-                ablated.heads(layer, run, example)
-            else:
-                run.output[run.sequences(example)] = own[layer].transpose(1, 2)
-
-        after = [change for change in fixed if change.first_layer >= place[0]]
-        return [RunChange(range(place[0], len(text.heads)), change_heads), *after]
-
-    return mean_effects(text, metric, [[path(head, outputs) for head in heads] for outputs in replacements])
+    return mean_effects(
+        text,
+        metric,
+        [
+            [direct_path(own, head, replaced(text, Part("output", *head), outputs), mlps) for head in heads]
+            for outputs in replacements
+        ],
+    )

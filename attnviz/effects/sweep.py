@@ -4,7 +4,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -21,6 +21,7 @@ from attnviz.layer import LayerId
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, check_one_example, example_arguments
 from attnviz.tracing.optional_transformers import is_encoder_decoder
+from attnviz.tracing.residual_writer import ResidualWriter
 from attnviz.tracing.shared_layers import LayerCalls
 
 MOST_TOKENS = 1024  # of all rows of a batch
@@ -89,6 +90,7 @@ class Text:
     model: nn.Module
     arguments: ForwardArguments
     shares_layers: bool | None = None  # layers compute once what is alike in several rows; None: not tried yet
+    like: "Text | None" = None  # another text that the model reads, in which its MLPs are recognized
 
     @classmethod
     def from_batch(cls, model: nn.Module, batch: Any) -> "Text":
@@ -98,6 +100,10 @@ class Text:
         arguments = example_arguments(exact, batch)
         check_one_example(arguments)
         return cls(exact, arguments)
+
+    def other(self, batch: Any) -> "Text":
+        """Returns another text that the same model reads."""
+        return replace(Text.from_batch(self.model, batch), like=self.like or self)
 
     @cached_property
     def own(self) -> "OwnRun":
@@ -123,16 +129,37 @@ class Text:
     def mlps(self) -> list[ModulePlace]:
         """The MLPs, recognized by what they compute (`attnviz.tracing.linearized_run`), in the order in which they run.
         Raises ValueError as `attnviz.attribute` does, and where what an MLP writes is not what a module returns."""
+        if self.like is not None:
+            return self.like.mlps
         modules = []
-        with torch.inference_mode(False):
-            writers = residual_pass(LinearizedPass(self.model, self.arguments, most_bytes=sys.maxsize)).ran[1].mlps
-        for writer in writers:
+        for writer in self._mlp_writers():
             if writer.returned_by is None:
                 raise value_error(
                     "What the MLP {name} writes is returned by none of its modules, so it cannot be taken away.",
                     name=type(writer.module).__name__,
                 )
             modules.append(writer.returned_by)
+        return self._calls(modules)
+
+    @cached_property
+    def neurons(self) -> list[ModulePlace | None]:
+        """What reads the hidden units of each MLP; None where several maps do, as in a mixture of experts, or no module
+        alone. Raises ValueError as `mlps` does."""
+        if self.like is not None:
+            return self.like.neurons
+        readers = [_reader_of_units(writer) for writer in self._mlp_writers()]
+        known = [reader for reader in readers if reader is not None]
+        places = [replace(call, changes_input=True) for call in self._calls([module for module, _hidden in known])]
+        read = zip(places, known, self.module_values(places), strict=True)
+        are_units = iter([place if _is_same(values, units) else None for place, (_module, units), values in read])
+        return [None if reader is None else next(are_units) for reader in readers]
+
+    def _mlp_writers(self) -> list[ResidualWriter]:
+        with torch.inference_mode(False):
+            return residual_pass(LinearizedPass(self.model, self.arguments, most_bytes=sys.maxsize)).ran[1].mlps
+
+    def _calls(self, modules: Sequence[nn.Module]) -> list[ModulePlace]:
+        """Returns the calls of modules in the order in which they run, in which a module may be several times."""
         places: dict[nn.Module, list[int]] = {module: [] for module in modules}
 
         @contextmanager
@@ -195,7 +222,7 @@ class Text:
 
         run = [kept(place) for place in places]
         run_changed(
-            self.model, self.arguments, lambda layer, heads: None, lambda changed: _changed_modules(changed, [run])
+            self.model, self.arguments, lambda layer, heads: None, lambda changed: changed_modules(changed, [run])
         )
         return [values_of[place] for place in places]
 
@@ -207,7 +234,7 @@ class Text:
         reference: Tensor | None = None,
     ) -> Float[Tensor, " changes"]:
         """Returns the metric of each run, in which one or several things are changed, minus that of the run in which
-        nothing is changed; `reference` is that of `Measurement`.
+        nothing is changed, so that it is 0 of a run without changes; `reference` is that of `Measurement`.
 
         Layers below the first change are computed once for all rows of a batch. Raises ValueError if the model does
         not have what the metric is of, or if a layer cannot be changed.
@@ -216,8 +243,9 @@ class Text:
         reference = self.reference(metric) if reference is None else reference
         measurement = Measurement(metric, self.model, self.arguments, reference)
         own = measurement.values(self.own.output)[-1].cpu()
-        order = sorted(range(len(runs)), key=lambda i: first_layer(runs[i]))
+        order = sorted((i for i, run in enumerate(runs) if run), key=lambda i: first_layer(runs[i]))
         values, size = torch.full((len(runs),), torch.nan, dtype=torch.float64), self._rows(measurement)
+        values[[i for i, run in enumerate(runs) if not run]] = 0
         for start in range(0, len(order), size):
             part = order[start : start + size]
             values[part] = self._effects(measurement, [runs[i] for i in part], own)
@@ -288,10 +316,23 @@ class Text:
             with ExitStack() as inside:
                 if shares_layers:
                     inside.enter_context(self.own.calls.shared(run, [first_layer(each) for each in changes]))
-                inside.enter_context(_changed_modules(run, changes))
+                inside.enter_context(changed_modules(run, changes))
                 yield
 
         return measurement.values(run_changed(self.model, arguments, change, within)[0], arguments).cpu()
+
+
+def _reader_of_units(writer: ResidualWriter) -> tuple[nn.Module, Tensor] | None:
+    """Returns the module that reads the hidden units of an MLP, and these; None if there are several such maps."""
+    while writer.parts and len(writer.parts) == 1 and writer.routed is None:
+        [writer] = writer.parts
+    reader = writer.returned_by or writer.module
+    return None if writer.hidden is None or writer.routed is not None else (reader, writer.hidden.detach())
+
+
+def _is_same(values: Tensor, units: Tensor) -> bool:
+    units = units.flatten(0, -2)
+    return values.shape == units.shape and torch.allclose(values, units, TOLERANCE, TOLERANCE)
 
 
 def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "examples positions width"]:
@@ -309,7 +350,7 @@ def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "
 
 
 @contextmanager
-def _changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
+def changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
     """Changes what calls of modules read or return, each in its own row."""
     by_module: dict[nn.Module, list[tuple[int, RunChange]]] = defaultdict(list)
     for row, several in enumerate(changes):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnviz.base.language import value_error
 from attnviz.effects.metrics import Cosine, EffectMetric, Loss
-from attnviz.effects.sweep import RunChange, Text
+from attnviz.effects.sweep import Run, Text
 from attnviz.effects.token_alignment import Alignment
 from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.optional_transformers import is_encoder_decoder
@@ -59,7 +59,7 @@ class TextPair:
     def from_batches(cls, model: nn.Module, clean: Any, corrupted: Any, aligned: Alignment | None) -> "TextPair":
         """Returns the pair of two batches of one example; what is padding in one of them belongs to nothing. Raises
         ValueError if they are not aligned."""
-        texts = Text.from_batch(model, clean), Text.from_batch(model, corrupted)
+        texts = (first := Text.from_batch(model, clean)), first.other(corrupted)
         if aligned is not None:
             read = [text.read(text.layers_of_source[0]) for text in texts]
             _check_alignment(aligned, [*map(len, read)])
@@ -125,21 +125,18 @@ class TextPair:
         self,
         metric: EffectMetric,
         shape: Sequence[int],
-        cells: Mapping[Cell, RunChange | None],
+        cells: Mapping[Cell, Run],
         layers: Sequence[int] | None = None,
         on_progress: OnPatching | None = None,
     ) -> Patching:
-        """Returns the metric of changed runs of the corrupted text, each in a cell of a grid; those of cells without a
-        change are as corrupted. `layers` are those of its rows, by default a row for each layer."""
+        """Returns the metric of changed runs of the corrupted text, each in a cell of a grid; those of runs without
+        changes are as corrupted. `layers` are those of its rows, by default a row for each layer."""
         reference, own = self.clean.reference(metric), self.metric_of_corrupted(metric)
         clean, corrupted = self.clean.value(metric, reference), self.corrupted.value(own, reference)
-        changes = {cell: change for cell, change in cells.items() if change is not None}
 
         def on_grid(effects: Tensor) -> Patching:
             values = torch.full(tuple(shape), torch.nan, dtype=torch.float64)
-            for cell in cells.keys() - changes.keys():
-                values[cell] = corrupted
-            for cell, effect in zip(changes, effects, strict=True):
+            for cell, effect in zip(cells, effects, strict=True):
                 values[cell] = corrupted + effect
             return Patching(values, clean, corrupted, tuple(range(shape[0]) if layers is None else layers))
 
@@ -147,7 +144,7 @@ class TextPair:
             if on_progress:
                 on_progress(share, on_grid(effects))
 
-        return on_grid(self.corrupted.effects(own, list(changes.values()), progress, reference))
+        return on_grid(self.corrupted.effects(own, list(cells.values()), progress, reference))
 
 
 def _check_alignment(aligned: Alignment, lengths: Sequence[int]) -> None:

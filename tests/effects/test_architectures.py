@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from attnviz.effects import Logit
-from attnviz.effects.ablation import every_head, replaced_heads
 from attnviz.effects.metrics import Measurement
+from attnviz.effects.parts import Part, Replacement, changed_parts, every_head
 from attnviz.effects.sweep import Text
 from attnviz.tracing.changed_run import ablation, run_changed
 from tests.support.architectures import ZOO
@@ -57,7 +57,7 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
         )
         expected.append(measurement.values(output) - before)
     found = text._effects(
-        measurement, [[replaced_heads([head], [None] * len(text.heads))] for head in heads], before[-1]
+        measurement, [changed_parts(text, {Part("output", *head): Replacement(None)}) for head in heads], before[-1]
     )
     effects = torch.cat(expected)
     assert float((found - effects).abs().max()) < 1e-4 * float(effects.abs().max())

@@ -6,7 +6,7 @@ The tests of `attnviz.effects` and `attnviz.analysis` measure it anew.
 import hashlib
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from filelock import FileLock
 from torch import Tensor, nn
 
 from attnviz.analysis.head_detectors import HeadDetection
-from attnviz.effects import ablation, ablations, mlp_ablations
+from attnviz.effects import ablations, mlp_ablations, parts
+from attnviz.effects.parts import Site
 from attnviz.effects.sweep import Text
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.models.model import LoadedModel
@@ -46,7 +47,7 @@ class SharedMeasurements:
         """Lets pages measure once: effects of heads, what heads write in other texts, and what kinds of heads are."""
         for name in ("ablations", "mlp_ablations"):
             patch.setattr(head_effects, name, self._effects(getattr(head_effects, name)))
-        patch.setattr(ablation, "head_outputs", self._outputs(ablation.head_outputs))
+        patch.setattr(parts, "read_values", self._values(parts.read_values))
         patch.setattr(heads_blocks, "detect_heads", self._detection(heads_blocks.detect_heads))
 
     def _once(self, model: nn.Module, compute: Callable[[], Any], *request: object) -> Any:
@@ -71,12 +72,12 @@ class SharedMeasurements:
 
         return measured
 
-    def _outputs(self, outputs_of: Measure) -> Measure:
-        def outputs(text: Text) -> list[Tensor]:
-            request = text.arguments.args, text.arguments.kwargs
-            return self._once(text.model, lambda: outputs_of(text), "outputs", *request)
+    def _values(self, values_of: Measure) -> Measure:
+        def values(text: Text, sites: Collection[Site]) -> dict[Site, Tensor]:
+            request = text.arguments.args, text.arguments.kwargs, [*sites]
+            return self._once(text.model, lambda: values_of(text, sites), "values", *request)
 
-        return outputs
+        return values
 
     def _detection(self, detect: Measure) -> Measure:
         def detected(model: LoadedModel, *args: Any, **options: Any) -> HeadDetection:

@@ -1,0 +1,207 @@
+"""What a metric becomes where parts of a run are replaced or added to: measured by running the model, and estimated by
+gradients."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnviz.base.language import value_error
+from attnviz.effects.metrics import EffectMetric, Measurement
+from attnviz.effects.parts import (
+    Changes,
+    Part,
+    Parts,
+    Replacement,
+    Site,
+    at,
+    changed_parts,
+    groups_of,
+    own_values,
+    read_at,
+    replaced,
+    replacements,
+    visit_sites,
+)
+from attnviz.effects.sweep import OnProgress, Run, Text
+from attnviz.models.texts import each_text
+
+PartChange: TypeAlias = Literal["mean", "zero", "resample", "add"]
+Vectors: TypeAlias = Tensor | Sequence[Tensor]
+
+
+@each_text
+def part_effects(
+    model: nn.Module,
+    batch: Any,
+    metric: EffectMetric,
+    parts: Parts,
+    *,
+    how: PartChange = "mean",
+    texts: Sequence[Any] | None = None,
+    vectors: Vectors | None = None,
+    on_progress: OnProgress | None = None,
+) -> Float[Tensor, " parts"]:
+    """Returns, for each of some parts, the metric where it is replaced minus the metric where nothing is changed; a
+    collection of parts is replaced at once. Of `Texts` it is a `PerText`.
+
+    "mean", "zero" and "resample" replace it as `ablations` does, by its own numbers in other texts. "add" adds a vector
+    to it (activation steering: Turner et al. 2023, "Activation Addition"): one of `vectors`, or the only one, of the
+    width of the part: of a head, (d_v,), of the residual stream, (width,). Queries and keys have their rotary position,
+    so that their mean is one over positions.
+
+    Raises ValueError as `ablations`, and if there is no such part or position, if a vector has another width, and for
+    the mean of a pattern.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> from attnviz.attribution import Logit
+        >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
+        >>> parts = [Part("output", 1, 0), Part("mlp", 0, positions=(-1,)), Part("residual", 1)]
+        >>> part_effects(model, torch.tensor([[1, 2, 3]]), Logit(4), parts).shape
+        torch.Size([3])
+    """
+    text = Text.from_batch(model, batch)
+    groups = groups_of(text, parts)
+    if how == "add":
+        return text.effects(metric, [changed_parts(text, each) for each in _added(groups, vectors)], on_progress)
+    return measured_effects(text, metric, groups, replacements(text, _sites(groups), how, texts), on_progress)
+
+
+@each_text
+def part_estimates(
+    model: nn.Module,
+    batch: Any,
+    metric: EffectMetric,
+    parts: Parts,
+    *,
+    how: PartChange = "mean",
+    texts: Sequence[Any] | None = None,
+    vectors: Vectors | None = None,
+) -> Float[Tensor, " parts"]:
+    """Returns an estimate of `part_effects` by one forward and one backward pass: the gradient of the metric at each
+    part times what is added to it. Resampled from the clean text of a pair, it is attribution patching (Nanda 2023;
+    Syed et al. 2023, "Attribution Patching Outperforms Automated Circuit Discovery").
+
+    Parts are outputs of heads, MLPs, neurons and the residual stream. It is exact where the metric is affine in the
+    part, as `estimates` says. Raises ValueError as `part_effects` and `estimates`, and for other parts.
+    """
+    text = Text.from_batch(model, batch)
+    groups = groups_of(text, parts)
+    for part in (part for group in groups for part in group if part.kind in ("query", "key", "value", "pattern")):
+        raise value_error(
+            "An estimate is of what a head or an MLP writes, of a neuron or of the residual stream; this is the "
+            "{part}. Measure it by part_effects.",
+            part=str(part),
+        )
+    if how == "add":
+        return _estimated(text, metric, groups, [_added(groups, vectors)])
+    return estimated_effects(text, metric, groups, replacements(text, _sites(groups), how, texts))
+
+
+def measured_effects(
+    text: Text,
+    metric: EffectMetric,
+    groups: Sequence[Collection[Part]],
+    values: Sequence[Mapping[Site, Tensor | None]],
+    on_progress: OnProgress | None = None,
+) -> Float[Tensor, " groups"]:
+    """Returns the effects of groups of parts that have other values, as mean over several of these; 0 of an empty
+    group."""
+    runs = [[changed_parts(text, changes_of(text, group, each)) for group in groups] for each in values]
+    return mean_effects(text, metric, runs, on_progress)
+
+
+def mean_effects(
+    text: Text, metric: EffectMetric, runs: Sequence[Sequence[Run]], on_progress: OnProgress | None = None
+) -> Float[Tensor, " changes"]:
+    """Returns the effects of changes as mean over several lists of them."""
+    effects = torch.zeros(len(runs[0]), dtype=torch.float64)
+    for number, changes in enumerate(runs):
+
+        def progress(share: float, values: Tensor, number: int = number, before: Tensor = effects) -> None:
+            if on_progress:
+                on_progress((number + share) / len(runs), before / number if number else values)
+
+        effects = effects + text.effects(metric, changes, progress)
+    return effects / len(runs)
+
+
+def estimated_effects(
+    text: Text,
+    metric: EffectMetric,
+    groups: Sequence[Collection[Part]],
+    values: Sequence[Mapping[Site, Tensor | None]],
+) -> Float[Tensor, " groups"]:
+    """Returns estimates of `measured_effects`. Raises ValueError where the model has no gradients."""
+    return _estimated(text, metric, groups, [[changes_of(text, group, each) for group in groups] for each in values])
+
+
+def changes_of(text: Text, parts: Collection[Part], values: Mapping[Site, Tensor | None]) -> Changes:
+    """Returns what parts have instead, of what their sites have."""
+    return {part: replaced(text, part, values) for part in parts}
+
+
+def _estimated(
+    text: Text, metric: EffectMetric, groups: Sequence[Collection[Part]], changes: Sequence[Sequence[Changes]]
+) -> Float[Tensor, " groups"]:
+    """Returns estimates of changes of parts, as mean over several lists of them; padding is in none."""
+    known = values_and_gradients(text, metric, _sites(groups))
+    read = {site: read_at(text, site, len(own)).to(own.device) for site, (own, _gradient) in known.items()}
+
+    def estimate(part: Part, replacement: Replacement) -> float:
+        own, gradient = (own_values(text, {part.site: one}, part) for one in known[part.site])
+        replacement(changed := own.clone())
+        return float(((changed - own) * gradient)[read[part.site]].double().sum())
+
+    estimates = [[sum(estimate(*each) for each in one.items()) for one in several] for several in changes]
+    return torch.tensor(estimates, dtype=torch.float64).mean(0)
+
+
+def values_and_gradients(
+    text: Text, metric: EffectMetric, sites: Collection[Site]
+) -> dict[Site, tuple[Float[Tensor, "positions slots width"], Float[Tensor, "positions slots width"]]]:
+    """Returns the values of sites, and the gradients of a metric there. Raises ValueError where the model has no
+    gradients."""
+    values: dict[Site, Tensor] = {}
+    leaves: dict[Site, Tensor] = {}
+
+    def visit(site: Site, own: Tensor) -> None:
+        values[site], leaves[site] = own.detach().clone(), torch.zeros_like(own, requires_grad=True)
+        own.add_(leaves[site])
+
+    measurement = Measurement(metric, text.model, text.arguments)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            arguments = text.arguments.repeated(1, **measurement.options)
+            value = measurement.values(visit_sites(text, sites, visit, arguments, gradients=True))[-1]
+            gradients = torch.autograd.grad(value, [*leaves.values()], allow_unused=True)
+    except (NotImplementedError, RuntimeError) as error:
+        raise value_error(
+            "An estimate takes gradients, which this model does not have. {error}", error=error
+        ) from error
+    return {
+        site: (values[site], torch.zeros_like(values[site]) if gradient is None else gradient)
+        for site, gradient in zip(leaves, gradients, strict=True)
+    }
+
+
+def _sites(groups: Sequence[Collection[Part]]) -> list[Site]:
+    return sorted({part.site for group in groups for part in group})
+
+
+def _added(groups: Sequence[Collection[Part]], vectors: Vectors | None) -> list[Changes]:
+    """Returns the changes by which a vector is added to the parts of each group. Raises ValueError without vectors, or
+    with another number of them."""
+    if vectors is None or (not isinstance(vectors, Tensor) and len(vectors) not in (1, len(groups))):
+        raise value_error(
+            "A vector is added to each part. Give vectors: one for all, or one for each of {count}.", count=len(groups)
+        )
+    several = [vectors] if isinstance(vectors, Tensor) else [*vectors]
+    several = several * len(groups) if len(several) == 1 else several
+    return [
+        {part: Replacement(vector.reshape(1, -1), at(part), adds=True) for part in group}
+        for group, vector in zip(groups, several, strict=True)
+    ]

@@ -1,0 +1,269 @@
+"""Parts of a run that are replaced or added to, and estimates of that: against hooks written by hand."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnviz import Texts
+from attnviz.effects import (
+    LogitDifference,
+    Part,
+    ablations,
+    estimates,
+    mlp_ablations,
+    part_effects,
+    part_estimates,
+    patch,
+    patch_parts,
+)
+from tests.support.output_projections import (
+    CLEAN,
+    CORRUPTED,
+    HEADS,
+    TINY,
+    by_head,
+    calls,
+    changed_input,
+    changed_output,
+    mlps,
+    named,
+    outputs,
+    projections,
+    readers,
+    tiny,
+)
+
+METRIC = LogitDifference(5, 7)
+SHORT = torch.tensor([[13, 44, 6, 21]])
+DECODERS = ["GPT-2", "Llama", "Pythia", "Gemma 2"]
+BLOCKS = {"GPT-2": r"h\.\d", "Llama": r"layers\.\d", "Pythia": r"layers\.\d", "Gemma 2": r"layers\.\d"}
+UNITS = {"GPT-2": r"mlp\.c_proj", "Llama": "down_proj", "Pythia": "dense_4h_to_h", "Gemma 2": "down_proj"}
+Hooks = list[tuple[Any, Any]]  # contexts that are entered
+SIZE = {"mlp": 32, "residual": 32, "embedding": 32, "neuron": 1, "output": 8}
+
+
+@torch.no_grad()
+def measured(name: str, *changes: Any, ids: Tensor = CLEAN) -> float:
+    with ExitStack() as hooks:
+        for change in changes:
+            hooks.enter_context(change)
+        logits = tiny(name)(ids).logits[0, -1].double()
+    return float(logits[5] - logits[7])
+
+
+def own(name: str, part: Part, ids: Tensor) -> Tensor:
+    """What a part is in a text, (positions, width)."""
+    batch = {"input_ids": ids}
+    match part.kind:
+        case "output":
+            return outputs(name, batch)[part.layer][0, :, part.index]
+        case "mlp":
+            return calls(name, batch, mlps(name))[part.layer][1][0]
+        case "neuron":
+            return calls(name, batch, named(tiny(name), UNITS[name]))[part.layer][0][0][:, part.index, None]
+    return calls(name, batch, named(tiny(name), BLOCKS[name]))[part.layer][0][0]
+
+
+def set_part(name: str, part: Part, value: Tensor | float, at: Any = slice(None)) -> Any:
+    """A context in which a part is something else at some positions."""
+
+    def change(states: Tensor) -> None:
+        slots = by_head(states)[..., part.index, :] if part.kind == "output" else states
+        slots = states[..., part.index, None] if part.kind == "neuron" else slots
+        slots[:, at] = value
+
+    match part.kind:
+        case "output":
+            return changed_input(projections(name)[part.layer], change)
+        case "mlp":
+            return changed_output(mlps(name)[part.layer], change)
+        case "neuron":
+            return changed_input(named(tiny(name), UNITS[name])[part.layer], change)
+    return changed_input(named(tiny(name), BLOCKS[name])[part.layer], change)
+
+
+PARTS = [
+    Part("embedding"),
+    Part("output", 1, 2),
+    Part("mlp", 0),
+    Part("neuron", 1, 11),
+    Part("residual", 1),
+]
+TEXTS = [CORRUPTED, SHORT]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_parts_have_zeros_or_means_over_texts_instead(name: str) -> None:
+    before = measured(name)
+    means = [torch.cat([own(name, part, ids) for ids in TEXTS]).mean(0) for part in PARTS]
+    for how, values in (("zero", [0.0] * len(PARTS)), ("mean", means)):
+        texts: Any = None if how == "zero" else [{"input_ids": ids} for ids in TEXTS]
+        expected = [measured(name, set_part(name, *each)) - before for each in zip(PARTS, values, strict=True)]
+        found = part_effects(tiny(name), CLEAN, METRIC, PARTS, how=how, texts=texts)  # type: ignore[arg-type]
+        torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-4, rtol=1e-4)
+        assert float(found.abs().min()) > 1e-5
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_parts_at_positions_have_what_they_are_in_another_text(name: str) -> None:
+    places, before = [2, 5], measured(name)
+    parts = [Part(part.kind, part.layer, part.index, (2, -2)) for part in PARTS]
+    expected = [
+        measured(name, set_part(name, part, own(name, part, CORRUPTED)[places], places)) - before for part in parts
+    ]
+    found = part_effects(tiny(name), CLEAN, METRIC, parts, how="resample", texts=[{"input_ids": CORRUPTED}])
+    torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-4, rtol=1e-4)
+    patched = patch_parts(tiny(name), CORRUPTED, CLEAN, METRIC, parts)
+    torch.testing.assert_close(patched.values, found + before, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_vector_is_added_at_positions(name: str) -> None:
+    generator, before = torch.Generator().manual_seed(0), measured(name)
+    vectors = [torch.randn(SIZE[part.kind], generator=generator) for part in PARTS]
+    for places in (None, (1, 4)):
+        at = slice(None) if places is None else [*places]
+        parts = [Part(part.kind, part.layer, part.index, places) for part in PARTS]
+        expected = [
+            measured(name, set_part(name, part, own(name, part, CLEAN)[at] + vector, at)) - before
+            for part, vector in zip(parts, vectors, strict=True)
+        ]
+        found = part_effects(tiny(name), CLEAN, METRIC, parts, how="add", vectors=vectors)
+        torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Llama", "Gemma 2"])
+def test_a_vector_is_added_to_what_a_head_reads(name: str) -> None:
+    """The value, which has no rotary position; heads that share it read their own."""
+    vector, before, module = torch.linspace(-1, 1, 8), measured(name), readers(name, "value")[1]
+    written = outputs(name, {"input_ids": CLEAN})[1]
+    kv_heads = calls(name, {"input_ids": CLEAN}, [module])[0][1].shape[-1] // 8
+    place = 3 * kv_heads // HEADS
+
+    def hold(states: Tensor) -> None:
+        by_head(states)[:, :, :3] = written[:, :, :3]
+
+    def steer(states: Tensor) -> None:
+        states[:, 2, 8 * place : 8 * place + 8] += vector
+
+    expected = measured(name, changed_output(module, steer), changed_input(projections(name)[1], hold)) - before
+    [found] = part_effects(tiny(name), CLEAN, METRIC, [Part("value", 1, 3, (2,))], how="add", vectors=vector)
+    assert float(found) == pytest.approx(expected, abs=1e-4)
+    assert abs(expected) > 1e-4
+
+
+@torch.no_grad()
+def test_parts_of_a_collection_are_replaced_at_once() -> None:
+    name, groups = "GPT-2", [[PARTS[1], PARTS[2]], [], [PARTS[3], Part("output", 1, 2, (0,)), Part("mlp", 0, 0, (4,))]]
+    found = part_effects(tiny(name), CLEAN, METRIC, groups, how="zero")
+    changes = [[(part, part.positions or slice(None)) for part in group] for group in groups]
+    expected = [
+        measured(name, *(set_part(name, part, 0.0, at if isinstance(at, slice) else [*at]) for part, at in each))
+        for each in changes
+    ]
+    torch.testing.assert_close(found + measured(name), torch.tensor(expected).double(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["Llama", "T5", "BERT"])
+def test_effects_of_all_heads_and_mlps_are_those_of_ablations(name: str) -> None:
+    model, batch, texts = tiny(name), TINY[name].batch(), [TINY[name].batch(CORRUPTED)]
+    heads = [Part("output", layer, head) for layer in range(len(projections(name))) for head in range(HEADS)]
+    of_mlps = [Part("mlp", number) for number in range(len(mlps(name)))]
+    for how in ("mean", "resample", "zero"):
+        found = part_effects(model, batch, METRIC, [*heads, *of_mlps], how=how, texts=texts)  # type: ignore[arg-type]
+        single = ablations(model, batch, METRIC, how=how, texts=texts).flatten()  # type: ignore[arg-type]
+        single = torch.cat([single, mlp_ablations(model, batch, METRIC, how=how, texts=texts)])  # type: ignore[arg-type]
+        torch.testing.assert_close(found, single, atol=1e-5, rtol=1e-4)
+    guessed = part_estimates(model, batch, METRIC, heads, texts=texts)
+    torch.testing.assert_close(guessed, estimates(model, batch, METRIC, texts=texts).flatten())
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_an_estimate_is_the_slope_of_the_metric(name: str) -> None:
+    """The metric as a function of how far parts have moved from their own numbers to those of another text."""
+    parts = [*PARTS, *(Part(part.kind, part.layer, part.index, (5, -1)) for part in PARTS)]
+    expected = []
+    for part in parts:
+        at = [*range(7)] if part.positions is None else [5, 6]
+        here, there = own(name, part, CLEAN)[at], own(name, part, CORRUPTED)[at]
+        moved = torch.zeros(1, requires_grad=True)
+        with set_part(name, part, here + moved * (there - here), at):
+            logits = tiny(name)(CLEAN).logits[0, -1].double()
+        [slope] = torch.autograd.grad(logits[5] - logits[7], moved)
+        expected.append(float(slope))
+    found = part_estimates(tiny(name), CLEAN, METRIC, parts, how="resample", texts=[{"input_ids": CORRUPTED}])
+    torch.testing.assert_close(found, torch.tensor(expected).double(), atol=1e-4, rtol=1e-4)
+    assert float(found.abs().min()) > 1e-6
+
+
+def test_estimates_of_an_added_vector_are_its_product_with_the_gradient() -> None:
+    model, part, vector = tiny("GPT-2"), Part("residual", 1, positions=(3,)), torch.linspace(-1, 1, 32)
+    step = part_effects(model, CLEAN, METRIC, [part], how="add", vectors=1e-3 * vector)
+    slope = part_estimates(model, CLEAN, METRIC, [part], how="add", vectors=vector)
+    torch.testing.assert_close(step / 1e-3, slope, rtol=0.02, atol=1e-3)
+
+
+@pytest.mark.parametrize("what", ["output", "query", "key", "value", "pattern", "mlp", "residual"])
+def test_patched_parts_are_those_of_patch(what: Any) -> None:
+    found = patch(tiny("Llama"), CLEAN, CORRUPTED, METRIC, what, positions=True)
+    of_module = what in ("mlp", "residual")
+    places = found.values.isfinite().nonzero().tolist()
+    parts = [Part(what, place[0], 0 if of_module else place[1], (place[-1],)) for place in places]
+    patched = patch_parts(tiny("Llama"), CLEAN, CORRUPTED, METRIC, parts)
+    torch.testing.assert_close(patched.values, found.values.flatten(), atol=1e-5, rtol=0)
+    assert [*patched.columns()["layer"]] == [place[0] for place in places]
+
+
+def test_query_and_pattern_of_one_head_are_changed_at_once() -> None:
+    """The pattern is computed of the query, so that the pattern of the clean run is what counts."""
+    query, pattern = Part("query", 1, 2), Part("pattern", 1, 2)
+    one, both = patch_parts(tiny("Llama"), CLEAN, CORRUPTED, METRIC, [pattern, [query, pattern]]).values
+    value, every = patch_parts(
+        tiny("Llama"), CLEAN, CORRUPTED, METRIC, [Part("output", 1, 2), [Part("value", 1, 2), pattern]]
+    ).values
+    assert float(both) == pytest.approx(float(one), abs=1e-6)
+    assert float(every) == pytest.approx(float(value), abs=1e-4)
+    assert abs(float(value - one)) > 1e-3
+
+
+def test_parts_of_many_texts_and_of_a_model_in_half_precision() -> None:
+    texts = Texts(None, [CLEAN, CORRUPTED])
+    found = part_effects(tiny("GPT-2"), texts, METRIC, PARTS, how="mean", texts=[SHORT])
+    assert found.values.shape == (2, len(PARTS))  # type: ignore[attr-defined]
+    torch.testing.assert_close(
+        found.values[1],  # type: ignore[attr-defined]
+        part_effects(tiny("GPT-2"), CORRUPTED, METRIC, PARTS, how="mean", texts=[SHORT]),
+    )
+    half = TINY["Llama"].make().half().eval()
+    for what in ("mlp", "residual"):
+        assert patch(half, CLEAN, CORRUPTED, METRIC, what).values.isfinite().all()  # type: ignore[arg-type]
+
+
+def test_what_is_no_part_is_refused() -> None:
+    model = tiny("GPT-2")
+    for part, message in (
+        (Part("output", 1, 4), "no head 4"),
+        (Part("mlp", 2), "no MLP 2"),
+        (Part("neuron", 0, 999), "no neuron 999"),
+        (Part("residual", 7), "no layer 7"),
+        (Part("mlp", 0, positions=(9,)), "no position 9"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            part_effects(model, CLEAN, METRIC, [part], how="zero")
+    with pytest.raises(ValueError, match="A part is one of “output”"):
+        Part("weights")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no mean"):
+        part_effects(model, CLEAN, METRIC, [Part("pattern", 0, 1)])
+    with pytest.raises(ValueError, match="of the same number of tokens"):
+        part_effects(model, CLEAN, METRIC, [Part("pattern", 0, 1)], how="resample", texts=[SHORT])
+    with pytest.raises(ValueError, match=r"this is the query of head 0\.1"):
+        part_estimates(model, CLEAN, METRIC, [Part("query", 0, 1)])
+    with pytest.raises(ValueError, match="Give vectors"):
+        part_effects(model, CLEAN, METRIC, PARTS, how="add")
+    with pytest.raises(ValueError, match="A vector of 8 numbers is expected here, and this one has 3"):
+        part_effects(model, CLEAN, METRIC, [Part("output", 0, 0)], how="add", vectors=torch.ones(3))
+    with pytest.raises(ValueError, match="several maps of hidden units"):
+        part_effects(tiny("Mixtral"), CLEAN, METRIC, [Part("neuron", 0, 1)], how="zero")
