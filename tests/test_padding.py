@@ -240,6 +240,16 @@ def patched_parts(example: Example) -> Tensor:
     ).values
 
 
+def in_circuits(example: Example) -> Tensor:
+    order = [effects.Part("mlp", 0), effects.Part("output", 0, 1), effects.Part("mlp", 1, positions=(-1,))]
+    options: dict[str, Any] = {"neutral": [example.other], "random_sets": 1, "held_out": 1.0}
+    found = effects.circuit_curves(example.model, [example.batch], Logit(3), order, **options)
+    measured = effects.circuit_curves(
+        example.model, [example.corrupted, example.batch], Logit(3), neutral=[example.other]
+    )
+    return torch.cat([found.circuit, found.without, found.random[:, 0], measured.circuit], -1)
+
+
 def by_paths(example: Example) -> Tensor:
     return effects.patch_paths(example.model, example.batch, example.corrupted, Logit(3), (1, 2), "key").values
 
@@ -274,6 +284,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
     "attribute": of_sum,
     "capture": lambda example: of_trace(example, capture(example.model, example.batch)),
     "capturing": lambda example: of_trace(example, recorded(example)),
+    "circuit_curves": in_circuits,
     "compensations": compensated,
     "estimates": ablated(effects.estimates),
     "group_effects": replaced(effects.group_effects, groups=[[(0, 1), (1, 2)], [(1, 0)]]),

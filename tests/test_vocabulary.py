@@ -39,6 +39,7 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/attribution/attribution.py", "of"),
     ("attnviz/notebook/sums.py", "of"),
     ("attnviz/effects/ablation.py", "how"),
+    ("attnviz/effects/circuits.py", "how"),
     ("attnviz/effects/compensation.py", "how"),
     ("attnviz/effects/part_effects.py", "how"),
     ("attnviz/effects/parts.py", "how"),

@@ -3,6 +3,7 @@ circuits."""
 
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.effects.ablation import ablations, estimates, group_effects, mlp_ablations
+from attnviz.effects.circuits import CircuitCurves, circuit_curves
 from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.effects.knockout import knockout
@@ -21,6 +22,7 @@ from attnviz.effects.value_norms import value_norms
 __all__ = [
     "KL",
     "NEUTRAL_TEXTS",
+    "CircuitCurves",
     "Compensation",
     "Cosine",
     "HeadCircuits",
@@ -34,6 +36,7 @@ __all__ = [
     "PromptPairs",
     "ablations",
     "alignment",
+    "circuit_curves",
     "compensations",
     "estimates",
     "group_effects",
