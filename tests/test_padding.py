@@ -202,18 +202,18 @@ def patched(example: Example) -> Tensor:
     return torch.cat(numbers)
 
 
-def parts_of(example: Example) -> list[effects.Part]:
+def parts_of(example: Example) -> list[effects.ModelPart]:
     places = (example.predicting[-2], example.predicting[-1])
     last = len(effects.sweep.Text.from_batch(example.model, example.batch).heads) - 1
     return [
-        effects.Part("output", last, 1),
-        effects.Part("output", last, 1, places),
-        effects.Part("value", 0, 2),
-        effects.Part("key", 0, 2, (example.read[1],)),
-        effects.Part("mlp", 1),
-        effects.Part("mlp", 0, positions=(-1, example.read[0])),
-        effects.Part("neuron", 1, 3),
-        effects.Part("residual", 1),
+        effects.ModelPart("output", last, 1),
+        effects.ModelPart("output", last, 1, places),
+        effects.ModelPart("value", 0, 2),
+        effects.ModelPart("key", 0, 2, (example.read[1],)),
+        effects.ModelPart("mlp", 1),
+        effects.ModelPart("mlp", 0, positions=(-1, example.read[0])),
+        effects.ModelPart("neuron", 1, 3),
+        effects.ModelPart("residual", 1),
     ]
 
 
@@ -223,7 +223,7 @@ def changed(example: Example) -> Tensor:
         for how in ("mean", "zero", "resample")
     ]
     vectors = torch.linspace(-1, 1, WIDTH)
-    steered = [effects.Part("residual", 1), effects.Part("mlp", 0, positions=(-1,))]
+    steered = [effects.ModelPart("residual", 1), effects.ModelPart("mlp", 0, positions=(-1,))]
     return torch.cat(
         [*numbers, effects.part_effects(example.model, example.batch, KL(), steered, how="add", vectors=vectors)]
     )
@@ -241,8 +241,12 @@ def patched_parts(example: Example) -> Tensor:
 
 
 def in_circuits(example: Example) -> Tensor:
-    order = [effects.Part("mlp", 0), effects.Part("output", 0, 1), effects.Part("mlp", 1, positions=(-1,))]
-    options: dict[str, Any] = {"neutral": [example.other], "random_sets": 1, "held_out": 1.0}
+    order = [
+        effects.ModelPart("mlp", 0),
+        effects.ModelPart("output", 0, 1),
+        effects.ModelPart("mlp", 1, positions=(-1,)),
+    ]
+    options: dict[str, Any] = {"neutral": [example.other], "random_sets": 1, "test_share": 1.0}
     found = effects.circuit_curves(example.model, [example.batch], Logit(3), order, **options)
     measured = effects.circuit_curves(
         example.model, [example.corrupted, example.batch], Logit(3), neutral=[example.other]

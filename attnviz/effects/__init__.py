@@ -11,7 +11,7 @@ from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logi
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
 from attnviz.effects.part_effects import part_effects, part_estimates
-from attnviz.effects.parts import Part
+from attnviz.effects.parts import ModelPart
 from attnviz.effects.patching import patch, patch_parts
 from attnviz.effects.path_patching import patch_paths
 from attnviz.effects.prompt_pairs import PromptPairs
@@ -30,7 +30,7 @@ __all__ = [
     "Logit",
     "LogitDifference",
     "Loss",
-    "Part",
+    "ModelPart",
     "Patching",
     "Probability",
     "PromptPairs",

@@ -12,7 +12,7 @@ from attnviz.effects.part_effects import estimated_effects, measured_effects
 from attnviz.effects.parts import (
     AblationKind,
     Head,
-    Part,
+    ModelPart,
     Site,
     checked_heads,
     every_head,
@@ -103,7 +103,7 @@ def mlp_ablations(
     `attnviz.attribute`, which says what they are. What an ablated one writes is as in `ablations`, as are the errors;
     also raises ValueError where MLPs are not known."""
     text = Text.from_batch(model, batch)
-    parts = [Part("mlp", number) for number in range(len(text.mlps))]
+    parts = [ModelPart("mlp", number) for number in range(len(text.mlps))]
     outputs = replacements(text, [part.site for part in parts], how, texts)
     return measured_effects(text, metric, [[part] for part in parts], outputs, on_progress)
 
@@ -130,9 +130,9 @@ def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None
     return replacements(text, [Site("output", layer) for layer in range(len(text.heads))], how, texts)
 
 
-def as_parts(heads: Collection[Head]) -> list[Part]:
+def as_parts(heads: Collection[Head]) -> list[ModelPart]:
     """Returns the outputs of heads."""
-    return [Part("output", *head) for head in heads]
+    return [ModelPart("output", *head) for head in heads]
 
 
 def on_grid(text: Text, places: Sequence[Head], values: Tensor) -> Float[Tensor, "layers heads"]:

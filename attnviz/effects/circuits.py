@@ -1,5 +1,6 @@
 """How much of a metric a set of heads and MLPs computes, and how much is left without it."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -14,12 +15,12 @@ from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.part_effects import mean_effects, part_estimates
 from attnviz.effects.parts import (
     AblationKind,
-    Part,
+    ModelPart,
     changed_parts,
     checked_parts,
     every_head,
     read_at,
-    replaced,
+    replacement_of,
     replacements,
 )
 from attnviz.effects.sweep import Text
@@ -29,7 +30,7 @@ from attnviz.results import MeasuredResult
 
 ROUNDING = 1e-6  # of a share of a metric
 PartMeasure: TypeAlias = Callable[..., Any]  # as part_effects or part_estimates
-Order: TypeAlias = Sequence[Part] | PartMeasure
+Order: TypeAlias = Sequence[ModelPart] | PartMeasure
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class CircuitCurves(MeasuredResult):
     `nothing` where all heads and MLPs are replaced. The order was not found on these texts.
     """
 
-    order: tuple[Part, ...]
+    order: tuple[ModelPart, ...]
     sizes: tuple[int, ...]
     whole: Float[Tensor, " texts"]
     nothing: Float[Tensor, " texts"]
@@ -120,7 +121,7 @@ def circuit_curves(
     *,
     neutral: Sequence[Any] | None = None,
     how: AblationKind = "mean",
-    held_out: float = 0.5,
+    test_share: float = 0.5,
     sizes: Sequence[int] | None = None,
     random_sets: int = 5,
     mlps: bool = True,
@@ -132,11 +133,11 @@ def circuit_curves(
 
     Parts are all heads and MLPs; without `mlps` the heads alone, and no MLP is replaced. What is replaced writes as in
     `ablations`, by its mean over `neutral` texts unless `how` says otherwise. `metric` is one for all texts, or a
-    `PerText`. The last `held_out` share of the texts is measured; `order` is what measures parts on the texts before
-    them, `part_estimates` or `part_effects`, whose means have the largest absolute values first. Or it is a list of
-    parts, `Part("output", layer, head)` and `Part("mlp", number)`, each at all positions or at some; then `held_out`
-    may be 1. `sizes` are numbers of its parts, by default 0, 1, 2, 4, … and all. `random_sets` orders are drawn for
-    comparison by `seed`, each with a head in place of a head and an MLP in place of an MLP.
+    `PerText`. The last `test_share` of the texts is measured; `order` is what measures parts on the texts before them,
+    `part_estimates` or `part_effects`, whose means have the largest absolute values first. Or it is a list of parts,
+    outputs of heads and of MLPs, each at all positions or at some; then `test_share` may be 1. `sizes` are numbers of
+    its parts, by default 0, 1, 2, 4, … and all. For comparison, `random_sets` orders are drawn by `seed`, each with a
+    head in place of a head and an MLP in place of an MLP.
 
     Each size takes two forward passes of each text, and two for each random order. Raises ValueError as `ablations`, if
     there are no texts to find the order on, or no neutral ones, and for other parts or sizes.
@@ -151,11 +152,11 @@ def circuit_curves(
         ((0, 1, 2, 4, 6), torch.Size([2, 5]), 0.0, 1.0)
     """
     metrics = [*metric] if isinstance(metric, PerText) else [metric] * len(texts)
-    first = len(texts) - round(len(texts) * held_out)
+    first = len(texts) - round(len(texts) * test_share)
     if not 0 <= first < len(texts) == len(metrics) or (callable(order) and not first):
         raise value_error(
             "An order is found on some texts, and measured on others, each with a metric; these are {first} and "
-            "{others} texts, and {metrics} metrics. Give more, or another share held_out.",
+            "{others} texts, and {metrics} metrics. Give more, or another share test_share.",
             first=first,
             others=len(texts) - first,
             metrics=len(metrics),
@@ -166,8 +167,8 @@ def circuit_curves(
             "how=“zero”."
         )
     others, start = Texts(None, neutral) if neutral else None, Text.from_batch(model, texts[0])
-    every = [Part("output", *head) for head in every_head(start)]
-    every += [Part("mlp", number) for number in range(len(start.mlps))] if mlps else []
+    every = [ModelPart("output", *head) for head in every_head(start)]
+    every += [ModelPart("mlp", number) for number in range(len(start.mlps))] if mlps else []
     if callable(order):
         own = PerText(tuple(metrics[:first]))
         effects = order(start.model, Texts(None, texts[:first]), own, every, how=how, texts=others).mean
@@ -187,8 +188,8 @@ def circuit_curves(
 class Subsets:
     """Subsets of a model's parts: the first ones of an order, of some sizes."""
 
-    every: tuple[Part, ...]
-    order: tuple[Part, ...]
+    every: tuple[ModelPart, ...]
+    order: tuple[ModelPart, ...]
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -203,35 +204,34 @@ class Subsets:
                 sizes=", ".join(map(str, self.sizes)),
             )
 
-    def random(self, generator: torch.Generator) -> tuple[Part, ...]:
+    def random(self, generator: torch.Generator) -> tuple[ModelPart, ...]:
         """Returns the order with other parts of the same kinds in place of its own."""
-        others: dict[Part, Part] = {}
+        others: dict[ModelPart, ModelPart] = {}
         for kind in {part.kind for part in self.every}:
             same = [part for part in self.every if part.kind == kind]
             drawn = torch.randperm(len(same), generator=generator).tolist()
             others |= {part: same[i] for part, i in zip(same, drawn, strict=True)}
         return tuple(replace(others[_everywhere(part)], positions=part.positions) for part in self.order)
 
-    def rest(self, text: Text, kept: Collection[Part]) -> frozenset[Part]:
+    def rest(self, text: Text, kept: Collection[ModelPart]) -> frozenset[ModelPart]:
         """Returns what is replaced where some parts are kept: all others, and those at other positions."""
-        at: dict[Part, set[int] | None] = {}
+        everywhere = {part for part in kept if part.positions is None}
+        places: dict[ModelPart, set[int]] = defaultdict(set)
         for part in kept:
-            known = at.get(_everywhere(part), set())
-            is_whole = part.positions is None or known is None
-            at[_everywhere(part)] = None if is_whole else {*(known or ()), *(part.positions or ())}
-        counts = {part: len(read_at(text, part.site)) for part, places in at.items() if places is not None}
+            places[_everywhere(part)].update(part.positions or ())
         partly = {
-            replace(part, positions=tuple(i for i in range(count) if i not in (at[part] or ())))
-            for part, count in counts.items()
+            replace(part, positions=tuple(i for i in range(len(read_at(text, part.site))) if i not in positions))
+            for part, positions in places.items()
+            if part not in everywhere
         }
-        return frozenset(partly | {part for part in self.every if part not in at})
+        return frozenset(partly | {part for part in self.every if part not in places})
 
 
 def _of_text(
     text: Text,
     metric: EffectMetric,
     sets: Subsets,
-    orders: Sequence[Sequence[Part]],
+    orders: Sequence[Sequence[ModelPart]],
     how: AblationKind,
     neutral: Texts | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -244,7 +244,7 @@ def _of_text(
     subsets = {nothing: 0} | {one: 0 for several in (*without, *kept) for one in several}  # the same is run once
     runs = []
     for values in replacements(text, sorted({part.site for part in sets.every}), how, neutral):
-        changes = {part: replaced(text, part, values) for one in subsets for part in one}
+        changes = {part: replacement_of(text, part, values) for one in subsets for part in one}
         runs.append([changed_parts(text, {part: changes[part] for part in one}) for one in subsets])
     whole = text.value(metric)
     numbers = dict(zip(subsets, whole + mean_effects(text, metric, runs), strict=True))
@@ -259,7 +259,7 @@ def _share(part: Tensor, way: Tensor, size: Tensor) -> Tensor:
     return torch.where(way.abs() > LEAST_DIFFERENCE * size.abs(), part / way + 0.0, torch.nan)
 
 
-def _everywhere(part: Part) -> Part:
+def _everywhere(part: ModelPart) -> ModelPart:
     return replace(part, positions=None)
 
 

@@ -14,7 +14,7 @@ from attnviz.attribution.linearized_pass import MOST_BYTES, LinearizedPass
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.base.interruption import end_if_unwanted
 from attnviz.effects.ablation import head_replacements
-from attnviz.effects.parts import AblationKind, Head, Part, Site, checked_heads, replaced
+from attnviz.effects.parts import AblationKind, Head, ModelPart, Site, checked_heads, replacement_of
 from attnviz.effects.path_patching import direct_effects
 from attnviz.effects.sweep import Text
 from attnviz.models.texts import each_text
@@ -132,4 +132,4 @@ def compensations(
 def _change(text: Text, head: Head, outputs: Mapping[Site, Tensor | None], layer: int, written: Tensor) -> None:
     """Replaces, in place, what a head writes in its layer, (positions, heads, width)."""
     if layer == head[0]:
-        replaced(text, Part("output", *head), outputs)(written[:, head[1]])
+        replacement_of(text, ModelPart("output", *head), outputs)(written[:, head[1]])

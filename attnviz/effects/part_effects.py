@@ -12,16 +12,16 @@ from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.effects.parts import (
     Changes,
-    Part,
+    ModelPart,
+    PartReplacement,
     Parts,
-    Replacement,
     Site,
-    at,
     changed_parts,
     groups_of,
+    own_pairs,
     own_values,
     read_at,
-    replaced,
+    replacement_of,
     replacements,
     visit_sites,
 )
@@ -59,7 +59,7 @@ def part_effects(
         >>> from transformers import GPT2Config, GPT2LMHeadModel
         >>> from attnviz.attribution import Logit
         >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
-        >>> parts = [Part("output", 1, 0), Part("mlp", 0, positions=(-1,)), Part("residual", 1)]
+        >>> parts = [ModelPart("output", 1, 0), ModelPart("mlp", 0, positions=(-1,)), ModelPart("residual", 1)]
         >>> part_effects(model, torch.tensor([[1, 2, 3]]), Logit(4), parts).shape
         torch.Size([3])
     """
@@ -104,7 +104,7 @@ def part_estimates(
 def measured_effects(
     text: Text,
     metric: EffectMetric,
-    groups: Sequence[Collection[Part]],
+    groups: Sequence[Collection[ModelPart]],
     values: Sequence[Mapping[Site, Tensor | None]],
     on_progress: OnProgress | None = None,
 ) -> Float[Tensor, " groups"]:
@@ -132,26 +132,26 @@ def mean_effects(
 def estimated_effects(
     text: Text,
     metric: EffectMetric,
-    groups: Sequence[Collection[Part]],
+    groups: Sequence[Collection[ModelPart]],
     values: Sequence[Mapping[Site, Tensor | None]],
 ) -> Float[Tensor, " groups"]:
     """Returns estimates of `measured_effects`. Raises ValueError where the model has no gradients."""
     return _estimated(text, metric, groups, [[changes_of(text, group, each) for group in groups] for each in values])
 
 
-def changes_of(text: Text, parts: Collection[Part], values: Mapping[Site, Tensor | None]) -> Changes:
+def changes_of(text: Text, parts: Collection[ModelPart], values: Mapping[Site, Tensor | None]) -> Changes:
     """Returns what parts have instead, of what their sites have."""
-    return {part: replaced(text, part, values) for part in parts}
+    return {part: replacement_of(text, part, values) for part in parts}
 
 
 def _estimated(
-    text: Text, metric: EffectMetric, groups: Sequence[Collection[Part]], changes: Sequence[Sequence[Changes]]
+    text: Text, metric: EffectMetric, groups: Sequence[Collection[ModelPart]], changes: Sequence[Sequence[Changes]]
 ) -> Float[Tensor, " groups"]:
     """Returns estimates of changes of parts, as mean over several lists of them; padding is in none."""
     known = values_and_gradients(text, metric, _sites(groups))
     read = {site: read_at(text, site, len(own)).to(own.device) for site, (own, _gradient) in known.items()}
 
-    def estimate(part: Part, replacement: Replacement) -> float:
+    def estimate(part: ModelPart, replacement: PartReplacement) -> float:
         own, gradient = (own_values(text, {part.site: one}, part) for one in known[part.site])
         replacement(changed := own.clone())
         return float(((changed - own) * gradient)[read[part.site]].double().sum())
@@ -188,11 +188,11 @@ def values_and_gradients(
     }
 
 
-def _sites(groups: Sequence[Collection[Part]]) -> list[Site]:
+def _sites(groups: Sequence[Collection[ModelPart]]) -> list[Site]:
     return sorted({part.site for group in groups for part in group})
 
 
-def _added(groups: Sequence[Collection[Part]], vectors: Vectors | None) -> list[Changes]:
+def _added(groups: Sequence[Collection[ModelPart]], vectors: Vectors | None) -> list[Changes]:
     """Returns the changes by which a vector is added to the parts of each group. Raises ValueError without vectors, or
     with another number of them."""
     if vectors is None or (not isinstance(vectors, Tensor) and len(vectors) not in (1, len(groups))):
@@ -202,6 +202,6 @@ def _added(groups: Sequence[Collection[Part]], vectors: Vectors | None) -> list[
     several = [vectors] if isinstance(vectors, Tensor) else [*vectors]
     several = several * len(groups) if len(several) == 1 else several
     return [
-        {part: Replacement(vector.reshape(1, -1), at(part), adds=True) for part in group}
+        {part: PartReplacement(vector.reshape(1, -1), own_pairs(part), adds=True) for part in group}
         for group, vector in zip(groups, several, strict=True)
     ]

@@ -42,7 +42,7 @@ class Site(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class ModelPart:
     """A part of a model's run, at all positions or at some of them.
 
     - "output": what head `index` of layer `layer` writes, before the output projection
@@ -58,7 +58,7 @@ class Part:
     Raises ValueError for another kind.
 
     Example:
-        >>> print(Part("query", 23, 3, positions=(-1,)))
+        >>> print(ModelPart("query", 23, 3, positions=(-1,)))
         query of head 23.3 at -1
     """
 
@@ -95,7 +95,7 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Replacement:
+class PartReplacement:
     """What a part has instead of its own numbers, (positions, width), or (1, width) at all positions alike; None is
     zero. At pairs of positions (other, own), if there are some, and else at all. Or it is added to its own."""
 
@@ -122,8 +122,8 @@ class Replacement:
         own[target] = own[target] + other if self.adds else other
 
 
-Parts: TypeAlias = Sequence[Part | Collection[Part]]  # each is changed alone, those of a collection at once
-Changes: TypeAlias = Mapping[Part, Replacement]  # all that is changed in one run
+Parts: TypeAlias = Sequence[ModelPart | Collection[ModelPart]]  # each is changed alone, those of a collection at once
+Changes: TypeAlias = Mapping[ModelPart, PartReplacement]  # all that is changed in one run
 
 
 def every_head(text: Text) -> list[Head]:
@@ -139,7 +139,7 @@ def checked_heads(text: Text, heads: Sequence[Head]) -> list[Head]:
     return list(heads)
 
 
-def checked_parts(text: Text, parts: Sequence[Part]) -> list[Part]:
+def checked_parts(text: Text, parts: Sequence[ModelPart]) -> list[ModelPart]:
     """Returns parts with the positions that theirs stand for. Raises ValueError if there is no such part."""
     for part in parts:
         if part.kind in OF_HEADS:
@@ -153,12 +153,12 @@ def checked_parts(text: Text, parts: Sequence[Part]) -> list[Part]:
     return [part if part.positions is None else replace(part, positions=_own_positions(text, part)) for part in parts]
 
 
-def groups_of(text: Text, parts: Parts) -> list[list[Part]]:
+def groups_of(text: Text, parts: Parts) -> list[list[ModelPart]]:
     """Returns the parts that are changed at once, each time. Raises ValueError if there is no such part."""
-    return [checked_parts(text, [part] if isinstance(part, Part) else [*part]) for part in parts]
+    return [checked_parts(text, [part] if isinstance(part, ModelPart) else [*part]) for part in parts]
 
 
-def _own_positions(text: Text, part: Part) -> tuple[int, ...]:
+def _own_positions(text: Text, part: ModelPart) -> tuple[int, ...]:
     read = read_at(text, part.site)
     return tuple(dict.fromkeys(read_position(position, read) for position in part.positions or ()))
 
@@ -246,7 +246,7 @@ def read_values(text: Text, sites: Collection[Site]) -> dict[Site, Float[Tensor,
     return {site: own[read_at(text, site, len(own)).to(own.device)] for site, own in values.items()}
 
 
-def own_values(text: Text, values: Mapping[Site, Tensor], part: Part) -> Float[Tensor, "positions width"]:
+def own_values(text: Text, values: Mapping[Site, Tensor], part: ModelPart) -> Float[Tensor, "positions width"]:
     """Returns the numbers of a part among those of sites; heads may share them."""
     own = values[part.site]
     if part.kind in OF_HEADS:
@@ -270,7 +270,7 @@ def changed_parts(text: Text, changes: Changes) -> Run:
     them: these read their own."""
     run, by_layer = (
         list[RunChange](),
-        defaultdict[int, dict[int, list[tuple[Part, Replacement]]]](lambda: defaultdict(list)),
+        defaultdict[int, dict[int, list[tuple[ModelPart, PartReplacement]]]](lambda: defaultdict(list)),
     )
     for part, replacement in changes.items():
         if part.kind in OF_HEADS:
@@ -310,7 +310,7 @@ def changed_parts(text: Text, changes: Changes) -> Run:
 
 
 def _attended(
-    heads: LayerHeads, sequences: slice, head: int, changes: Sequence[tuple[Part, Replacement]]
+    heads: LayerHeads, sequences: slice, head: int, changes: Sequence[tuple[ModelPart, PartReplacement]]
 ) -> Float[Tensor, "sequences queries width"]:
     """Returns what a head writes with another query, key, value or pattern, in the order in which they are computed."""
     count, call = heads.output.shape[2], heads.call()
@@ -334,7 +334,7 @@ def _of_head(part: Float[Tensor, "sequences slots positions width"], head: int, 
     return part[:, head // (heads // part.shape[1])]
 
 
-def _change(own: Float[Tensor, "sequences positions width"], replacement: Replacement) -> None:
+def _change(own: Float[Tensor, "sequences positions width"], replacement: PartReplacement) -> None:
     """Changes numbers in place; sequences follow each other."""
     flat = own.flatten(0, 1).clone()
     replacement(flat)
@@ -408,12 +408,12 @@ def _at_read(values: Tensor, read: Bool[Tensor, " positions"]) -> Tensor:
     return at_positions
 
 
-def replaced(text: Text, part: Part, values: Mapping[Site, Tensor | None]) -> Replacement:
+def replacement_of(text: Text, part: ModelPart, values: Mapping[Site, Tensor | None]) -> PartReplacement:
     """Returns what a part has instead, at its positions, of what sites have."""
     own = None if values[part.site] is None else own_values(text, {part.site: values[part.site]}, part)  # type: ignore[dict-item]
-    return Replacement(own, at(part))
+    return PartReplacement(own, own_pairs(part))
 
 
-def at(part: Part) -> Int[Tensor, "pairs 2"] | None:
+def own_pairs(part: ModelPart) -> Int[Tensor, "pairs 2"] | None:
     """Returns pairs of a part's positions with themselves; None of all."""
     return None if part.positions is None else torch.tensor(part.positions)[:, None].expand(-1, 2)

@@ -14,9 +14,9 @@ from attnviz.effects.parts import (
     OF_HEADS,
     OF_KEYS,
     Head,
-    Part,
+    ModelPart,
+    PartReplacement,
     Parts,
-    Replacement,
     Site,
     changed_parts,
     check_patterns,
@@ -95,9 +95,9 @@ def patch(
                 name=type(model).__name__,
             )
         shape, layers = (len(places), max(own.positions)), [place.layer for place in places]
-        parts = [Part(what, number) for number in range(len(places))]
+        parts = [ModelPart(what, number) for number in range(len(places))]
         return pair.patching(metric, shape, _cells(pair, parts, by_position=True), layers, on_progress)
-    parts = [Part(what, *head) for head in (every_head(text) if heads is None else checked_heads(text, heads))]
+    parts = [ModelPart(what, *head) for head in (every_head(text) if heads is None else checked_heads(text, heads))]
     cells = _cells(pair, parts, positions)
     counts = [max([max(own.positions), *(cell[-1] + 1 for cell in cells)])] if positions else []
     return pair.patching(metric, (len(own.heads), max(own.heads), *counts), cells, on_progress=on_progress)
@@ -123,7 +123,8 @@ def patch_parts(
         >>> from transformers import GPT2Config, GPT2LMHeadModel
         >>> from attnviz.attribution import Logit
         >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
-        >>> parts = [Part("output", 1, 0), [Part("mlp", 0), Part("mlp", 1)], Part("residual", 1, positions=(1,))]
+        >>> mlps = [ModelPart("mlp", 0, positions=(-1,)), ModelPart("mlp", 1, positions=(-1,))]
+        >>> parts = [ModelPart("output", 1, 0), mlps, ModelPart("residual", 1)]
         >>> patch_parts(model, torch.tensor([[1, 2, 3]]), torch.tensor([[1, 5, 3]]), Logit(4), parts).values.shape
         torch.Size([3])
     """
@@ -135,7 +136,7 @@ def patch_parts(
     return pair.patching(metric, (len(groups),), cells, layers, on_progress)
 
 
-def _cells(pair: TextPair, parts: Sequence[Part], by_position: bool) -> dict[Cell, Run]:
+def _cells(pair: TextPair, parts: Sequence[ModelPart], by_position: bool) -> dict[Cell, Run]:
     """Returns the run of each part, or of each part and position, in which it is that of the clean run."""
     values = _values(pair, [parts])
     if by_position:
@@ -151,7 +152,7 @@ def _cells(pair: TextPair, parts: Sequence[Part], by_position: bool) -> dict[Cel
     }
 
 
-def _values(pair: TextPair, groups: Sequence[Sequence[Part]]) -> tuple[dict[Site, Tensor], dict[Site, Tensor]]:
+def _values(pair: TextPair, groups: Sequence[Sequence[ModelPart]]) -> tuple[dict[Site, Tensor], dict[Site, Tensor]]:
     """Returns what the sites of parts are in the clean and in the corrupted run. Raises ValueError for patterns of
     different lengths."""
     sites = {part.site for group in groups for part in group}
@@ -160,24 +161,24 @@ def _values(pair: TextPair, groups: Sequence[Sequence[Part]]) -> tuple[dict[Site
     return site_values(pair.clean, sites), site_values(pair.corrupted, sites)
 
 
-def _pairs(pair: TextPair, part: Part, count: int) -> Int[Tensor, "pairs 2"]:
+def _pairs(pair: TextPair, part: ModelPart, count: int) -> Int[Tensor, "pairs 2"]:
     """Returns pairs of positions (clean, corrupted) of a part, which has `count` of them in the clean text."""
     pairs = pair.positions(layer_of(pair.corrupted, part.site), count, of_keys=part.kind in OF_KEYS)
     return pairs if part.positions is None else pairs[torch.isin(pairs[:, 1], torch.tensor(part.positions))]
 
 
 def _runs(
-    pair: TextPair, groups: Sequence[Sequence[Part]], values: tuple[dict[Site, Tensor], dict[Site, Tensor]]
+    pair: TextPair, groups: Sequence[Sequence[ModelPart]], values: tuple[dict[Site, Tensor], dict[Site, Tensor]]
 ) -> list[Run]:
     """Returns the runs in which the parts of each group are those of the clean run; nothing is changed where they are
     the same in both."""
 
-    def replacement(part: Part) -> Replacement | None:
+    def replacement(part: ModelPart) -> PartReplacement | None:
         other, own = (own_values(pair.corrupted, each, part) for each in values)
         source, target = (pairs := _pairs(pair, part, len(other))).unbind(-1)
         if not len(pairs) or torch.allclose(other[source], own[target], SAME, SAME * float(own[target].abs().max())):
             return None
-        return Replacement(other, pairs)
+        return PartReplacement(other, pairs)
 
     several = [{part: replacement(part) for part in group} for group in groups]
     return [changed_parts(pair.corrupted, {part: one for part, one in each.items() if one}) for each in several]

@@ -12,15 +12,15 @@ from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.part_effects import mean_effects
 from attnviz.effects.parts import (
     Head,
-    Part,
-    Replacement,
+    ModelPart,
+    PartReplacement,
     Site,
     changed_parts,
     checked_heads,
     every_head,
     head_values,
     own_values,
-    replaced,
+    replacement_of,
     site_values,
 )
 from attnviz.effects.sweep import Run, RunChange, Text
@@ -71,16 +71,16 @@ def patch_paths(
     outputs = [Site("output", layer) for layer in range(min(last + 1, len(text.heads)))]
     sent, own = (site_values(each, outputs) for each in (pair.clean, text))
     between = frozen_mlps(text, last) if mlps == "frozen" else []
-    received: dict[Head, dict[Part, Replacement]] = {sender: {} for sender in senders}
+    received: dict[Head, dict[ModelPart, PartReplacement]] = {sender: {} for sender in senders}
 
     def path(sender: Head) -> Run:
         def receive(layer: int, heads: LayerHeads, sequences: slice) -> None:
-            for part in (Part(what, *each) for each in receivers if each[0] == layer > sender[0]):
+            for part in (ModelPart(what, *each) for each in receivers if each[0] == layer > sender[0]):
                 read = own_values(text, {part.site: head_values(what, heads, sequences)}, part)
-                received[sender][part] = Replacement(read.clone())
+                received[sender][part] = PartReplacement(read.clone())
 
-        clean = own_values(text, sent, Part("output", *sender))
-        replacement = Replacement(clean, pair.positions(sender[0], len(clean)))
+        clean = own_values(text, sent, ModelPart("output", *sender))
+        replacement = PartReplacement(clean, pair.positions(sender[0], len(clean)))
         return direct_path(own, sender, replacement, between, receive)
 
     def progress(start: float, share: float, patching: Patching) -> None:
@@ -108,14 +108,14 @@ def frozen_mlps(text: Text, before: int) -> Run:
     """Returns the run in which MLPs before a layer write what they write where nothing is changed."""
     sites = [Site("mlp", number) for number, mlp in enumerate(text.mlps) if mlp.layer < before]
     return changed_parts(
-        text, {Part(*site): Replacement(values[:, 0]) for site, values in site_values(text, sites).items()}
+        text, {ModelPart(*site): PartReplacement(values[:, 0]) for site, values in site_values(text, sites).items()}
     )
 
 
 def direct_path(
     own: Mapping[Site, Tensor],
     sender: Head,
-    replacement: Replacement,
+    replacement: PartReplacement,
     mlps: Run,
     receive: Callable[[int, LayerHeads, slice], None] = lambda layer, heads, sequences: None,
 ) -> Run:
@@ -148,7 +148,7 @@ def direct_effects(
         text,
         metric,
         [
-            [direct_path(own, head, replaced(text, Part("output", *head), outputs), mlps) for head in heads]
+            [direct_path(own, head, replacement_of(text, ModelPart("output", *head), outputs), mlps) for head in heads]
             for outputs in replacements
         ],
     )

@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from attnviz.effects import Logit
 from attnviz.effects.metrics import Measurement
-from attnviz.effects.parts import Part, Replacement, changed_parts, every_head
+from attnviz.effects.parts import ModelPart, PartReplacement, changed_parts, every_head
 from attnviz.effects.sweep import Text
 from attnviz.tracing.changed_run import ablation, run_changed
 from tests.support.architectures import ZOO
@@ -56,8 +56,7 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
             lambda index, _, layer=layer, head=head: ablation([head]) if index == layer else None,
         )
         expected.append(measurement.values(output) - before)
-    found = text._effects(
-        measurement, [changed_parts(text, {Part("output", *head): Replacement(None)}) for head in heads], before[-1]
-    )
+    runs = [changed_parts(text, {ModelPart("output", *head): PartReplacement(None)}) for head in heads]
+    found = text._effects(measurement, runs, before[-1])
     effects = torch.cat(expected)
     assert float((found - effects).abs().max()) < 1e-4 * float(effects.abs().max())

@@ -16,7 +16,7 @@ from attnviz.effects import (
     CircuitCurves,
     Logit,
     LogitDifference,
-    Part,
+    ModelPart,
     ablations,
     circuit_curves,
     mlp_ablations,
@@ -40,9 +40,9 @@ METRIC = LogitDifference(5, 7)
 NEUTRAL = [torch.tensor([[13, 44, 6, 21]]), torch.tensor([[5, 9, 21, 7, 30, 18, 12]])]
 NAMES = ["GPT-2", "Llama", "Pythia", "BERT"]
 LAYERS = 2
-HEAD_PARTS = [Part("output", layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-EVERY = [*HEAD_PARTS, Part("mlp", 0), Part("mlp", 1)]
-ORDER = [Part("mlp", 0), Part("output", 1, 2), Part("output", 0, 3), Part("mlp", 1), Part("output", 1, 0)]
+HEAD_PARTS = [ModelPart("output", layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+EVERY = [*HEAD_PARTS, ModelPart("mlp", 0), ModelPart("mlp", 1)]
+ORDER = [ModelPart("mlp", 0), *HEAD_PARTS[6:2:-3], ModelPart("mlp", 1), ModelPart("output", 1, 0)]
 
 
 def texts(count: int, length: int = 6) -> list[Tensor]:
@@ -50,9 +50,9 @@ def texts(count: int, length: int = 6) -> list[Tensor]:
     return [torch.randint(3, 60, (1, length), generator=generator) for _number in range(count)]
 
 
-def means(name: str) -> dict[Part, Tensor]:
+def means(name: str) -> dict[ModelPart, Tensor]:
     """What parts write in neutral texts, at all positions of all of them."""
-    written: dict[Part, list[Tensor]] = {part: [] for part in EVERY}
+    written: dict[ModelPart, list[Tensor]] = {part: [] for part in EVERY}
     for ids in NEUTRAL:
         of_heads, of_mlps = outputs(name, {"input_ids": ids}), calls(name, {"input_ids": ids}, mlps(name))
         for part in EVERY:
@@ -62,15 +62,15 @@ def means(name: str) -> dict[Part, Tensor]:
 
 
 @torch.no_grad()
-def metric_without(name: str, replaced: Collection[Part], ids: Tensor, values: dict[Part, Any]) -> float:
+def metric_without(name: str, replaced: Collection[ModelPart], ids: Tensor, values: dict[ModelPart, Any]) -> float:
     """The difference of logits where parts write other values, at all positions or at some."""
     with ExitStack() as hooks:
         for part in replaced:
-            value, at = values[Part(part.kind, part.layer, part.index)], slice(None)
+            value, at = values[ModelPart(part.kind, part.layer, part.index)], slice(None)
             at = at if part.positions is None else [*part.positions]  # type: ignore[assignment]
             if part.kind == "output":
 
-                def change_head(states: Tensor, part: Part = part, value: Any = value, at: Any = at) -> None:
+                def change_head(states: Tensor, part: ModelPart = part, value: Any = value, at: Any = at) -> None:
                     by_head(states)[..., part.index, :][:, at] = value
 
                 hooks.enter_context(changed_input(projections(name)[part.layer], change_head))
@@ -127,8 +127,10 @@ def test_no_part_gives_nothing_and_all_parts_give_the_whole_exactly(name: str, m
 def test_the_order_is_that_of_the_first_texts_alone(measure: Any) -> None:
     model, own = tiny("Llama"), texts(5)
     metrics = PerText((METRIC, Logit(9), METRIC, Logit(4), METRIC))
-    curves = circuit_curves(model, own, metrics, measure, neutral=NEUTRAL, random_sets=0, held_out=0.6)
-    other = circuit_curves(model, [*own[:2], *texts(3)], metrics, measure, neutral=NEUTRAL, random_sets=0, held_out=0.6)
+    curves = circuit_curves(model, own, metrics, measure, neutral=NEUTRAL, random_sets=0, test_share=0.6)
+    other = circuit_curves(
+        model, [*own[:2], *texts(3)], metrics, measure, neutral=NEUTRAL, random_sets=0, test_share=0.6
+    )
     assert curves.order == other.order
     assert len(curves.whole) == 3
     means = measure(model, Texts(None, own[:2]), PerText(metrics.each[:2]), EVERY, texts=NEUTRAL).mean.abs()
@@ -148,18 +150,19 @@ def test_a_set_of_one_part_is_its_ablation() -> None:
 
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 def test_parts_are_kept_at_positions_alone(name: str) -> None:
-    order = [Part("output", 0, 1, (-1,)), Part("mlp", 0), Part("output", 0, 1, (2, 3)), Part("mlp", 1, 0, (1, -1))]
+    of_head = [ModelPart("output", 0, 1, places) for places in ((-1,), (2, 3))]
+    order = [of_head[0], ModelPart("mlp", 0), of_head[1], ModelPart("mlp", 1, 0, (1, -1))]
     [ids], values = texts(1), means(name)
     curves = circuit_curves(
-        tiny(name), [ids], METRIC, order, neutral=NEUTRAL, sizes=range(5), random_sets=3, held_out=1.0
+        tiny(name), [ids], METRIC, order, neutral=NEUTRAL, sizes=range(5), random_sets=3, test_share=1.0
     )
-    others = {*EVERY} - {Part("output", 0, 1), Part("mlp", 0), Part("mlp", 1)}
+    others = {*EVERY} - {ModelPart("output", 0, 1), ModelPart("mlp", 0), ModelPart("mlp", 1)}
     expected = [
         {*EVERY},
-        {*others, Part("output", 0, 1, (0, 1, 2, 3, 4)), Part("mlp", 0), Part("mlp", 1)},
-        {*others, Part("output", 0, 1, (0, 1, 2, 3, 4)), Part("mlp", 1)},
-        {*others, Part("output", 0, 1, (0, 1, 4)), Part("mlp", 1)},
-        {*others, Part("output", 0, 1, (0, 1, 4)), Part("mlp", 1, 0, (0, 2, 3, 4))},
+        {*others, ModelPart("output", 0, 1, (0, 1, 2, 3, 4)), ModelPart("mlp", 0), ModelPart("mlp", 1)},
+        {*others, ModelPart("output", 0, 1, (0, 1, 2, 3, 4)), ModelPart("mlp", 1)},
+        {*others, ModelPart("output", 0, 1, (0, 1, 4)), ModelPart("mlp", 1)},
+        {*others, ModelPart("output", 0, 1, (0, 1, 4)), ModelPart("mlp", 1, 0, (0, 2, 3, 4))},
     ]
     circuit = [metric_without(name, replaced, ids, values) for replaced in expected]
     without = [metric_without(name, order[:size], ids, values) for size in range(5)]
@@ -169,25 +172,25 @@ def test_parts_are_kept_at_positions_alone(name: str) -> None:
 
 def test_random_sets_have_as_many_heads_and_as_many_mlps() -> None:
     model, own = tiny("Llama"), texts(2)
-    options: dict[str, Any] = {"neutral": NEUTRAL, "sizes": [0, 1, 4, 5], "held_out": 1.0}
+    options: dict[str, Any] = {"neutral": NEUTRAL, "sizes": [0, 1, 4, 5], "test_share": 1.0}
     curves = circuit_curves(model, own, METRIC, ORDER, random_sets=20, seed=3, **options)
     again, other = (circuit_curves(model, own, METRIC, ORDER, random_sets=20, seed=n, **options) for n in (3, 4))
     assert torch.equal(curves.random, again.random)
     assert not torch.equal(curves.random, other.random)
     single = {round(float(value), 4) for value in curves.random[0, :, 1]}
-    mlps_alone = circuit_curves(model, own, METRIC, [Part("mlp", 1)], random_sets=0, **options | {"sizes": [1]})
+    mlps_alone = circuit_curves(model, own, METRIC, [ModelPart("mlp", 1)], random_sets=0, **options | {"sizes": [1]})
     assert single == {round(float(value), 4) for value in (curves.circuit[0, 1], mlps_alone.circuit[0, 0])}
 
 
 def test_heads_alone_are_replaced_where_mlps_are_kept() -> None:
     name, [ids] = "GPT-2", texts(1)
     curves = circuit_curves(
-        tiny(name), [ids], METRIC, HEAD_PARTS[:2], neutral=NEUTRAL, mlps=False, held_out=1.0, random_sets=1
+        tiny(name), [ids], METRIC, HEAD_PARTS[:2], neutral=NEUTRAL, mlps=False, test_share=1.0, random_sets=1
     )
     expected = [metric_without(name, HEAD_PARTS[size:], ids, means(name)) for size in (0, 1, 2)]
     assert curves.circuit[0].tolist() == pytest.approx(expected, abs=1e-4)
     with pytest.raises(ValueError, match="MLP 0 is none that is replaced here"):
-        circuit_curves(tiny(name), [ids], METRIC, ORDER, neutral=NEUTRAL, mlps=False, held_out=1.0)
+        circuit_curves(tiny(name), [ids], METRIC, ORDER, neutral=NEUTRAL, mlps=False, test_share=1.0)
 
 
 def test_more_than_the_whole_model_is_an_alarm() -> None:
@@ -217,7 +220,7 @@ def test_curves_are_saved_and_are_a_table(tmp_path: Path) -> None:
     assert frame["part"].tolist()[:2] == ["", str(curves.order[0])]
     assert frame["faithfulness"].tolist() == pytest.approx(curves.faithfulness.tolist())
     assert bool((frame["random completeness least"] <= frame["random completeness"] + 1e-9).all())
-    parts = (Part("query", 3, 1, (2, -1)), Part("mlp", 1))
+    parts = (ModelPart("query", 3, 1, (2, -1)), ModelPart("mlp", 1))
     attnviz.save(tmp_path / "parts.safetensors", parts)
     assert attnviz.load(tmp_path / "parts.safetensors").result == parts
 
@@ -226,10 +229,10 @@ def test_what_is_no_circuit_is_refused() -> None:
     model, own = tiny("GPT-2"), texts(2)
     for arguments, message in (
         ({}, "Give some, as neutral="),
-        ({"neutral": NEUTRAL, "held_out": 1.0}, "An order is found on some texts"),
-        ({"neutral": NEUTRAL, "held_out": 0.0}, "these are 2 and 0 texts"),
-        ({"neutral": NEUTRAL, "order": [Part("query", 0, 1)]}, "query of head 0.1 is none that is replaced"),
-        ({"neutral": NEUTRAL, "order": [Part("output", 0, 9)]}, "head 0.9 is none that is replaced"),
+        ({"neutral": NEUTRAL, "test_share": 1.0}, "An order is found on some texts"),
+        ({"neutral": NEUTRAL, "test_share": 0.0}, "these are 2 and 0 texts"),
+        ({"neutral": NEUTRAL, "order": [ModelPart("query", 0, 1)]}, "query of head 0.1 is none that is replaced"),
+        ({"neutral": NEUTRAL, "order": [ModelPart("output", 0, 9)]}, "head 0.9 is none that is replaced"),
         ({"neutral": NEUTRAL, "order": ORDER, "sizes": [6]}, "from 0 to 5"),
     ):
         with pytest.raises(ValueError, match=message):

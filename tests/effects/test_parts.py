@@ -10,7 +10,7 @@ from torch import Tensor
 from attnviz import Texts
 from attnviz.effects import (
     LogitDifference,
-    Part,
+    ModelPart,
     ablations,
     estimates,
     mlp_ablations,
@@ -54,7 +54,7 @@ def measured(name: str, *changes: Any, ids: Tensor = CLEAN) -> float:
     return float(logits[5] - logits[7])
 
 
-def own(name: str, part: Part, ids: Tensor) -> Tensor:
+def own(name: str, part: ModelPart, ids: Tensor) -> Tensor:
     """What a part is in a text, (positions, width)."""
     batch = {"input_ids": ids}
     match part.kind:
@@ -67,7 +67,7 @@ def own(name: str, part: Part, ids: Tensor) -> Tensor:
     return calls(name, batch, named(tiny(name), BLOCKS[name]))[part.layer][0][0]
 
 
-def set_part(name: str, part: Part, value: Tensor | float, at: Any = slice(None)) -> Any:
+def set_part(name: str, part: ModelPart, value: Tensor | float, at: Any = slice(None)) -> Any:
     """A context in which a part is something else at some positions."""
 
     def change(states: Tensor) -> None:
@@ -86,11 +86,11 @@ def set_part(name: str, part: Part, value: Tensor | float, at: Any = slice(None)
 
 
 PARTS = [
-    Part("embedding"),
-    Part("output", 1, 2),
-    Part("mlp", 0),
-    Part("neuron", 1, 11),
-    Part("residual", 1),
+    ModelPart("embedding"),
+    ModelPart("output", 1, 2),
+    ModelPart("mlp", 0),
+    ModelPart("neuron", 1, 11),
+    ModelPart("residual", 1),
 ]
 TEXTS = [CORRUPTED, SHORT]
 
@@ -110,7 +110,7 @@ def test_parts_have_zeros_or_means_over_texts_instead(name: str) -> None:
 @pytest.mark.parametrize("name", DECODERS)
 def test_parts_at_positions_have_what_they_are_in_another_text(name: str) -> None:
     places, before = [2, 5], measured(name)
-    parts = [Part(part.kind, part.layer, part.index, (2, -2)) for part in PARTS]
+    parts = [ModelPart(part.kind, part.layer, part.index, (2, -2)) for part in PARTS]
     expected = [
         measured(name, set_part(name, part, own(name, part, CORRUPTED)[places], places)) - before for part in parts
     ]
@@ -126,7 +126,7 @@ def test_a_vector_is_added_at_positions(name: str) -> None:
     vectors = [torch.randn(SIZE[part.kind], generator=generator) for part in PARTS]
     for places in (None, (1, 4)):
         at = slice(None) if places is None else [*places]
-        parts = [Part(part.kind, part.layer, part.index, places) for part in PARTS]
+        parts = [ModelPart(part.kind, part.layer, part.index, places) for part in PARTS]
         expected = [
             measured(name, set_part(name, part, own(name, part, CLEAN)[at] + vector, at)) - before
             for part, vector in zip(parts, vectors, strict=True)
@@ -150,14 +150,17 @@ def test_a_vector_is_added_to_what_a_head_reads(name: str) -> None:
         states[:, 2, 8 * place : 8 * place + 8] += vector
 
     expected = measured(name, changed_output(module, steer), changed_input(projections(name)[1], hold)) - before
-    [found] = part_effects(tiny(name), CLEAN, METRIC, [Part("value", 1, 3, (2,))], how="add", vectors=vector)
+    [found] = part_effects(tiny(name), CLEAN, METRIC, [ModelPart("value", 1, 3, (2,))], how="add", vectors=vector)
     assert float(found) == pytest.approx(expected, abs=1e-4)
     assert abs(expected) > 1e-4
 
 
 @torch.no_grad()
 def test_parts_of_a_collection_are_replaced_at_once() -> None:
-    name, groups = "GPT-2", [[PARTS[1], PARTS[2]], [], [PARTS[3], Part("output", 1, 2, (0,)), Part("mlp", 0, 0, (4,))]]
+    name, groups = (
+        "GPT-2",
+        [[PARTS[1], PARTS[2]], [], [PARTS[3], ModelPart("output", 1, 2, (0,)), ModelPart("mlp", 0, 0, (4,))]],
+    )
     found = part_effects(tiny(name), CLEAN, METRIC, groups, how="zero")
     changes = [[(part, part.positions or slice(None)) for part in group] for group in groups]
     expected = [
@@ -170,8 +173,8 @@ def test_parts_of_a_collection_are_replaced_at_once() -> None:
 @pytest.mark.parametrize("name", ["Llama", "T5", "BERT"])
 def test_effects_of_all_heads_and_mlps_are_those_of_ablations(name: str) -> None:
     model, batch, texts = tiny(name), TINY[name].batch(), [TINY[name].batch(CORRUPTED)]
-    heads = [Part("output", layer, head) for layer in range(len(projections(name))) for head in range(HEADS)]
-    of_mlps = [Part("mlp", number) for number in range(len(mlps(name)))]
+    heads = [ModelPart("output", layer, head) for layer in range(len(projections(name))) for head in range(HEADS)]
+    of_mlps = [ModelPart("mlp", number) for number in range(len(mlps(name)))]
     for how in ("mean", "resample", "zero"):
         found = part_effects(model, batch, METRIC, [*heads, *of_mlps], how=how, texts=texts)  # type: ignore[arg-type]
         single = ablations(model, batch, METRIC, how=how, texts=texts).flatten()  # type: ignore[arg-type]
@@ -184,7 +187,7 @@ def test_effects_of_all_heads_and_mlps_are_those_of_ablations(name: str) -> None
 @pytest.mark.parametrize("name", DECODERS)
 def test_an_estimate_is_the_slope_of_the_metric(name: str) -> None:
     """The metric as a function of how far parts have moved from their own numbers to those of another text."""
-    parts = [*PARTS, *(Part(part.kind, part.layer, part.index, (5, -1)) for part in PARTS)]
+    parts = [*PARTS, *(ModelPart(part.kind, part.layer, part.index, (5, -1)) for part in PARTS)]
     expected = []
     for part in parts:
         at = [*range(7)] if part.positions is None else [5, 6]
@@ -200,7 +203,7 @@ def test_an_estimate_is_the_slope_of_the_metric(name: str) -> None:
 
 
 def test_estimates_of_an_added_vector_are_its_product_with_the_gradient() -> None:
-    model, part, vector = tiny("GPT-2"), Part("residual", 1, positions=(3,)), torch.linspace(-1, 1, 32)
+    model, part, vector = tiny("GPT-2"), ModelPart("residual", 1, positions=(3,)), torch.linspace(-1, 1, 32)
     step = part_effects(model, CLEAN, METRIC, [part], how="add", vectors=1e-3 * vector)
     slope = part_estimates(model, CLEAN, METRIC, [part], how="add", vectors=vector)
     torch.testing.assert_close(step / 1e-3, slope, rtol=0.02, atol=1e-3)
@@ -211,7 +214,7 @@ def test_patched_parts_are_those_of_patch(what: Any) -> None:
     found = patch(tiny("Llama"), CLEAN, CORRUPTED, METRIC, what, positions=True)
     of_module = what in ("mlp", "residual")
     places = found.values.isfinite().nonzero().tolist()
-    parts = [Part(what, place[0], 0 if of_module else place[1], (place[-1],)) for place in places]
+    parts = [ModelPart(what, place[0], 0 if of_module else place[1], (place[-1],)) for place in places]
     patched = patch_parts(tiny("Llama"), CLEAN, CORRUPTED, METRIC, parts)
     torch.testing.assert_close(patched.values, found.values.flatten(), atol=1e-5, rtol=0)
     assert [*patched.columns()["layer"]] == [place[0] for place in places]
@@ -219,10 +222,10 @@ def test_patched_parts_are_those_of_patch(what: Any) -> None:
 
 def test_query_and_pattern_of_one_head_are_changed_at_once() -> None:
     """The pattern is computed of the query, so that the pattern of the clean run is what counts."""
-    query, pattern = Part("query", 1, 2), Part("pattern", 1, 2)
+    query, pattern = ModelPart("query", 1, 2), ModelPart("pattern", 1, 2)
     one, both = patch_parts(tiny("Llama"), CLEAN, CORRUPTED, METRIC, [pattern, [query, pattern]]).values
     value, every = patch_parts(
-        tiny("Llama"), CLEAN, CORRUPTED, METRIC, [Part("output", 1, 2), [Part("value", 1, 2), pattern]]
+        tiny("Llama"), CLEAN, CORRUPTED, METRIC, [ModelPart("output", 1, 2), [ModelPart("value", 1, 2), pattern]]
     ).values
     assert float(both) == pytest.approx(float(one), abs=1e-6)
     assert float(every) == pytest.approx(float(value), abs=1e-4)
@@ -245,25 +248,25 @@ def test_parts_of_many_texts_and_of_a_model_in_half_precision() -> None:
 def test_what_is_no_part_is_refused() -> None:
     model = tiny("GPT-2")
     for part, message in (
-        (Part("output", 1, 4), "no head 4"),
-        (Part("mlp", 2), "no MLP 2"),
-        (Part("neuron", 0, 999), "no neuron 999"),
-        (Part("residual", 7), "no layer 7"),
-        (Part("mlp", 0, positions=(9,)), "no position 9"),
+        (ModelPart("output", 1, 4), "no head 4"),
+        (ModelPart("mlp", 2), "no MLP 2"),
+        (ModelPart("neuron", 0, 999), "no neuron 999"),
+        (ModelPart("residual", 7), "no layer 7"),
+        (ModelPart("mlp", 0, positions=(9,)), "no position 9"),
     ):
         with pytest.raises(ValueError, match=message):
             part_effects(model, CLEAN, METRIC, [part], how="zero")
     with pytest.raises(ValueError, match="A part is one of “output”"):
-        Part("weights")  # type: ignore[arg-type]
+        ModelPart("weights")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no mean"):
-        part_effects(model, CLEAN, METRIC, [Part("pattern", 0, 1)])
+        part_effects(model, CLEAN, METRIC, [ModelPart("pattern", 0, 1)])
     with pytest.raises(ValueError, match="of the same number of tokens"):
-        part_effects(model, CLEAN, METRIC, [Part("pattern", 0, 1)], how="resample", texts=[SHORT])
+        part_effects(model, CLEAN, METRIC, [ModelPart("pattern", 0, 1)], how="resample", texts=[SHORT])
     with pytest.raises(ValueError, match=r"this is the query of head 0\.1"):
-        part_estimates(model, CLEAN, METRIC, [Part("query", 0, 1)])
+        part_estimates(model, CLEAN, METRIC, [ModelPart("query", 0, 1)])
     with pytest.raises(ValueError, match="Give vectors"):
         part_effects(model, CLEAN, METRIC, PARTS, how="add")
     with pytest.raises(ValueError, match="A vector of 8 numbers is expected here, and this one has 3"):
-        part_effects(model, CLEAN, METRIC, [Part("output", 0, 0)], how="add", vectors=torch.ones(3))
+        part_effects(model, CLEAN, METRIC, [ModelPart("output", 0, 0)], how="add", vectors=torch.ones(3))
     with pytest.raises(ValueError, match="several maps of hidden units"):
-        part_effects(tiny("Mixtral"), CLEAN, METRIC, [Part("neuron", 0, 1)], how="zero")
+        part_effects(tiny("Mixtral"), CLEAN, METRIC, [ModelPart("neuron", 0, 1)], how="zero")

@@ -1,4 +1,4 @@
-"""Ablations, hidden words, the logit lens and circuits are those of TransformerLens 4.3 in three seeded models."""
+"""Ablations, hidden words, estimates and circuits are those of TransformerLens 4.3 in three seeded models."""
 
 from functools import cache
 from typing import Any, get_args
@@ -6,9 +6,34 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from attnviz.effects import KL, LogitDifference, Loss, ablations, head_circuits, knockout, logit_lens, mlp_ablations
+from attnviz.effects import (
+    KL,
+    LogitDifference,
+    Loss,
+    ModelPart,
+    ablations,
+    circuit_curves,
+    head_circuits,
+    knockout,
+    logit_lens,
+    mlp_ablations,
+    part_estimates,
+    patch_parts,
+)
 from attnviz.effects.head_circuits import Composition
-from tests.support.seeded_models import CORRUPTED, HEADS, IDS, LAYERS, OTHER, SEEDED, TEXTS, TOKEN, seeded_model
+from tests.support.seeded_models import (
+    CIRCUIT,
+    CORRUPTED,
+    HEADS,
+    IDS,
+    LAYERS,
+    OTHER,
+    PAIRS,
+    SEEDED,
+    TEXTS,
+    TOKEN,
+    seeded_model,
+)
 from tests.support.transformer_lens import expected, same
 
 DIFFERENCE = LogitDifference(TOKEN, OTHER)
@@ -33,6 +58,33 @@ def test_ablated_heads(name: str, how: Any) -> None:
 def test_ablated_mlps(name: str) -> None:
     found = [mlp_ablations(model(name), CLEAN_BATCH, metric, how="zero") for metric in METRICS]
     same(torch.stack(found), expected(name)["mlps"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_parts_at_positions_patched_in_several_pairs_of_texts(name: str) -> None:
+    numbers = expected(name)["pairs"]
+    for (clean, corrupted), patched, estimates in zip(PAIRS, numbers["patched"], numbers["estimates"], strict=True):
+        places = [(layer, 0, (i,)) for layer in range(LAYERS) for i in range(clean.shape[1])]
+        parts = [ModelPart(what, *place) for what in ("residual", "mlp") for place in places]  # type: ignore[arg-type]
+        found = patch_parts(model(name), clean, corrupted, DIFFERENCE, parts)
+        same(found.values.unflatten(0, (2, LAYERS, -1)), patched)
+        options: dict[str, Any] = {"how": "resample", "texts": [clean]}
+        guessed = part_estimates(model(name), corrupted, DIFFERENCE, parts, **options)
+        same(guessed.unflatten(0, (2, LAYERS, -1)), estimates[:2])
+        of_heads = [ModelPart("output", layer, head, at) for layer, _, at in places for head in range(HEADS)]
+        guessed = part_estimates(model(name), corrupted, DIFFERENCE, of_heads, **options)
+        same(guessed.unflatten(0, (LAYERS, -1, HEADS)), estimates[2])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_a_circuit_alone_and_a_model_without_it(name: str) -> None:
+    order = [ModelPart(*part) for part in CIRCUIT]  # type: ignore[arg-type]
+    neutral = [{"input_ids": text} for text in TEXTS]
+    sizes = range(len(order) + 1)
+    curves = circuit_curves(
+        model(name), [IDS], DIFFERENCE, order, neutral=neutral, sizes=sizes, random_sets=0, test_share=1.0
+    )
+    same(torch.cat([curves.circuit, curves.without]), expected(name)["circuit"])
 
 
 @pytest.mark.parametrize("name", SEEDED)

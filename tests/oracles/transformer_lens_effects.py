@@ -16,7 +16,19 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, patching  # type: ignore[import-not-found]
 
 from tests.oracles.bridge import bridge
-from tests.support.seeded_models import CORRUPTED, HEADS, IDS, LAYERS, OTHER, SEEDED, SOURCE, TEXTS, TOKEN
+from tests.support.seeded_models import (
+    CIRCUIT,
+    CORRUPTED,
+    HEADS,
+    IDS,
+    LAYERS,
+    OTHER,
+    PAIRS,
+    SEEDED,
+    SOURCE,
+    TEXTS,
+    TOKEN,
+)
 
 Hook = Callable[..., Tensor]
 HEAD = range(HEADS)
@@ -162,6 +174,63 @@ class Effects:
             "value": hooked.all_composition_scores("V").scores[:-1, :, -1],
         }
 
+    def several_pairs(self) -> dict[str, list[list[Tensor]]]:
+        """Returns, of each pair of texts, what the corrupted run has with the stream, or an MLP, of the clean one at a
+        position, and the estimates of that by the gradients of the corrupted run (attribution patching)."""
+        patched, estimates = [], []
+        hooks = ("hook_resid_pre", "hook_mlp_out", "attn.hook_z")
+        names = [[f"blocks.{layer}.{hook}" for layer in range(LAYERS)] for hook in hooks]
+        for clean, corrupted in PAIRS:
+            cache = self.hooked.run_with_cache(clean)[1]
+            arguments = (self.hooked, corrupted, cache, difference)
+            patched.append([patching.get_act_patch_resid_pre(*arguments), patching.get_act_patch_mlp_out(*arguments)])
+            own, gradients = self.gradients(corrupted, [name for of_what in names for name in of_what])
+            moved = {name: (cache[name] - own[name]) * gradients[name] for name in own}
+            estimates.append([torch.stack([moved[name][0].sum(-1) for name in of_what]) for of_what in names])
+        return {"patched": patched, "estimates": estimates}
+
+    @torch.enable_grad()
+    def gradients(self, ids: Tensor, names: list[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Returns activations of a text by their names, and the gradients of the difference of logits there."""
+        kept: dict[str, Tensor] = {}
+
+        def keep(name: str) -> Hook:
+            def hooked(tensor: Tensor, hook: Any) -> Tensor:
+                kept[name] = tensor if tensor.requires_grad else tensor.requires_grad_()
+                return kept[name]
+
+            return hooked
+
+        value = difference(self.ran(*((name, keep(name)) for name in names), ids=ids))
+        gradients = torch.autograd.grad(value, [*kept.values()], allow_unused=True)
+        known = [
+            torch.zeros_like(own) if one is None else one for own, one in zip(kept.values(), gradients, strict=True)
+        ]
+        return {name: own.detach() for name, own in kept.items()}, dict(zip(kept, known, strict=True))
+
+    def circuit(self) -> list[list[float]]:
+        """Returns the difference of logits where the first parts of CIRCUIT alone are kept, and where they are
+        replaced: others write their mean over texts."""
+        every = [("output", layer, head) for layer in range(LAYERS) for head in HEAD]
+        every += [("mlp", layer, 0) for layer in range(LAYERS)]
+        names = {"output": "blocks.{}.attn.hook_z", "mlp": "blocks.{}.hook_mlp_out"}
+        means = {}
+        for kind, layer, _head in every:
+            name = names[kind].format(layer)
+            means[kind, layer] = self.mean(name).expand_as(self.clean[name])
+
+        def without(parts: Any) -> float:
+            hooks = []
+            for kind, layer, head in parts:
+                mean = means[kind, layer]
+                hook = set_head(mean, head) if kind == "output" else lambda out, hook, mean=mean: mean
+                hooks.append((names[kind].format(layer), hook))
+            return float(difference(self.ran(*hooks)))
+
+        sizes = range(len(CIRCUIT) + 1)
+        kept = [without([part for part in every if part not in CIRCUIT[:size]]) for size in sizes]
+        return [kept, [without(CIRCUIT[:size]) for size in sizes]]
+
     def all(self) -> dict[str, Any]:
         other = self.corrupted
         return {
@@ -173,6 +242,8 @@ class Effects:
             "mlps": self.mlp_ablations(),
             "patches": self.patches(),
             "paths": self.paths(),
+            "pairs": self.several_pairs(),
+            "circuit": self.circuit(),
             "knockouts": self.knockouts(),
             "lens": self.lens(),
             "circuits": self.circuits(),

@@ -10,6 +10,12 @@ WORDS, WIDTH, HEADS, LAYERS = 61, 32, 4, 3
 IDS = torch.tensor([[3, 17, 42, 5, 17, 42, 9, 28]])
 TOKEN, OTHER = 5, 9  # whose logits are compared
 CORRUPTED = torch.tensor([[3, 17, 33, 5, 17, 42, 50, 28]])
+PAIRS = (  # clean and corrupted texts
+    (IDS, CORRUPTED),
+    (torch.tensor([[3, 30, 12, 44, 8, 30]]), torch.tensor([[3, 30, 51, 44, 8, 19]])),
+    (torch.tensor([[3, 7, 25, 33, 7, 25, 33]]), torch.tensor([[3, 7, 25, 33, 58, 25, 33]])),
+)
+CIRCUIT = ("mlp", 0, 0), ("output", 1, 2), ("output", 0, 3), ("mlp", 2, 0), ("output", 2, 1)  # in this order
 TEXTS = torch.tensor([[3, 8, 42, 11, 25]]), torch.tensor([[3, 17, 60, 4, 31, 54, 9, 28, 40, 12]])
 SOURCE = 0, 1  # the layer and the head from which paths are patched
 SIZES = {

@@ -73,7 +73,7 @@ shares.save("sum.safetensors", model="gpt2")
 attnviz.save("effects.safetensors", torch.eye(2), metric=LogitDifference(1, 0))
 assert_type(attnviz.load("sum.safetensors").tokens, tuple[str, ...])
 assert_type(effects.ablations(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0)), Tensor)
-parts = [effects.Part("output", 1, 3), effects.Part("residual", 2, positions=(-1,))]
+parts = [effects.ModelPart("output", 1, 3), effects.ModelPart("residual", 2, positions=(-1,))]
 assert_type(effects.part_effects(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), parts), Tensor)
 assert_type(effects.part_estimates(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), parts), Tensor)
 pair = torch.zeros(1, 2), torch.zeros(1, 2)
