@@ -13,6 +13,7 @@ from attnviz.base.formatting import grouped, short_repr
 from attnviz.base.language import value_error
 from attnviz.base.text import too_long_error
 from attnviz.base.token_texts import VocabularyToken, token_texts, vocabulary_tokens
+from attnviz.models.interventions import Intervention, check_places
 from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import position_limit
 from attnviz.trace import Trace
@@ -80,6 +81,7 @@ def writing(
     seed: int = 0,
     forced: Mapping[int, int | Sequence[int]] | None = None,
     alternatives: int = 10,
+    interventions: Intervention | Sequence[Intervention] = (),
     tokens: Sequence[str] = (),
     special: Sequence[int] = (),
 ) -> Generator[Step, None, None]:
@@ -96,12 +98,16 @@ def writing(
     there on. What a model's generation config forbids, penalizes or adds is obeyed, and its stop strings end a text;
     what is not is in the documentation, under Capture.
 
+    `interventions` ablate heads while the model reads and writes, as in `run`: their output is zero at all positions.
+    The weights shown are those of the model so changed.
+
     The model reads the prompt once, then each token once, with its cache. Its attention is compared with its own in
     every pass; a layer that differs is named in `trace.missing`. The traces of all steps share their memory. Between
     two steps others may run the model; it is as it was, also if the loop is left: close the generator then.
 
     Raises ValueError for a model that does not write text, a prompt without tokens or with too many, for settings out
-    of range, and for a generation config that asks for guidance, a watermark or another search.
+    of range, for a generation config that asks for guidance, a watermark or another search, and for interventions that
+    change more than heads, or heads that do not exist.
 
     Example:
         >>> import transformers
@@ -122,10 +128,16 @@ def writing(
     check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
     check_count("alternatives", alternatives, 0, 1000)
     read = _prompt(model, tokenizer, prompt, tokens, special)
+    chosen = [interventions] if isinstance(interventions, Intervention) else [*interventions]
+    if any(one != Intervention(ablated=one.ablated) for one in chosen):
+        raise value_error(
+            "A text is written with heads ablated, Intervention(ablated=((0, 1),)). For another mask, score or "
+            "normalizer, call attnviz.run for each token."
+        )
     choices = _forced(forced or {}, getattr(model.config.get_text_config(), "vocab_size", None))
     limit, count = position_limit(model), 1 if model.config.is_encoder_decoder else read.batch["input_ids"].shape[1]
     most = max_new_tokens if limit is None else min(max_new_tokens, limit + 1 - count)  # the last one is not read
-    return _steps(model, read, most, sampler, choices, alternatives)
+    return _steps(model, read, most, sampler, choices, alternatives, chosen)
 
 
 class _Texts:
@@ -216,10 +228,17 @@ def _prepare(
 
 
 def _steps(
-    model: Any, prompt: _Prompt, most: int, sampler: Sampler, forced: dict[int, int], alternatives: int
+    model: Any,
+    prompt: _Prompt,
+    most: int,
+    sampler: Sampler,
+    forced: dict[int, int],
+    alternatives: int,
+    interventions: Sequence[Intervention],
 ) -> Generator[Step, None, None]:
     is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
-    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"])
+    ablated = {head for one in interventions for head in one.ablated}
+    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"], ablated)
     # Tokens that are forced from the first on are read with the prompt.
     known: list[int] = []
     if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:
@@ -232,6 +251,7 @@ def _steps(
         ids, arguments = state.input_ids, state.arguments
         inputs = model.prepare_inputs_for_generation(ids, is_first_iteration=True, **arguments)
         outputs = model(**inputs, return_dict=True)
+    check_places(interventions, passes.heads)
     stops = _stop_strings(model)
     first, rows = ids.shape[1] - len(known), [*outputs.logits[0, -len(known) - 1 :].float()]
     arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)

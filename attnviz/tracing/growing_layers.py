@@ -5,7 +5,7 @@ weights of the new row are compared with the model's own, of all layers with the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -40,10 +40,37 @@ class GrownInputs(Inputs):
         pass
 
 
+@dataclass(eq=False)
+class AblatedHeads:
+    """Heads whose output is zero in all passes, each with its layer, counted in the order of the first pass."""
+
+    heads: Collection[tuple[int, int]] = ()
+    counts: list[int] = field(default_factory=list)  # the heads of each layer
+    _layers: dict[tuple[nn.Module, int], int] = field(default_factory=dict)  # by modules and their runs in a pass
+    _runs: Counter[nn.Module] = field(default_factory=Counter)
+
+    def begin_pass(self) -> None:
+        """Counts the runs of modules anew."""
+        self._runs.clear()
+
+    def output(self, module: nn.Module, output: Tensor) -> Tensor:
+        """Returns the output (sequences, queries, heads, width) of the next call of attention in a pass, with zeros."""
+        layer = self._layers.setdefault((module, self._runs[module]), len(self._layers))
+        self._runs[module] += 1
+        if layer == len(self.counts):
+            self.counts.append(output.shape[2])
+        if not (heads := [head for place, head in self.heads if place == layer and 0 <= head < output.shape[2]]):
+            return output
+        output = output.clone()
+        output[:, :, heads] = 0
+        return output
+
+
 @dataclass
 class FirstPass(Recording):
     """The recording of a forward pass that fills a cache, with the calls of attention that others continue."""
 
+    ablated: AblatedHeads = field(default_factory=AblatedHeads)
     calls: dict[int, tuple[nn.Module, torch.dtype]] = field(default_factory=dict)  # by the index in `layers`
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
@@ -51,18 +78,19 @@ class FirstPass(Recording):
         result = super().observe(call, result, implementation)
         if len(self.layers) > before and len(call.query) == 1 and not call.added_keys:
             self.calls[before] = call.module, number_type_of(call, result[0])
-        return result
+        return self.ablated.output(call.module, result[0]), *result[1:]
 
 
 @dataclass
 class LaterPass(Recording):
     """The recording of the calls of attention of one token, which are read after the forward pass."""
 
+    ablated: AblatedHeads = field(default_factory=AblatedHeads)
     calls: list[tuple[Call, Tensor]] = field(default_factory=list)  # with their outputs (1, 1, heads, width)
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         self.calls.append((call, result[0]))
-        return result
+        return self.ablated.output(call.module, result[0]), *result[1:]
 
     def add_cached_keys(self, *_: Any) -> None:
         """Does nothing: the keys are those of the calls."""
@@ -211,7 +239,9 @@ class GrowingLayers:
         """Takes the layers out of the recording of a first pass, with free places for further tokens."""
         self.missing: dict[int, str] = {}  # sentences, by the layer
         self._budget = first.budget
-        self._recording = LaterPass(first.names, first.example_counts, 0, first.budget, observes=True)
+        self._recording = LaterPass(
+            first.names, first.example_counts, 0, first.budget, observes=True, ablated=first.ablated
+        )
         self._places: dict[tuple[nn.Module, int], int] = {}  # the layers, by their modules and the runs of these
         layers = dict(enumerate(with_unique_ids(first.layers)))
         first.layers.clear()
@@ -244,6 +274,7 @@ class GrowingLayers:
         """Records a forward pass of one token within the context, and adds its row to the layers."""
         recording = self._recording
         recording.calls.clear()
+        recording.ablated.begin_pass()
         token = current_recording.set(recording)
         try:
             yield

@@ -66,6 +66,7 @@ for step in attnviz.writing(nn.Linear(2, 2), None, [1, 2], max_new_tokens=3, tem
     assert_type(step, Step)
     assert_type(step.trace, Trace)
     assert_type(step.alternatives, tuple[Alternative, ...])
+assert_type(next(attnviz.writing(nn.Linear(2, 2), None, [1, 2], interventions=[warm])), Step)
 shares = attnviz.attribute(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0))
 assert_type(shares, Attribution)
 assert_type(shares.opened(0, 0, 1, source=0), Attribution)
