@@ -40,7 +40,7 @@ CLASSES = {
     "Compensation": "attnviz.effects", "Shares": "attnviz.effects.compensation",
     "HeadMetricTable": "attnviz.analysis.head_metrics", "PerText": "attnviz.models.texts",
     "Atlas": "attnviz.analysis.atlas", "LookedTokens": "attnviz.analysis.atlas",
-    "CircuitCurves": "attnviz.effects", "ModelPart": "attnviz.effects",
+    "NeuronExamples": "attnviz.effects", "CircuitCurves": "attnviz.effects", "ModelPart": "attnviz.effects",
     "AtlasPart": "attnviz.analysis.atlas_part", "Examples": "attnviz.analysis.atlas_part",
 }  # fmt: skip
 

@@ -254,6 +254,15 @@ def in_circuits(example: Example) -> Tensor:
     return torch.cat([found.circuit, found.without, found.random[:, 0], measured.circuit], -1)
 
 
+def of_neurons(example: Example) -> Tensor:
+    found = effects.neuron_examples(example.model, [example.batch, example.other], [(0, 1), (1, 5)], count=1)
+    places = [
+        example.read.tolist().index(int(position)) if text == 0 else -1
+        for text, position in zip(found.texts, found.positions, strict=True)
+    ]
+    return torch.cat([found.activations.flatten().double(), torch.tensor(places).double()])
+
+
 def by_paths(example: Example) -> Tensor:
     return effects.patch_paths(example.model, example.batch, example.corrupted, Logit(3), (1, 2), "key").values
 
@@ -296,6 +305,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
     "layer_predictions": predicted,
     "logit_lens": lens,
     "mlp_ablations": ablated(effects.mlp_ablations),
+    "neuron_examples": of_neurons,
     "part_effects": changed,
     "part_estimates": estimated,
     "patch": patched,

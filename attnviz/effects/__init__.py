@@ -9,6 +9,7 @@ from attnviz.effects.head_circuits import HeadCircuits, head_circuits
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
+from attnviz.effects.neuron_examples import NeuronExamples, neuron_examples
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
 from attnviz.effects.part_effects import part_effects, part_estimates
 from attnviz.effects.parts import ModelPart
@@ -31,6 +32,7 @@ __all__ = [
     "LogitDifference",
     "Loss",
     "ModelPart",
+    "NeuronExamples",
     "Patching",
     "Probability",
     "PromptPairs",
@@ -45,6 +47,7 @@ __all__ = [
     "layer_predictions",
     "logit_lens",
     "mlp_ablations",
+    "neuron_examples",
     "neutral_texts",
     "part_effects",
     "part_estimates",

@@ -80,6 +80,8 @@ assert_type(effects.part_estimates(nn.Linear(2, 2), torch.zeros(1, 2), LogitDiff
 pair = torch.zeros(1, 2), torch.zeros(1, 2)
 patched = effects.patch_parts(nn.Linear(2, 2), *pair, LogitDifference(1, 0), [parts, parts[0]])
 assert_type(patched, effects.Patching)
+units = effects.neuron_examples(nn.Linear(2, 2), [*pair], [(0, 3)], count=2)
+assert_type(units, effects.NeuronExamples)
 curves = effects.circuit_curves(nn.Linear(2, 2), [*pair], LogitDifference(1, 0), parts, neutral=[*pair], seed=1)
 assert_type(curves, effects.CircuitCurves)
 assert_type(curves.faithfulness, Tensor)
