@@ -31,6 +31,7 @@ from attnviz.results import MeasuredResult
 ROUNDING = 1e-6  # of a share of a metric
 PartMeasure: TypeAlias = Callable[..., Any]  # as part_effects or part_estimates
 Order: TypeAlias = Sequence[ModelPart] | PartMeasure
+OnCircuits: TypeAlias = Callable[[int, int], None]  # gets the number of texts that are measured, and of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,7 @@ def circuit_curves(
     random_sets: int = 5,
     mlps: bool = True,
     seed: int = 0,
+    on_progress: OnCircuits | None = None,
 ) -> CircuitCurves:
     """Returns how faithful and how complete circuits of growing size are: a metric of the model with only the first
     parts of an order, and without them, on texts that the order was not found on (Wang et al. 2022, "Interpretability
@@ -179,6 +181,8 @@ def circuit_curves(
     measured = []
     for batch, own_metric in zip(texts[first:], metrics[first:], strict=True):
         end_if_unwanted()
+        if on_progress:
+            on_progress(len(measured), len(texts) - first)
         measured.append(_of_text(start.other(batch), own_metric, sets, orders, how, others))
     whole, nothing, kept, without = (torch.stack(numbers) for numbers in zip(*measured, strict=True))
     return CircuitCurves(sets.order, sets.sizes, whole, nothing, kept[:, 0], without[:, 0], kept[:, 1:], without[:, 1:])

@@ -147,6 +147,7 @@ LINKS = {
     "measure": ["logit", "Wahrscheinlichkeit", "KL of all tokens", "loss of the text", "cosine of the vector"],
     "instead": ["its mean over other texts", "x"],
     "many-texts": ["The cat sat. | Mary | John", "", "a\n" * 60],
+    "circuit": ["true", "x"],
     "own-texts": ["The cat sat.", "", "a\n" * 300],
     "at-least": ["0.4", "-1", "x", ""],
     "examples": ["drawn at random by weight", "mit dem größten Gewicht", "x"],

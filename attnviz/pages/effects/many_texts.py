@@ -14,7 +14,7 @@ from attnviz.effects.ablation import Head, ablations
 from attnviz.figures.histogram import histogram
 from attnviz.figures.shares import signed
 from attnviz.layer import head_name
-from attnviz.page.blocks import Anchor, Block, Caption, Control, Figure, Listing, More, Paragraph
+from attnviz.page.blocks import Anchor, Block, Caption, Control, Figure, Listing, More, Paragraph, available
 from attnviz.page.fields import Field
 from attnviz.page.html import element
 from attnviz.page.page_view import Panel
@@ -23,6 +23,7 @@ from attnviz.pages.effects.head_effects import HeadEffects, effects_key
 from attnviz.pages.effects.links import why_link
 from attnviz.pages.effects.sentences import measure_name
 from attnviz.pages.effects.state import DIFFERENCE, HEADS_AND_WORDS, EffectsState, Question
+from attnviz.pages.effects.text_circuits import text_circuits
 from attnviz.pages.effects.without_heads import ablation_controls, computed_effects, effects_of_heads
 
 SHOWN = 6  # texts with the lowest and the highest effect that are not folded
@@ -34,6 +35,9 @@ def many_texts(state: EffectsState) -> Iterator[Block]:
     yield More(_("Texts"), [Control(EffectsState.many, state)], name="texts-measured")
     yield computed_effects("many", state, partial(effects_of_heads, state, _measures, _head_over_texts))
     yield from ablation_controls(state)
+    yield Control(EffectsState.circuit, state)
+    if state.circuit:
+        yield from available(text_circuits(state))
     yield Caption(
         _(
             "**What you are seeing.** Each number is what the measure becomes without a part, minus what it is with "

@@ -234,6 +234,13 @@ class EffectsState(TextQuestion):
             "and rather than what."
         ),
     )
+    circuit = FlagField(
+        N_("How few heads are enough?"),
+        when=measures_many,
+        about=N_(
+            "The measure with only some heads, and without them, on the half of the texts they were not found on."
+        ),
+    )
     hidden_from = ChoiceField(
         N_("Hidden from"),
         lambda state: {EVERYWHERE: None} | {name: i for i, name in enumerate(state.run.layers)},
