@@ -178,7 +178,7 @@ def circuit_curves(
     sets = Subsets(tuple(every), tuple(order), tuple(sizes if sizes is not None else _doubled(len(order))))
     generator = torch.Generator().manual_seed(seed)
     orders = [sets.order, *(sets.random(generator) for _number in range(random_sets))]
-    measured = []
+    measured: list[tuple[Tensor, ...]] = []
     for batch, own_metric in zip(texts[first:], metrics[first:], strict=True):
         end_if_unwanted()
         if on_progress:

@@ -118,10 +118,7 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
                 size=size,
             )
         )
-    rows = [
-        (size, *(_percent(line[i]) for line in series.values()))
-        for i, size in enumerate(sizes)
-    ]
+    rows = [(size, *(_percent(line[i]) for line in series.values())) for i, size in enumerate(sizes)]
     yield Table((_("heads"), *series), rows)
     anchors: list[object] = [_("The first heads of the order: ")]
     for part in curves.order[:NAMED]:
@@ -131,7 +128,7 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
         _(
             "**What you are seeing.** 100% is the measure of the whole model, 0% that in which all heads write their "
             "mean over other texts. *Faithful* are few heads that have nearly 100% alone, *complete* those without "
-            "which nearly 0% is left. **What it does not say:** that these heads alone do it. What MLPs compute is kept."
+            "which nearly 0% is left. **What it does not say:** that these heads alone do it. What MLPs do is kept."
         )
     )
 
