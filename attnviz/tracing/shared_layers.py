@@ -93,7 +93,9 @@ def _narrowed(tensor: Tensor, rows: int, different: int) -> Tensor:
     if len(tensor) % rows:
         return tensor
     by_row = tensor.unflatten(0, (rows, -1))
-    if not torch.allclose(by_row[different:], by_row[-1:].expand_as(by_row[different:]), SAME, SAME, equal_nan=True):
+    own, last = by_row[different:], by_row[-1:].expand_as(by_row[different:])
+    # Equal bits, as rows mostly have here, are seen in a tenth of the time.
+    if not torch.equal(own, last) and not torch.allclose(own, last, SAME, SAME, equal_nan=True):
         return tensor
     return by_row[: different + 1].flatten(0, 1)
 

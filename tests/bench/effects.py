@@ -1,25 +1,35 @@
-"""All heads ablated one by one, against one forward pass and against TransformerLens; and how far estimates are off.
+"""All heads ablated one by one, of one text and of fifty, against one forward pass and against TransformerLens; and how
+far estimates are off.
 
 `make bench-effects` brings TransformerLens; elsewhere it is left out, and that is said.
 """
 
 import copy
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from itertools import cycle, islice, permutations
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnviz.effects import Cosine, LogitDifference, ablations, estimates
+from attnviz.effects import Cosine, LogitDifference, ablations, estimates, neutral_texts
 from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
-from tests.bench.measures import in_turn, note, row, section, sizes, table, timed
+from attnviz.models.texts import PerText, Texts
+from tests.bench.measures import in_turn, note, row, section, sizes, table, threads, timed
 
 MARY = "When Mary and John went to the store, John gave the ball to"  # 14 tokens
 TOKENS = 14
 RUNS = 3
+PROMPT = "When {0} and {1} went to the {2}, {1} gave the {3} to"  # of as many tokens, each name and thing being one
+NAMES = ("Mary", "John", "Tom", "Anna", "Paul", "Lisa", "Peter", "Kate")
+PLACES = ("store", "park", "school", "office", "garden")
+THINGS = ("book", "letter", "key")
+MOST_OF_THEIRS = 0.7  # of the time of TransformerLens
+TOLERANCE = 1e-3  # of effects in logits, as a share of them, and below 1 as it is
 
 
 def effects() -> None:
@@ -44,6 +54,7 @@ def effects() -> None:
         ask = partial(ablations, language, longer, difference, how="zero", heads=some)
         row(tokens, len(some), *_against_forward(language, longer, ask))
     against_transformer_lens(language, batch, difference)
+    means_against_transformer_lens()
 
 
 def estimated(name: str, model: Any, batch: Any, metric: Any, exact: Tensor) -> None:
@@ -91,6 +102,77 @@ def against_transformer_lens(model: Any, batch: Any, metric: LogitDifference) ->
         timed(partial(ablations, model, batch, metric, how="zero")),
     )
     row(theirs, ours, ours / theirs)
+
+
+def means_against_transformer_lens() -> None:
+    """Heads that write their means over the same texts, in many prompts, by both: TransformerLens runs all prompts of a
+    length in one batch, again for each head."""
+    if find_spec("transformer_lens") is None:
+        return  # which is said above
+    from tests.oracles.bridge import bridged
+
+    loaded, others = smollm2(), neutral_texts(smollm2().tokenizer)
+    hooked = bridged(copy.deepcopy(loaded.model), others[0]["input_ids"])
+
+    @torch.no_grad()
+    def theirs(prompts: Texts, metric: PerText[LogitDifference], heads: list[tuple[int, int]]) -> Tensor:
+        names = [f"blocks.{layer}.attn.hook_z" for layer in {layer: None for layer, _head in heads}]
+        caches = [hooked.run_with_cache(one["input_ids"], names_filter=names)[1] for one in others]
+        means = {name: torch.cat([cache[name][0] for cache in caches]).mean(0) for name in names}
+        answers = torch.tensor([[one.token, one.other] for one in metric])
+        effects = torch.zeros(len(prompts), len(heads))
+
+        def write(mean: Tensor, head: int, z: Tensor, hook: Any) -> Tensor:
+            z[:, :, head] = mean[head]
+            return z
+
+        for numbers, batch in prompts.same_shape():
+
+            def differences(logits: Tensor, numbers: list[int] = numbers) -> Tensor:
+                pairs = logits[:, -1].gather(-1, answers[numbers])
+                return pairs[:, 0] - pairs[:, 1]
+
+            before = differences(hooked(batch["input_ids"]))
+            for i, (layer, head) in enumerate(heads):
+                name = f"blocks.{layer}.attn.hook_z"
+                hooks = [(name, partial(write, means[name], head))]
+                effects[numbers, i] = differences(hooked.run_with_hooks(batch["input_ids"], fwd_hooks=hooks)) - before
+        return effects
+
+    def ours(prompts: Texts, metric: PerText[LogitDifference], heads: list[tuple[int, int]]) -> Tensor:
+        neutral = [dict(one) for one in others]  # of which nothing is known yet
+        effects = ablations(loaded.model, prompts, metric, texts=neutral, heads=heads)
+        return effects.values[:, *zip(*heads, strict=True)]
+
+    table(
+        "Heads of SmolLM2 that write their means, by TransformerLens (processor time)",
+        ("prompts", "heads", "their s", "attnviz s", "ratio", "farthest apart"),
+    )
+    every = [(layer, head) for layer in range(30) for head in range(9)]
+    for count, heads in sizes(((50, every),), short=((2, every[::90]),)):
+        results: list[Tensor] = []
+        asked = *_prompts(loaded, count), heads
+        seconds = []
+        for side in (theirs, ours):
+            with threads(1):  # which never wait for each other, so that their time is that of computing
+                start = time.process_time()
+                results.append(side(*asked))
+                seconds.append(time.process_time() - start)
+        torch.testing.assert_close(results[0].double(), results[1], atol=TOLERANCE, rtol=TOLERANCE)
+        farthest = float((results[0] - results[1]).abs().max())
+        row(count, len(heads), *seconds, seconds[1] / seconds[0], f"{farthest:.0e}")
+    note(f"A ratio of at most {MOST_OF_THEIRS} is wanted. Both ways give the same within {TOLERANCE:.0e}.")
+
+
+def _prompts(loaded: Any, count: int) -> tuple[Texts, PerText[LogitDifference]]:
+    """Returns prompts of 14 tokens, each with another pair of names, and the logit of one above that of the other."""
+    pairs = [*islice(permutations(NAMES, 2), count)]
+    strings = [
+        PROMPT.format(*pair, place, thing)
+        for pair, place, thing in zip(pairs, cycle(PLACES), cycle(THINGS), strict=False)
+    ]
+    ids = [[loaded.text_inputs.word_ids(name)[0] for name in pair] for pair in pairs]
+    return Texts(loaded, strings), PerText(tuple(LogitDifference(*pair) for pair in ids))
 
 
 def _language_model() -> tuple[Any, dict[str, Tensor], int, int]:
