@@ -1,4 +1,5 @@
-"""Ablations, hidden words, estimates and circuits are those of TransformerLens 4.3 in three seeded models."""
+"""Ablations, hidden words, the logit lens, estimates and circuits are those of TransformerLens 4.3 in three seeded
+models, and so are the means of effects over fifty prompts."""
 
 from functools import cache
 from typing import Any, get_args
@@ -13,14 +14,20 @@ from attnviz.effects import (
     ModelPart,
     ablations,
     circuit_curves,
+    estimates,
     head_circuits,
     knockout,
     logit_lens,
     mlp_ablations,
     part_estimates,
+    patch,
     patch_parts,
 )
+from attnviz.effects.ablation import head_replacements
 from attnviz.effects.head_circuits import Composition
+from attnviz.effects.path_patching import direct_effects
+from attnviz.effects.sweep import Text
+from attnviz.models.texts import Texts
 from tests.support.seeded_models import (
     CIRCUIT,
     CORRUPTED,
@@ -29,9 +36,11 @@ from tests.support.seeded_models import (
     LAYERS,
     OTHER,
     PAIRS,
+    PROMPTS,
     SEEDED,
     TEXTS,
     TOKEN,
+    prompts,
     seeded_model,
 )
 from tests.support.transformer_lens import expected, same
@@ -63,17 +72,17 @@ def test_ablated_mlps(name: str) -> None:
 @pytest.mark.parametrize("name", SEEDED)
 def test_parts_at_positions_patched_in_several_pairs_of_texts(name: str) -> None:
     numbers = expected(name)["pairs"]
-    for (clean, corrupted), patched, estimates in zip(PAIRS, numbers["patched"], numbers["estimates"], strict=True):
+    for (clean, corrupted), patched, guesses in zip(PAIRS, numbers["patched"], numbers["estimates"], strict=True):
         places = [(layer, 0, (i,)) for layer in range(LAYERS) for i in range(clean.shape[1])]
         parts = [ModelPart(what, *place) for what in ("residual", "mlp") for place in places]  # type: ignore[arg-type]
         found = patch_parts(model(name), clean, corrupted, DIFFERENCE, parts)
         same(found.values.unflatten(0, (2, LAYERS, -1)), patched)
         options: dict[str, Any] = {"how": "resample", "texts": [clean]}
         guessed = part_estimates(model(name), corrupted, DIFFERENCE, parts, **options)
-        same(guessed.unflatten(0, (2, LAYERS, -1)), estimates[:2])
+        same(guessed.unflatten(0, (2, LAYERS, -1)), guesses[:2])
         of_heads = [ModelPart("output", layer, head, at) for layer, _, at in places for head in range(HEADS)]
         guessed = part_estimates(model(name), corrupted, DIFFERENCE, of_heads, **options)
-        same(guessed.unflatten(0, (LAYERS, -1, HEADS)), estimates[2])
+        same(guessed.unflatten(0, (LAYERS, -1, HEADS)), guesses[2])
 
 
 @pytest.mark.parametrize("name", SEEDED)
@@ -105,3 +114,35 @@ def test_circuits(name: str) -> None:
     for kind in get_args(Composition):
         found = [circuits.composition(kind, LAYERS - 1, head)[:-1] for head in range(HEADS)]
         same(torch.stack(found, -1), numbers[kind])
+
+
+CLEAN_PROMPTS, CORRUPTED_PROMPTS = (Texts(None, side) for side in zip(*prompts(), strict=True))
+EVERY = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_ablated_heads_over_fifty_prompts(name: str) -> None:
+    found = ablations(model(name), CLEAN_PROMPTS, DIFFERENCE, texts=OTHERS["mean"])
+    assert len(found) == PROMPTS == 50
+    same(found.mean, expected(name)["prompts"]["mean"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_shares_that_heads_recover_over_fifty_prompts(name: str) -> None:
+    found = patch(model(name), CLEAN_PROMPTS, CORRUPTED_PROMPTS, DIFFERENCE)
+    same(found.map(lambda one: one.recovered).mean, expected(name)["prompts"]["recovered"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_paths_to_the_logits_over_fifty_prompts(name: str) -> None:
+    each = []
+    for clean, corrupted in zip(CLEAN_PROMPTS, CORRUPTED_PROMPTS, strict=True):
+        text = Text.from_batch(model(name), corrupted)
+        each.append(direct_effects(text, DIFFERENCE, EVERY, head_replacements(text, "resample", [clean])))
+    same(torch.stack(each).mean(0).unflatten(0, (LAYERS, HEADS)), expected(name)["prompts"]["direct"])
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_estimates_over_fifty_prompts(name: str) -> None:
+    found = estimates(model(name), CLEAN_PROMPTS, DIFFERENCE, texts=OTHERS["mean"])
+    same(found.mean, expected(name)["prompts"]["estimates"])

@@ -8,6 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ from tests.support.seeded_models import (
     SOURCE,
     TEXTS,
     TOKEN,
+    prompts,
 )
 
 Hook = Callable[..., Tensor]
 HEAD = range(HEADS)
+LEAST_WAY = 0.03  # between a clean and a corrupted text, in logits
 
 
 def difference(logits: Tensor) -> Tensor:
@@ -39,22 +42,22 @@ def difference(logits: Tensor) -> Tensor:
 
 
 class Effects:
-    """The effects in one model."""
+    """The effects in one model and one pair of texts."""
 
-    def __init__(self, name: str) -> None:
-        self.hooked = bridge(name)
-        self.logits, self.clean = self.hooked.run_with_cache(IDS)
-        self.corrupted_logits, self.corrupted = self.hooked.run_with_cache(CORRUPTED)
+    def __init__(self, hooked: Any, ids: Tensor = IDS, corrupted_ids: Tensor = CORRUPTED) -> None:
+        self.hooked, self.ids, self.corrupted_ids = hooked, ids, corrupted_ids
+        self.logits, self.clean = self.hooked.run_with_cache(ids)
+        self.corrupted_logits, self.corrupted = self.hooked.run_with_cache(corrupted_ids)
 
     def bits(self, logits: Tensor) -> Tensor:
         before, after = self.logits[0, -1].log_softmax(-1), logits[0, -1].log_softmax(-1)
         return (before.exp() * (before - after)).sum() / math.log(2)
 
-    def ran(self, *hooks: tuple[str, Hook], ids: Tensor = IDS) -> Tensor:
-        return self.hooked.run_with_hooks(ids, fwd_hooks=list(hooks))
+    def ran(self, *hooks: tuple[str, Hook], ids: Tensor | None = None) -> Tensor:
+        return self.hooked.run_with_hooks(self.ids if ids is None else ids, fwd_hooks=list(hooks))
 
     def loss(self, logits: Tensor) -> Tensor:
-        return -logits[0, :-1].log_softmax(-1).gather(-1, IDS[0, 1:, None]).mean() / math.log(2)
+        return -logits[0, :-1].log_softmax(-1).gather(-1, self.ids[0, 1:, None]).mean() / math.log(2)
 
     def changes(self, logits: Tensor) -> list[Tensor]:
         """Returns what the difference of logits, the loss and the KL divergence are after a change, minus before."""
@@ -87,7 +90,7 @@ class Effects:
 
     def patches(self) -> dict[str, Tensor]:
         """Returns the difference of logits of the corrupted run in which a part is that of the clean run."""
-        arguments = (self.hooked, CORRUPTED, self.clean, difference)
+        arguments = (self.hooked, self.corrupted_ids, self.clean, difference)
         by_head = {"output": "out", "query": "q", "key": "k", "value": "v", "pattern": "pattern"}
         found = {
             "residual": patching.get_act_patch_resid_pre(*arguments),
@@ -114,12 +117,12 @@ class Effects:
                     return set_head(z, head)(self.corrupted[written].clone(), hook)
 
                 patched = (name, set_head(self.clean[name], head // group)), (written, others)
-                found[layer, head] = difference(self.ran(*patched, ids=CORRUPTED))
+                found[layer, head] = difference(self.ran(*patched, ids=self.corrupted_ids))
         return found
 
     def paths(self) -> dict[str, Tensor]:
         """Returns the same where what one head writes is that of the clean run for one reader of another head."""
-        arguments = (self.hooked, CORRUPTED, self.clean, self.corrupted, difference, *SOURCE)
+        arguments = (self.hooked, self.corrupted_ids, self.clean, self.corrupted, difference, *SOURCE)
         names = {"q": "query"} if self.hooked.cfg.n_key_value_heads else {"q": "query", "k": "key", "v": "value"}
         return {
             name: patching.get_act_patch_direct_path(*arguments, component=short, verbose=False)[SOURCE[0] + 1 :]
@@ -149,7 +152,7 @@ class Effects:
                         *((layer + "pattern", none) for layer in layers),
                     )
                 )
-                for key in range(IDS.shape[1])
+                for key in range(self.ids.shape[1])
             ]
         ).T
 
@@ -231,6 +234,42 @@ class Effects:
         kept = [without([part for part in every if part not in CIRCUIT[:size]]) for size in sizes]
         return [kept, [without(CIRCUIT[:size]) for size in sizes]]
 
+    def recovered(self) -> Tensor:
+        """Returns the share of the difference of logits (layers, heads) that the output of a head recovers."""
+        clean, corrupted = difference(self.logits), difference(self.corrupted_logits)
+        assert abs(clean - corrupted) > LEAST_WAY  # or rounding would be a large share of it
+        values = patching.get_act_patch_attn_head_out_all_pos(self.hooked, self.corrupted_ids, self.clean, difference)
+        return (values - corrupted) / (clean - corrupted)
+
+    def direct(self) -> Tensor:
+        """Returns the changes of the corrupted run (layers, heads) where what a head writes is that of the clean run
+        for the logits alone."""
+        stream, found = self.corrupted[f"blocks.{LAYERS - 1}.hook_resid_post"], torch.zeros(LAYERS, HEADS)
+        for layer in range(LAYERS):
+            name = f"blocks.{layer}.attn.hook_z"
+            for head in HEAD:
+                changed = (self.clean[name] - self.corrupted[name])[:, :, head]
+                written = changed @ self.hooked.blocks[layer].attn.W_O[head]
+                logits = self.hooked.unembed(self.hooked.ln_final(stream + written))
+                found[layer, head] = difference(logits) - difference(self.corrupted_logits)
+        return found
+
+    @torch.enable_grad()
+    def estimates(self) -> Tensor:
+        """Returns the gradient at the output of each head times the way to its mean, (layers, heads)."""
+        outputs: dict[str, Tensor] = {}
+
+        def keep(z: Tensor, hook: Any, name: str) -> Tensor:
+            outputs[name] = z
+            return z  # or the view that is kept would be no part of the run
+
+        names = [f"blocks.{layer}.attn.hook_z" for layer in range(LAYERS)]
+        logits = self.ran(*((name, partial(keep, name=name)) for name in names))
+        gradients = torch.autograd.grad(difference(logits), [outputs[name] for name in names])
+        changes = (self.mean(name) - outputs[name] for name in names)
+        parts = [(change * gradient).sum((0, 1, 3)) for change, gradient in zip(changes, gradients, strict=True)]
+        return torch.stack(parts).detach()
+
     def all(self) -> dict[str, Any]:
         other = self.corrupted
         return {
@@ -261,6 +300,18 @@ def set_head(value: Tensor, head: int) -> Hook:
     return change
 
 
+def over_prompts(hooked: Any) -> dict[str, Tensor]:
+    """Returns the means (layers, heads) over many pairs of texts."""
+    each = [Effects(hooked, *pair) for pair in prompts()]
+    values = {
+        "mean": [one.ablations(one.mean)[0] for one in each],
+        "recovered": [one.recovered() for one in each],
+        "direct": [one.direct() for one in each],
+        "estimates": [one.estimates() for one in each],
+    }
+    return {name: torch.stack(grids).mean(0) for name, grids in values.items()}
+
+
 def rounded(value: Any) -> Any:
     """Returns numbers with six digits after the point."""
     if isinstance(value, dict):
@@ -272,5 +323,6 @@ def rounded(value: Any) -> Any:
 
 if __name__ == "__main__":
     with torch.no_grad():
-        lines = (f'  "{name}": {json.dumps(rounded(Effects(name).all()))}' for name in SEEDED)
+        found = {name: Effects(bridge(name)).all() | {"prompts": over_prompts(bridge(name))} for name in SEEDED}
+        lines = (f'  "{name}": {json.dumps(rounded(numbers))}' for name, numbers in found.items())
         Path(sys.argv[1]).write_text("{\n" + ",\n".join(lines) + "\n}\n")

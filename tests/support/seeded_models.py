@@ -18,6 +18,8 @@ PAIRS = (  # clean and corrupted texts
 CIRCUIT = ("mlp", 0, 0), ("output", 1, 2), ("output", 0, 3), ("mlp", 2, 0), ("output", 2, 1)  # in this order
 TEXTS = torch.tensor([[3, 8, 42, 11, 25]]), torch.tensor([[3, 17, 60, 4, 31, 54, 9, 28, 40, 12]])
 SOURCE = 0, 1  # the layer and the head from which paths are patched
+PROMPTS = 50  # of 5 to 10 tokens
+PROMPT_SEED = 30  # with which the logits of no pair are about the same
 SIZES = {
     "vocab_size": WORDS,
     "hidden_size": WIDTH,
@@ -48,6 +50,18 @@ SEEDED: dict[str, Callable[[], Any]] = {
 def seeded_model(name: str) -> Any:
     """Returns a model with drawn weights."""
     return drawn(SEEDED[name]())
+
+
+def prompts(seed: int = PROMPT_SEED) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Returns pairs of a clean and a corrupted text that are drawn and have their first and last token in common."""
+    generator = torch.Generator().manual_seed(seed)
+    pairs = []
+    for number in range(PROMPTS):
+        clean = torch.randint(3, WORDS, (1, 5 + number % 6), generator=generator)
+        corrupted = torch.randint(3, WORDS, clean.shape, generator=generator)
+        corrupted[0, [0, -1]] = clean[0, [0, -1]]
+        pairs.append((clean, corrupted))
+    return pairs
 
 
 def drawn(model: Any) -> Any:
