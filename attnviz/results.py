@@ -11,6 +11,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
@@ -30,6 +31,7 @@ FORMAT, VERSION, ENTRY = "attnviz result", 1, "attnviz"
 MOST_HEADER = 8 << 20  # bytes: a hundred thousand tokens take about 2 MB
 MOST_ARRAYS = 4_096
 MOST_DEPTH = 12  # of parts within parts
+MOST_DIGITS = 20  # of an integer
 # What a result is made of, and where it is.
 CLASSES = {
     "Attribution": "attnviz.attribution", "LayerId": "attnviz.layer", "Logit": "attnviz.attribution.metrics",
@@ -131,10 +133,12 @@ def save(
     place = Path(path).expanduser()
     draft = place.with_name(f"{place.name}.draft")
     try:
+        draft.unlink(missing_ok=True)  # which may be a link to something else
         safetensors.torch.save_file(arrays, draft, {ENTRY: json.dumps(header, ensure_ascii=False)})
         os.replace(draft, place)
     except (OSError, safetensors.SafetensorError) as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
         raise value_error("{name} cannot be written: {reason}", name=quoted(place.name), reason=str(error)) from error
 
 
@@ -145,21 +149,22 @@ def load(path: str | Path) -> SavedResult:
     _check_file(place)
     try:
         with safetensors.safe_open(place, "pt") as file:
-            header = json.loads((file.metadata() or {}).get(ENTRY, "null"))
+            header = json.loads((file.metadata() or {}).get(ENTRY, "null"), parse_int=_number)
             names = [*file.keys()]
-            if not isinstance(header, dict) or header.get("format") != FORMAT or type(header.get("version")) is not int:
+            version = header.get("version") if isinstance(header, dict) and header.get("format") == FORMAT else None
+            if type(version) is not int or version < 1:
                 raise value_error("{name} holds no result of attnviz.", name=quoted(place.name))
-            if header["version"] > VERSION:
+            if version > VERSION:
                 raise value_error(
                     "{name} was written by a later version of attnviz. Update attnviz.", name=quoted(place.name)
                 )
             if len(names) > MOST_ARRAYS:
                 raise TypeError
             arrays = {name: file.get_tensor(name) for name in names}
-        decoded = {name: _decoded(header[name], arrays) for name in ("result", "metric", "tokens", "ids")}
-        return checked(SavedResult, decoded | {name: header[name] for name in ("model", "weights")})
+        parts = ("result", "metric", "tokens", "ids", "model", "weights")
+        return checked(SavedResult, {name: _decoded(header[name], arrays) for name in parts})
     except (
-        *(safetensors.SafetensorError, OSError, RuntimeError, OverflowError, RecursionError),
+        *(safetensors.SafetensorError, OSError, RuntimeError, OverflowError, RecursionError, UnicodeError),
         *(TypeError, KeyError, AttributeError, json.JSONDecodeError),
     ) as error:
         raise value_error(
@@ -192,7 +197,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return type(value) is int
     if sizes := getattr(hint, "dim_str", ""):
         count = None if "..." in sizes else len(sizes.split())
-        return isinstance(value, hint.array_type) and count in (None, value.ndim)
+        if not isinstance(value, hint.array_type) or count not in (None, value.ndim):
+            return False
+        return str(value.dtype).removeprefix("torch.") in hint.dtypes
     if getattr(hint, "__origin__", None) is tuple:
         kind = hint.__args__[0]
         return isinstance(value, tuple) and (hint.__args__[-1] is not ... or all(_fits(one, kind) for one in value))
@@ -222,12 +229,21 @@ def _encoded(value: Any, name: str, arrays: dict[str, Tensor]) -> Any:
     )
 
 
+def _number(digits: str) -> int:
+    """Returns an integer of JSON. Raises OverflowError for one of more digits than any of a result has."""
+    if len(digits) > MOST_DIGITS:
+        raise OverflowError
+    return int(digits)
+
+
 def _decoded(value: Any, arrays: Mapping[str, Tensor], depth: int = 0) -> Any:
     """Returns a value of what `_encoded` has made of it."""
     if depth > MOST_DEPTH:
         raise TypeError
     if isinstance(value, list):
         return tuple(_decoded(one, arrays, depth + 1) for one in value)
+    if isinstance(value, str):
+        value.encode()  # half of a pair of surrogates can be written nowhere
     if not isinstance(value, dict):
         return value
     if "array" in value:

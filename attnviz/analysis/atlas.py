@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.base.app_files import ASSETS
 from attnviz.base.language import value_error
+from attnviz.base.memory import free_memory
 from attnviz.effects.linear_maps import linear_maps
 from attnviz.layer import LayerId
 from attnviz.models.texts import Texts
@@ -30,6 +32,7 @@ TOKENS = 20  # that a head looks at, and from, most
 NEIGHBORS = 10  # heads that are most like a head
 RAISED = 5  # tokens whose logits an example raises, and lowers, most
 RAISING = 5  # examples of each head of which that is known
+ROUNDING = 1e-4  # of numbers that are read, as a share of them
 FILE = "atlas.safetensors"
 SHIPPED = ASSETS / "atlases"
 
@@ -41,6 +44,16 @@ class LookedTokens:
     ids: Int[Tensor, "heads tokens"]
     weight: Float[Tensor, "heads tokens"]  # of all texts together
     occurrences: Int[Tensor, "heads tokens"]  # in all texts, wherever
+
+    def has_sizes(self, heads: int) -> bool:
+        """Returns whether it has the sizes of so many heads."""
+        is_same = self.ids.shape == self.weight.shape == self.occurrences.shape
+        return is_same and len(self.ids) == heads and self.ids.shape[1] <= TOKENS
+
+    def is_possible(self) -> bool:
+        """Returns whether tokens can have these numbers."""
+        is_sum = self.weight.isfinite() & (self.weight >= 0)
+        return bool(is_sum.all() and (self.ids >= -1).all() and (self.occurrences >= 0).all())
 
 
 class Pair(NamedTuple):
@@ -141,30 +154,56 @@ class Atlas(MeasuredResult):
     def from_parts(cls, parts: dict[str, Any]) -> "Atlas":
         """Returns the atlas of what was saved. Raises TypeError if its parts do not fit each other."""
         made = cast("Atlas", checked(cls, parts))
-        heads, metrics = len(made.heads), len(made.metrics)
-        shapes = {
-            "counts": (metrics, heads), "means": (metrics, heads), "deviations": (metrics, heads),
-            "values": (min(len(made.texts), SAMPLED), metrics, heads), "lengths": (len(made.texts), 2),
-            "neighbors": (heads, min(NEIGHBORS, heads - 1)), "likeness": (heads, min(NEIGHBORS, heads - 1)),
-        }  # fmt: skip
-        fits = [tuple(getattr(made, name).shape) == shape for name, shape in shapes.items()]
-        fits += [len(made.layers) == heads > 0, {*made.examples} == {*KINDS}, made.raised.ndim == 4]
-        fits += [_within(made.neighbors, heads), len(made.raised) == heads]
-        for examples in made.examples.values():
-            count = examples.order.shape[1]
-            fits += [isinstance(examples, Examples), tuple(examples.places.shape) == (heads, count, 3)]
-            fits += [examples.weight.shape == examples.order.shape, _within(examples.places[..., 0], len(made.texts))]
-            fits += [all(fits) and made._has_places(examples)]
-        for looked in (made.looked_at, made.looked_from):
-            fits += [isinstance(looked, LookedTokens), len(looked.ids) == heads]
-            fits += [looked.ids.shape == looked.weight.shape == looked.occurrences.shape]
-        if not all(fits):
-            raise TypeError("the parts of an atlas do not fit each other")
+        if not (_has_sizes(made) and _is_possible(made)):
+            raise TypeError("the parts of an atlas do not fit each other, or it cannot have these numbers")
         return made
 
 
 def _within(numbers: Tensor, count: int | Tensor) -> bool:
     return not numbers.is_floating_point() and (not numbers.numel() or bool(((numbers >= 0) & (numbers < count)).all()))
+
+
+def _has_sizes(made: Atlas) -> bool:
+    """Returns whether the sizes of an atlas fit each other."""
+    heads, texts, metrics = len(made.heads), len(made.texts), len(made.metrics)
+    of_heads = {
+        "counts": (metrics, heads), "means": (metrics, heads), "deviations": (metrics, heads),
+        "values": (min(texts, SAMPLED), metrics, heads), "lengths": (texts, 2),
+        "neighbors": (heads, min(NEIGHBORS, heads - 1)), "likeness": (heads, min(NEIGHBORS, heads - 1)),
+    }  # fmt: skip
+    return (
+        heads == len(made.layers) > 0
+        and all(tuple(getattr(made, name).shape) == shape for name, shape in of_heads.items())
+        and {*made.examples} == {*KINDS}
+        and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
+        and all(isinstance(one, LookedTokens) and one.has_sizes(heads) for one in (made.looked_at, made.looked_from))
+        and (len(made.raised), made.raised.shape[2:]) == (heads, (2, RAISED))
+        and made.raised.shape[1] <= RAISING
+        and all(isinstance(layer, LayerId) for layer in made.layers)
+    )
+
+
+def _is_possible(made: Atlas) -> bool:
+    """Returns whether an atlas of these sizes can have its numbers."""
+    heads, metrics = len(made.heads), len(made.metrics)
+    both = (made.looked_at, made.looked_from)
+    known, own = made.counts > 0, torch.arange(heads)[:, None]
+    return all((
+        len({*zip(made.layers, made.heads, strict=True)}) == heads and min(made.heads) >= 0,
+        len({*made.metrics}) == metrics,
+        _within(made.counts, len(made.texts) + 1),
+        torch.equal(made.means.isfinite(), known) and torch.equal(made.means.isnan(), ~known),
+        torch.equal(made.deviations.isnan(), ~known) and torch.equal(made.deviations >= 0, known),
+        not made.deviations.isinf().any(),
+        not made.values.isinf().any(),
+        bool((made.lengths >= 0).all()),
+        bool((made.likeness.abs() <= 1 + ROUNDING).all() and (made.neighbors != own).all()),
+        bool((made.raised >= -1).all()),
+        _within(made.neighbors, heads),
+        all(_within(one.places[..., 0], len(made.texts)) for one in made.examples.values()),
+        all(one.is_possible() for one in made.examples.values()),
+        all(one.is_possible() for one in both),
+    )) and all(made._has_places(one) for one in made.examples.values())  # fmt: skip
 
 
 def shipped_atlas(model: str, weights: str = "") -> Atlas | None:
@@ -222,15 +261,17 @@ def atlas(
     counted: AtlasPart | None = None
     for first, part in zip(parts, _parts(model, strings, parts, seed, engine or Local(1), drafts), strict=True):
         counted = part if counted is None else AtlasPart.merged([counted, part])
+        free_memory()
         if on_progress:
             on_progress(min(first + PART, len(strings)), len(strings))
     assert counted is not None
     made = _atlas(_loaded(model), name, strings, counted)
     if place is not None and drafts is not None:
         save(place / FILE, made)
-        for draft in drafts.iterdir():
-            draft.unlink()
-        drafts.rmdir()
+        with suppress(OSError):  # nothing else that is there is touched
+            for first in parts:
+                (drafts / f"{first}.safetensors").unlink(missing_ok=True)
+            drafts.rmdir()
     return made
 
 
@@ -253,10 +294,12 @@ def _parts(
         if drafts is None or first not in known:
             part = next(computed)
             if drafts is not None:
-                save(drafts / f"{first}.safetensors", part)
+                save(drafts / f"{first}.safetensors", part, metric=drafts.name)  # of no other texts
         else:
-            part = load(drafts / f"{first}.safetensors").result
-            if not isinstance(part, AtlasPart):
+            saved = load(drafts / f"{first}.safetensors")
+            part = saved.result
+            metrics = len(HEAD_METRICS)
+            if not isinstance(part, AtlasPart) or saved.metric != drafts.name or not part.is_of(first, PART, metrics):
                 raise value_error("A file in the folder is no part of an atlas. Give a new folder.")
         yield part
 

@@ -8,7 +8,7 @@ head gives to those is in its metrics.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -23,7 +23,7 @@ from attnviz.effects.value_norms import output_maps
 from attnviz.layer import LayerId
 from attnviz.models.text_inputs import Tokens
 from attnviz.models.texts import Texts
-from attnviz.results import MeasuredResult
+from attnviz.results import MeasuredResult, checked
 from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, example_arguments, forward_parameters
 
@@ -36,6 +36,13 @@ COMPARED_ROWS = 64  # of a text, by which heads are compared
 WEIGHT, WRITTEN, RANDOM = "weight", "written", "random"  # kinds of examples
 KINDS = (WEIGHT, WRITTEN, RANDOM)
 NUMBERS = ("order", "weight", "places")  # of examples
+LOOKED = ("looked_at", "looked_from")
+# Of parts, which can be merged with others.
+DTYPES = (
+    dict.fromkeys(("values", *LOOKED, "alike"), torch.float32)
+    | dict.fromkeys(("sums", "squares"), torch.float64)
+    | dict.fromkeys(("texts", "counts", "tokens", "occurrences", "compared", "lengths"), torch.int64)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,19 @@ class Examples:
     def without_values(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Returns the fields without the values, which take more memory than all others."""
         return self.order, self.weight, self.places, self.values[..., :0]
+
+    def has_sizes(self, heads: int) -> bool:
+        """Returns whether it has the sizes of examples of so many heads."""
+        shape = self.order.shape
+        is_same = shape == self.weight.shape == self.places.shape[:2] == self.values.shape[:2]
+        return is_same and len(self.order) == heads and shape[1] <= EXAMPLES and self.places.shape[2] == 3
+
+    def is_possible(self) -> bool:
+        """Returns whether examples can have these numbers."""
+        order = (self.order == -torch.inf) | (self.order.isfinite() & (self.order >= 0))
+        numbers = order & self.weight.isfinite() & (self.weight >= 0)
+        is_sorted = self.order[:, 1:] <= self.order[:, :-1]
+        return bool(numbers.all() and is_sorted.all() and self.values.isfinite().all())
 
     @classmethod
     def of_layers(cls, parts: Sequence["Examples"]) -> "Examples":
@@ -96,10 +116,50 @@ class AtlasPart(MeasuredResult):
     lengths: Int[Tensor, "read 3"]  # of each text: its number, its tokens, and those that a decoder has written
 
     @classmethod
+    def from_parts(cls, parts: dict[str, Any]) -> "AtlasPart":
+        """Returns what was saved. Raises TypeError if its parts do not fit each other, or cannot have their numbers."""
+        made = cast("AtlasPart", checked(cls, parts))
+        heads, metrics, tokens = len(made.heads), len(made.counts), len(made.tokens)
+        shapes = {
+            "values": (len(made.texts), metrics, heads), "counts": (metrics, heads), "sums": (metrics, heads),
+            "squares": (metrics, heads), "occurrences": (tokens,), "looked_at": (heads, tokens),
+            "looked_from": (heads, tokens), "alike": (heads, heads), "compared": (heads, heads),
+            "lengths": (len(made.lengths), 3),
+        }  # fmt: skip
+        if not (
+            all(tuple(getattr(made, name).shape) == shape for name, shape in shapes.items())
+            and all(one.dtype == DTYPES.get(name) for name, one in vars(made).items() if isinstance(one, Tensor))
+            and len(made.layers) == heads
+            and all(isinstance(layer, LayerId) for layer in made.layers)
+            and {*made.examples} == {*KINDS}
+            and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
+        ):
+            raise TypeError("the parts of an atlas's part do not fit each other")
+        sums = [getattr(made, name) for name in ("counts", "squares", "occurrences", *LOOKED, "compared")]
+        if not (
+            all(bool((one.isfinite() & (one >= 0)).all()) for one in (*sums, made.texts, made.tokens, made.lengths))
+            and bool(made.sums.isfinite().all() and made.alike.isfinite().all() and not made.values.isinf().any())
+            and bool((made.tokens.diff() > 0).all() and (made.texts.sort().values.diff() > 0).all())
+            and all(one.is_possible() for one in made.examples.values())
+        ):
+            raise TypeError("a part of an atlas cannot have these numbers")
+        return made
+
+    def is_of(self, first: int, count: int, metrics: int) -> bool:
+        """Returns whether it is of at most `count` texts whose numbers begin at `first`, and has so many metrics."""
+        last = first + count
+        places = [one.places[..., 0][one.order > -torch.inf] for one in self.examples.values()]
+        numbers = torch.cat([self.texts, self.lengths[:, 0], *places])
+        return len(self.counts) == metrics and bool(((numbers >= first) & (numbers < last)).all())
+
+    def _heads_read(self) -> tuple[object, ...]:
+        return self.layers, self.heads, [one.values.shape[2] for one in self.examples.values()]
+
+    @classmethod
     def merged(cls, parts: Sequence["AtlasPart"]) -> "AtlasPart":
         """Returns what is counted over the texts of all parts. Raises ValueError if their heads are not the same."""
         first = parts[0]
-        if any((part.layers, part.heads) != (first.layers, first.heads) for part in parts):
+        if any(part._heads_read() != first._heads_read() for part in parts):
             raise value_error("These texts are read by different heads. Give texts that the model reads in one way.")
         tokens = torch.cat([part.tokens for part in parts]).unique()
         columns = [torch.searchsorted(tokens, part.tokens) for part in parts]
@@ -395,7 +455,9 @@ def _cosines(rows: Sequence[tuple[object, Tensor]]) -> tuple[Tensor, Tensor]:
     for kind in {kind for kind, _one in rows}:
         layers = [i for i, (other, _one) in enumerate(rows) if other == kind]
         places = torch.cat([torch.arange(starts[i], starts[i] + heads[i]) for i in layers])
-        joined = torch.cat([rows[i][1] for i in layers], 1)
-        sums[places[:, None], places] = torch.einsum("thc,tgc->hg", joined, joined)
-        counts[places[:, None], places] = len(joined)
+        texts = len(rows[layers[0]][1])
+        for text in range(texts):  # one by one: all together would be copied thrice
+            joined = torch.cat([rows[i][1][text] for i in layers])
+            sums[places[:, None], places] += joined @ joined.T
+        counts[places[:, None], places] = texts
     return sums, counts
