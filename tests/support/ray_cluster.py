@@ -16,6 +16,7 @@ SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_agent_register_timeout_ms": "120000",
     "RAY_health_check_period_ms": "500",  # a lost node is noticed soon
+    "RAY_worker_niceness": "0",  # by default 15: beside other programs, tasks would wait while threads do not
 }
 PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
 
