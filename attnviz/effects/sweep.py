@@ -202,7 +202,8 @@ class Text:
 
     def read(self, layer: int, count: int | None = None, of_keys: bool = False) -> Bool[Tensor, " positions"]:
         """Returns which queries of a layer are read, or which of `count` keys."""
-        stack = "encoder" if of_keys and self.own.ids[layer].cross else self.own.ids[layer].stack
+        id = (self.like or self).own.ids[layer]  # which costs no run of this text
+        stack = "encoder" if of_keys and id.cross else id.stack
         return read_of_stack(self.model, self.arguments, self.own.positions[layer] if count is None else count, stack)
 
     def value(self, metric: EffectMetric, reference: Tensor | None = None) -> float:

@@ -113,8 +113,8 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
         size = curves.sizes[int(curves.is_above_whole.long().argmax())]
         yield Note(
             _(
-                "With {size} heads alone the measure is larger than that of the whole model: heads that work against "
-                "it are left out, so that this set is not what the model does.",
+                "With {size} heads alone the measure is larger than that of the whole model: this set is not what the "
+                "model does.",
                 size=size,
             )
         )

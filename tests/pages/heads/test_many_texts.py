@@ -154,3 +154,10 @@ def test_a_text_that_the_model_cannot_read_is_named(saved) -> None:
     state = opened(why_model=str(saved / "gpt2"), own_texts="word " * 390)
     with pytest.raises(ValueError, match="tokens"):
         [*every_block(heads(state))]
+
+
+def test_the_head_of_the_documentation_has_these_numbers() -> None:
+    known = shipped_atlas(smollm2().name, smollm2().precision)
+    head = known.head(18, 6)
+    induction, first = (float(known.means[known.metrics.index(name), head]) for name in ("Induction", "First token"))
+    assert (round(induction, 2), round(first, 2)) == (0.03, 0.97)
