@@ -17,7 +17,7 @@ from attnviz.analysis.atlas_part import KINDS, SAMPLED, WRITTEN, AtlasPart, Exam
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.base.app_files import ASSETS
-from attnviz.base.language import value_error
+from attnviz.base.language import ENGLISH, language, value_error
 from attnviz.base.memory import free_memory
 from attnviz.effects.linear_maps import linear_maps
 from attnviz.layer import LayerId
@@ -206,19 +206,30 @@ def _is_possible(made: Atlas) -> bool:
     )) and all(made._has_places(one) for one in made.examples.values())  # fmt: skip
 
 
-def shipped_atlas(model: str, weights: str = "") -> Atlas | None:
-    """Returns the atlas that comes with attnviz of a model of this name and precision, over 200 texts that SmolLM2 has
-    written; None if there is none."""
-    path = SHIPPED / f"{Path(model).name}.safetensors"
+def shipped_atlas(model: "LoadedModel") -> Atlas | None:
+    """Returns the atlas of a model that comes with attnviz, over 200 texts that SmolLM2 has written; None if there is
+    none of a model of this name and precision."""
+    made = _shipped(Path(model.name).name)
+    return made if made is not None and made.weights == _precision(model) else None
+
+
+@lru_cache(4)
+def _shipped(name: str) -> Atlas | None:
+    path = SHIPPED / f"{name}.safetensors"
     made = load(path).result if path.is_file() else None
-    return made if isinstance(made, Atlas) and made.weights == weights else None
+    return made if isinstance(made, Atlas) else None
 
 
-@lru_cache(1)
+def _precision(model: "LoadedModel") -> str:
+    """Returns how precise the weights of a model are, in English, as files have it."""
+    with language(ENGLISH):
+        return model.precision
+
+
 def shipped_texts() -> tuple[str, ...]:
     """Returns the texts of the atlases that come with attnviz."""
-    made = load(SHIPPED / "SmolLM2-135M-Instruct.safetensors").result
-    assert isinstance(made, Atlas)
+    made = _shipped("SmolLM2-135M-Instruct")
+    assert made is not None
     return made.texts
 
 
@@ -327,7 +338,7 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
     likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
     return Atlas(
         name,
-        model.precision,
+        _precision(model),
         texts,
         part.layers,
         part.heads,

@@ -34,7 +34,7 @@ def one_sentence_is_no_law() -> list[str]:
     itself = torch.stack([one[LAYER, HEAD].diagonal().mean() for one in every])
     before = torch.stack([one[PREVIOUS].diagonal(-1).sum() / len(one[PREVIOUS]) for one in every])
     assert ((before >= 0.5).sum()) == len(every)
-    atlas = shipped_atlas(model.name, model.precision)
+    atlas = shipped_atlas(model)
     assert atlas is not None
 
     def pairs(kind: str) -> list[tuple[str, str, float]]:

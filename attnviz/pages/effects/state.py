@@ -306,6 +306,8 @@ class EffectsState(TextQuestion):
     lens_color = ChoiceField(N_("Colors"), lens_colors)
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
 
+    tabs = (inspect,)
+
     @property
     def reads_text(self) -> bool:
         return not measures_many(self)  # which have texts of their own

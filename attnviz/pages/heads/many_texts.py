@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def many_texts(state: HeadsState) -> Iterator[Block]:
     yield Columns(
         [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
     )
-    known = None if own else _shipped(model.name, model.precision)
+    known = None if own else shipped_atlas(model)
     if known is not None:
         yield from _of_atlas(state, known)
     else:
@@ -55,9 +55,6 @@ def many_texts(state: HeadsState) -> Iterator[Block]:
             "pairs drawn at random, too."
         )
     )
-
-
-_shipped = lru_cache(4)(shipped_atlas)
 
 
 def _read(

@@ -1,6 +1,7 @@
 """Heads over many texts: numbers of those that come with attnviz and of one's own, and what there is about a head."""
 
 import re
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from attnviz.analysis.atlas import shipped_atlas, shipped_texts
 from attnviz.analysis.atlas_part import read_part
 from attnviz.analysis.head_metrics import head_metrics
+from attnviz.base.language import language
 from attnviz.models import MINILM
 from attnviz.models.loading import inspect_folder
 from attnviz.models.minilm import minilm
@@ -44,19 +46,25 @@ def grid(state: HeadsState) -> np.ndarray:
 @pytest.mark.parametrize("load", [smollm2, minilm])
 def test_the_atlas_that_is_shipped_is_that_of_the_model(load: Any) -> None:
     model = load()
-    known = shipped_atlas(model.name, model.precision)
+    known = shipped_atlas(model)
     assert known is not None
     assert known.texts == shipped_texts()
     assert len({*known.texts}) == 200
     some = [0, 77, 199]
     part = read_part(model, Texts(model, [known.texts[i] for i in some]))
     np.testing.assert_allclose(known.values[some], part.values[part.texts.argsort()], rtol=2e-3, atol=1e-3)
-    assert shipped_atlas(model.name, "8-bit") is shipped_atlas("another model", model.precision) is None
+    with language("de"):  # in which the precision of a model has another name
+        assert shipped_atlas(model) is known
+    others = [
+        SimpleNamespace(name="another", precision=model.precision),
+        SimpleNamespace(name=model.name, precision="8"),
+    ]
+    assert [*map(shipped_atlas, others)] == [None, None]
 
 
 def test_the_page_opens_with_means_over_the_texts_that_are_shipped() -> None:
     state = opened(kind="duplicate-token head")
-    known = shipped_atlas(smollm2().name, smollm2().precision)
+    known = shipped_atlas(smollm2())
     assert known is not None
     means = known.means[known.metrics.index("Same token before")].numpy().reshape(30, 9)
     np.testing.assert_allclose(grid(state), means)
@@ -68,7 +76,7 @@ def test_the_page_opens_with_means_over_the_texts_that_are_shipped() -> None:
 
 def test_texts_with_at_least_a_number_are_counted() -> None:
     state = opened(why_model=MINILM, at_least=0.3)
-    values = shipped_atlas(minilm().name, minilm().precision).values[:, 4].float().numpy()
+    values = shipped_atlas(minilm()).values[:, 4].float().numpy()
     np.testing.assert_allclose(grid(state).ravel(), (values >= 0.3).mean(0), atol=1e-6)
     assert "Encoder 0, head 2 has at least 0.30 in 100% of the texts" in of(Summary, state)[0].content
 
@@ -90,7 +98,7 @@ def test_ones_own_texts_give_the_mean_of_what_each_gives_alone(saved, name: str)
 
 def test_examples_mark_their_pair_and_open_it_elsewhere() -> None:
     state = opened(effects_head="layer 18, head 6")
-    known = shipped_atlas(smollm2().name, smollm2().precision)
+    known = shipped_atlas(smollm2())
     pairs = known.pairs(known.head(18, 6), "weight")
     listings = of(Listing, state)
     items = [item for listing in listings for item in listing.items]
@@ -114,7 +122,7 @@ def test_examples_mark_their_pair_and_open_it_elsewhere() -> None:
 def test_what_is_said_of_a_head_is_counted() -> None:
     state = opened(effects_head="layer 16, head 0")
     text = " ".join(filter(None, (block_html(block, lambda _anchor: "") for block in every_block(heads(state)))))
-    known = shipped_atlas(smollm2().name, smollm2().precision)
+    known = shipped_atlas(smollm2())
     head = known.head(16, 0)
     before = known.values[:, known.metrics.index("Previous token"), head]
     pairs = known.pairs(head, "random")
@@ -126,7 +134,7 @@ def test_what_is_said_of_a_head_is_counted() -> None:
 
 def test_written_examples_have_the_tokens_that_they_raise() -> None:
     text = said("heads", inspect=MANY_TEXTS, effects_head="layer 18, head 6", examples="with most that is written")
-    known = shipped_atlas(smollm2().name, smollm2().precision)
+    known = shipped_atlas(smollm2())
     up = known.raised[known.head(18, 6), 0, 0]
     words = [smollm2().tokenizer.decode([int(one)]).strip() for one in up]
     [first] = re.findall(r"Writes for (.*?);", text)[:1]
@@ -157,7 +165,7 @@ def test_a_text_that_the_model_cannot_read_is_named(saved) -> None:
 
 
 def test_the_head_of_the_documentation_has_these_numbers() -> None:
-    known = shipped_atlas(smollm2().name, smollm2().precision)
+    known = shipped_atlas(smollm2())
     head = known.head(18, 6)
     induction, first = (float(known.means[known.metrics.index(name), head]) for name in ("Induction", "First token"))
     assert (round(induction, 2), round(first, 2)) == (0.03, 0.97)
