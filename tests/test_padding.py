@@ -257,7 +257,7 @@ def in_circuits(example: Example) -> Tensor:
 def of_neurons(example: Example) -> Tensor:
     found = effects.neuron_examples(example.model, [example.batch, example.other], [(0, 1), (1, 5)], count=1)
     places = [
-        example.read.tolist().index(int(position)) if text == 0 else -1
+        [*example.read].index(int(position)) if text == 0 else -1
         for text, position in zip(found.texts, found.positions, strict=True)
     ]
     return torch.cat([found.activations.flatten().double(), torch.tensor(places).double()])

@@ -15,7 +15,7 @@ from tests.support.waiting import until
 def test_every_tab_of_tiny_models(saved, name: str, tab: str) -> None:
     own = f"{TEXT}\na lazy dog"
     app = open_page("heads", **{"why-model": saved / name, "text": TEXT, "own-texts": own}, inspect=tab)
-    until(lambda: not ok(app.run()).get("progress"), pause=0.1)
+    until(lambda: not app.run().get("progress"), pause=0.1)
     assert [each.label for each in app.tabs] == [THIS_TEXT, REPEATED, MANY_TEXTS, HIDDEN_FACT]
     assert errors(app) or len(app.get("bidi_component")) >= 2, "a chart, or why there is none"
 

@@ -6,7 +6,7 @@ from attnviz.page.blocks import Block, Control, OptionMenu, Tabs, available
 from attnviz.pages.effects.circuit_blocks import circuit_blocks
 from attnviz.pages.effects.compared_blocks import heads_compared
 from attnviz.pages.effects.logit_lens import logit_lens_blocks
-from attnviz.pages.effects.many_texts import many_texts
+from attnviz.pages.effects.many_texts import effects_over_texts
 from attnviz.pages.effects.patching_blocks import patching_blocks
 from attnviz.pages.effects.state import CIRCUITS, HEADS_AND_WORDS, LENS, MANY_TEXTS, MORE, PATCHING, EffectsState
 from attnviz.pages.effects.without_heads import without_heads
@@ -36,7 +36,7 @@ def _more(state: EffectsState) -> Iterator[Block]:
 
 TABS: dict[str, Part] = {
     HEADS_AND_WORDS: _heads_and_words,
-    MANY_TEXTS: many_texts,
+    MANY_TEXTS: effects_over_texts,
     PATCHING: patching_blocks,
     MORE: _more,
 }

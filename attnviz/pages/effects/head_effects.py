@@ -54,8 +54,8 @@ class HeadEffects:
 def effects_key(state: EffectsState) -> tuple[object, ...]:
     """Returns what the effects of heads depend on."""
     texts = tuple(state.lines) if state.ablation != "zero" else ()
-    of = (state.model, state.measure, *state.questions) if measures_many(state) else (state.source,)
-    return "effects of heads", of, state.metric, state.ablation, texts
+    texts_read = (state.model, state.measure, *state.measured_texts) if measures_many(state) else (state.source,)
+    return "effects of heads", texts_read, state.metric, state.ablation, texts
 
 
 def head_effects(state: EffectsState, progress: OnEffects | None = None) -> HeadEffects:

@@ -22,7 +22,7 @@ from attnviz.page.result_cache import result_cache
 from attnviz.pages.effects.head_effects import HeadEffects, effects_key
 from attnviz.pages.effects.links import why_link
 from attnviz.pages.effects.sentences import measure_name
-from attnviz.pages.effects.state import DIFFERENCE, HEADS_AND_WORDS, EffectsState, Question
+from attnviz.pages.effects.state import DIFFERENCE, HEADS_AND_WORDS, EffectsState, MeasuredText
 from attnviz.pages.effects.text_circuits import text_circuits
 from attnviz.pages.effects.without_heads import ablation_controls, computed_effects, effects_of_heads
 
@@ -30,7 +30,7 @@ SHOWN = 6  # texts with the lowest and the highest effect that are not folded
 HISTOGRAM = 220  # pixels
 
 
-def many_texts(state: EffectsState) -> Iterator[Block]:
+def effects_over_texts(state: EffectsState) -> Iterator[Block]:
     """Yields the effects of all heads and MLPs as mean over many texts. Raises ValueError if one cannot be measured."""
     yield More(_("Texts"), [Control(EffectsState.many, state)], name="texts-measured")
     yield computed_effects("many", state, partial(effects_of_heads, state, _measures, _head_over_texts))
@@ -50,7 +50,7 @@ def many_texts(state: EffectsState) -> Iterator[Block]:
 def _measures(state: EffectsState, effects: HeadEffects) -> str:
     """Returns the measure over the texts in which nothing is taken away."""
     own, count = effects.measures, len(effects.measures)
-    has_own = state.measure == DIFFERENCE and any(question.says for question in state.questions)
+    has_own = state.measure == DIFFERENCE and any(text.token for text in state.measured_texts)
     text = _(
         "Over {texts}, {measure} is {value} on average, between {low} and {high}.",
         texts=plural("{count} text", "{count} texts", count, count=count),
@@ -91,7 +91,7 @@ def _head_over_texts(state: EffectsState, head: Head, effects: HeadEffects) -> I
     panel = Panel(title, values[None], [title], [*map(str, range(len(values)))], is_signed=True)
     yield Figure(histogram(values, title, marked=0.0), "effects-distribution", HISTOGRAM, panels=[panel])
     order = np.argsort(values, kind="stable")
-    items = [_item(state, head, state.questions[i], effects.measures[i], values[i]) for i in order]
+    items = [_item(state, head, state.measured_texts[i], effects.measures[i], values[i]) for i in order]
     if len(items) <= 2 * SHOWN:
         yield Listing(items, _("Texts by the effect"), "attnviz-examples")
         return
@@ -114,11 +114,11 @@ def _effect_sentence(name: str, values: Float[np.ndarray, " texts"], error: floa
     )
 
 
-def _item(state: EffectsState, head: Head, question: Question, measure: float, effect: float) -> tuple[object, ...]:
+def _item(state: EffectsState, head: Head, text: MeasuredText, measure: float, effect: float) -> tuple[object, ...]:
     """Returns a text with its measure and the effect of a head, and links to both."""
-    alone = _alone(state, question)
+    alone = _alone(state, text)
     own = _("({value} with all)", value=number(float(measure)))
-    parts: list[object] = [element("b", signed(float(effect))), " ", element("bdi", question.text), f" {own}"]
+    parts: list[object] = [element("b", signed(float(effect))), " ", element("bdi", text.text), f" {own}"]
     of_head = EffectsState.head.parameter, EffectsState.head.name_of(state, head)
     parts += [" · ", Anchor(_("Open"), (*alone, of_head))]
     if state.measure == DIFFERENCE:
@@ -126,12 +126,12 @@ def _item(state: EffectsState, head: Head, question: Question, measure: float, e
     return tuple(parts)
 
 
-def _alone(state: EffectsState, question: Question) -> Link:
+def _alone(state: EffectsState, text: MeasuredText) -> Link:
     """Returns the link to the same measure in one of the texts."""
     own: dict[Field[Any], str] = {
-        EffectsState.text: question.text,
-        EffectsState.token: question.says or state.values["token"],
-        EffectsState.other: question.rather or state.values["other"],
+        EffectsState.text: text.text,
+        EffectsState.token: text.token or state.values["token"],
+        EffectsState.other: text.other or state.values["other"],
     }
     changed = {field.parameter for field in (*own, EffectsState.position, EffectsState.many, EffectsState.head)}
     kept = [(name, value) for name, value in state.link_with(inspect=HEADS_AND_WORDS) if name not in changed]

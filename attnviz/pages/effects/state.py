@@ -189,13 +189,13 @@ def lens_colors(state: Any) -> Sequence[str]:
     return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
 
 
-class Question(NamedTuple):
+class MeasuredText(NamedTuple):
     """A text of several in which effects are measured, with what it says and rather than what; empty where that is as
     for the text of the page."""
 
     text: str
-    says: str = ""
-    rather: str = ""
+    token: str = ""
+    other: str = ""
 
 
 class EffectsState(TextQuestion):
@@ -406,12 +406,14 @@ class EffectsState(TextQuestion):
         return Texts(None, [model.encode(line).batch for line in self.lines])
 
     @property
-    def questions(self) -> list[Question]:
+    def measured_texts(self) -> list[MeasuredText]:
         """The texts in each of which effects are measured. Raises ValueError if there are none, too many or too long
         ones."""
         lines = self._lines(self.many, MOST_QUESTIONS)
         parts = [[part.strip() for part in line.split(BETWEEN)] for line in lines]
-        return [Question(*one) if len(one) <= 3 else Question(line) for line, one in zip(lines, parts, strict=True)]
+        return [
+            MeasuredText(*one) if len(one) <= 3 else MeasuredText(line) for line, one in zip(lines, parts, strict=True)
+        ]
 
     @property
     def measured_runs(self) -> list[tuple[dict[str, Any], NamedMetric]]:
@@ -420,15 +422,15 @@ class EffectsState(TextQuestion):
         if not measures_many(self):
             return [(self.run.linearized.arguments.kwargs, self.metric)]
         model = self.source.model()
-        return [(model.encode(one.text).batch, self._metric_of(one)) for one in self.questions]
+        return [(model.encode(one.text).batch, self._metric_of(one)) for one in self.measured_texts]
 
-    def _metric_of(self, question: Question) -> NamedMetric:
+    def _metric_of(self, text: MeasuredText) -> NamedMetric:
         """Returns what an effect is measured by after the last token of a text."""
         metric = self._metric(0 if self.measure == LOSS else -1)
-        if question.says and isinstance(metric, Logit | Probability | LogitDifference):
-            metric = replace(metric, token=self.run.token_id(question.says))
-        if question.rather and isinstance(metric, LogitDifference):
-            metric = replace(metric, other=self.run.token_id(question.rather))
+        if text.token and isinstance(metric, Logit | Probability | LogitDifference):
+            metric = replace(metric, token=self.run.token_id(text.token))
+        if text.other and isinstance(metric, LogitDifference):
+            metric = replace(metric, other=self.run.token_id(text.other))
         return metric
 
 
@@ -442,6 +444,6 @@ def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:
         DIVERGENCE: [(_("Effect on all that is said after"), EffectsState.position)],
         LOSS: [(_("Effect on the loss of the text after"), EffectsState.position)],
     }
-    asked = words.get(state.values.get("measure", ""), [])
+    fields = words.get(state.values.get("measure", ""), [])
     # Each of many texts is measured after its last token.
-    return [each for each in asked if each[1] is not EffectsState.position] if measures_many(state) else asked
+    return [each for each in fields if each[1] is not EffectsState.position] if measures_many(state) else fields

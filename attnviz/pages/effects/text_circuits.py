@@ -41,7 +41,7 @@ def text_circuits(state: EffectsState) -> Iterator[Block]:
             "Circuits are found by estimates of effects on a logit, a probability or a loss, where heads write their "
             "means. Choose another measure, or what a head writes instead."
         )
-    if len(state.questions) < 2:
+    if len(state.measured_texts) < 2:
         raise value_error("A circuit is found on some texts and measured on others. Give at least two.")
     yield Heading(_("How few heads are enough?"))
     yield Computed(
@@ -68,7 +68,7 @@ def _measured(state: EffectsState, progress: Callable[[float, MeasuredSets], Non
             progress((1 + done) / (1 + count), MeasuredSets(done, count))  # the first part is the order
 
     if progress is not None:
-        progress(0, MeasuredSets(0, len(state.questions)))
+        progress(0, MeasuredSets(0, len(state.measured_texts)))
     batches, metrics = zip(*state.measured_runs, strict=True)
     curves = circuit_curves(
         state.run.linearized.model,
@@ -99,12 +99,12 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
     yield Summary(_sentence(curves), partial(_quantities, curves))
     panel = Panel(_("How few heads are enough?"), np.array([*series.values()]), [*series], sizes, is_signed=True)
     yield Figure(share_lines(sizes, series, _("number of heads")), "effects-circuit", HEIGHT, panels=[panel])
-    found, measured = len(state.questions) - len(curves.whole), len(curves.whole)
+    order_texts, measured = len(state.measured_texts) - len(curves.whole), len(curves.whole)
     yield Note(
         _(
             "The order of the heads is by their mean estimate on the first {found} texts; measured are the other "
             "{measured}. MLPs are kept. Beside it are {sets} sets of random heads.",
-            found=found,
+            found=order_texts,
             measured=measured,
             sets=RANDOM_SETS,
         )
@@ -120,7 +120,7 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
         )
     rows = [(size, *(_percent(line[i]) for line in series.values())) for i, size in enumerate(sizes)]
     yield Table((_("heads"), *series), rows)
-    anchors: list[object] = [_("The first heads of the order: ")]
+    anchors: list[object] = [_("The first heads of the order:"), " "]
     for part in curves.order[:NAMED]:
         anchors += [Anchor(f"{part.layer}.{part.index}", state.link_with(head=(part.layer, part.index))), " "]
     yield Paragraph(tuple(anchors))

@@ -8,7 +8,7 @@ from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
 
 
-def query_link(source: Model, layer: LayerId, head: int, queries: tuple[str, ...], query: int) -> Link:
+def pinned_query_link(source: Model, layer: LayerId, head: int, queries: tuple[str, ...], query: int) -> Link:
     """Returns the link to the map of a head of a text, with one of its queries pinned."""
     return (
         *ExploreState.source.write(None, source),

@@ -26,7 +26,7 @@ from attnviz.page.head_numbers import HeadNumbers
 from attnviz.page.model_circuits import circuits_of_model
 from attnviz.page.result_cache import ResultCache
 from attnviz.pages.heads.hidden_fact import hidden_fact
-from attnviz.pages.heads.many_texts import many_texts
+from attnviz.pages.heads.many_texts import heads_over_texts
 from attnviz.pages.heads.measured_heads import (
     head_numbers,
     kinds_of_heads,
@@ -49,7 +49,7 @@ def heads(state: HeadsState) -> Iterator[Block]:
     parts: dict[str, Callable[[HeadsState], Iterable[Block]]] = {
         THIS_TEXT: _this_text,
         REPEATED: _repeated,
-        MANY_TEXTS: many_texts,
+        MANY_TEXTS: heads_over_texts,
         HIDDEN_FACT: hidden_fact,
     }
     yield Tabs(HeadsState.inspect, state, available(parts[state.inspect](state)))

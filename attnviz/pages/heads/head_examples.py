@@ -22,7 +22,7 @@ from attnviz.page.blocks import Anchor, Block, Control, Figure, Listing, More, N
 from attnviz.page.html import element, join
 from attnviz.page.page_view import Panel
 from attnviz.pages.effects.links import effects_link
-from attnviz.pages.explore.links import query_link
+from attnviz.pages.explore.links import pinned_query_link
 from attnviz.pages.heads.state import HeadsState
 from attnviz.pages.why.links import text_of_model
 from attnviz.sources import Model
@@ -162,7 +162,7 @@ def _marked(tokens: Sequence[str], marks: Mapping[int, str]) -> Markup:
 def _links(state: HeadsState, id: LayerId, head: int, example: Example) -> Iterator[Anchor]:
     """Yields the anchors to the same pair on other pages."""
     pair, source = example.pair, Model(example.text, state.model)
-    yield Anchor(_("Explore"), query_link(source, id, head, example.queries, pair.query), "explore")
+    yield Anchor(_("Explore"), pinned_query_link(source, id, head, example.queries, pair.query), "explore")
     read = text_of_model(source)
     if read is not None and not id.cross and id.stack != "decoder":
         yield Anchor(_("Why there?"), read.score_link(id, head, pair.query, pair.key), "why")
@@ -199,7 +199,7 @@ def _token_table(state: HeadsState, title: str, looked: LookedTokens, head: int)
 
 
 def _neighbors(state: HeadsState, known: Atlas, head: int) -> Paragraph:
-    anchors: list[object] = [_("Heads with the most similar weights: ")]
+    anchors: list[object] = [_("Heads with the most similar weights:"), " "]
     for other, likeness in zip(known.neighbors[head].tolist(), known.likeness[head].tolist(), strict=True):
         place = [*dict.fromkeys(known.layers)].index(known.layers[other]), known.heads[other]
         name = f"{known.layers[other].number or known.layers[other]}.{known.heads[other]}"

@@ -26,7 +26,7 @@ class ReadTexts:
     atlas: Atlas | None = None
 
 
-def many_texts(state: HeadsState) -> Iterator[Block]:
+def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     """Yields what is counted of all heads over the texts, with what there is about the chosen one."""
     state.check_modality()
     own, model = state.lines, state.source.model()

@@ -10,7 +10,7 @@ from attnviz.page.blocks import Anchor, Figure, Listing, every_block
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.effects.head_effects import head_effects
 from attnviz.pages.effects.many_texts import _head_over_texts, effects_of_head
-from attnviz.pages.effects.state import LOSS, MANY_TEXTS, MOST_QUESTIONS, EffectsState, Question
+from attnviz.pages.effects.state import LOSS, MANY_TEXTS, MOST_QUESTIONS, EffectsState, MeasuredText
 from tests.support.page_texts import said, summary
 from tests.support.tiny_models import TEXT
 
@@ -25,10 +25,10 @@ def tiny(saved, **values) -> EffectsState:
 
 def test_a_line_may_say_what_is_measured(saved) -> None:
     state = tiny(saved)
-    assert state.questions == [
-        Question(TEXT, "brown", "dog"),
-        Question(f"{TEXT} the lazy dog", "fox"),
-        Question("over the dog"),
+    assert state.measured_texts == [
+        MeasuredText(TEXT, "brown", "dog"),
+        MeasuredText(f"{TEXT} the lazy dog", "fox"),
+        MeasuredText("over the dog"),
     ]
     names = ("brown", "dog"), ("fox", "lazy"), ("fox", "lazy")
     ids = [[state.run.token_id(name) for name in pair] for pair in names]
@@ -62,10 +62,10 @@ def test_texts_stand_in_the_order_of_the_effect_and_open_alone(saved) -> None:
     order = np.argsort(values, kind="stable")
     for item, number in zip(items, order, strict=True):
         opened, why = (read_state(each.page or "effects", each.link) for each in item if isinstance(each, Anchor))
-        question = state.questions[number]
+        question = state.measured_texts[number]
         assert not any((opened.problem, opened.refused, why.problem, why.refused))
         assert (opened.text, opened.token, opened.other) == (
-            question.text, question.says or "fox", question.rather or "lazy"
+            question.text, question.token or "fox", question.other or "lazy"
         )  # fmt: skip
         assert (why.text, why.token, why.other) == (opened.text, opened.token, opened.other)
         alone = head_effects(opened)
@@ -79,7 +79,7 @@ def test_a_loss_is_measured_over_each_whole_text(saved) -> None:
         ids = batch["input_ids"][0]
         logits = state.run.linearized.model(**batch).logits[0, :-1]
         loss = torch.nn.functional.cross_entropy(logits, ids[1:]) / np.log(2)
-        assert own == pytest.approx(float(loss), abs=1e-4)
+        assert own == pytest.approx(float(loss.detach()), abs=1e-4)
 
 
 def test_the_page_says_how_often_the_measure_is_above_0(saved) -> None:
@@ -101,4 +101,4 @@ def test_it_opens_with_ten_sentences_that_smollm2_answers() -> None:
 
 def test_too_many_texts_are_refused(saved) -> None:
     with pytest.raises(ValueError, match=f"Between 1 and {MOST_QUESTIONS} texts"):
-        tiny(saved, many="a fox\n" * (MOST_QUESTIONS + 1)).questions  # noqa: B018
+        tiny(saved, many="a fox\n" * (MOST_QUESTIONS + 1)).measured_texts  # noqa: B018
