@@ -127,10 +127,14 @@ def _largest(state: HeadsState, texts: int, shown: HeadNumbers, strongest: Seque
     if state.at_least is None or not strongest:
         over = plural("That is of {count} text.", "That is the mean of {count} texts.", texts, count=grouped(texts))
         return f"{largest_share(state.measure, shown, strongest)} {over}"
+    others = int((shown.values == shown.values[strongest[0]]).sum()) - 1
     text = _(
-        "{head} has at least {least} in {share} of the texts, more than any other head.",
+        "{head} has at least {least} in {share} of the texts, {others}.",
         head=shown.name(strongest[0]),
         least=number(state.at_least),
         share=shown.text(strongest[0]),
+        others=plural("and so has {count} more", "and so have {count} more", others, count=others)
+        if others
+        else _("more than any other head"),
     )
     return text[:1].upper() + text[1:]

@@ -78,7 +78,9 @@ def test_texts_with_at_least_a_number_are_counted() -> None:
     state = opened(why_model=MINILM, at_least=0.3)
     values = shipped_atlas(minilm()).values[:, 4].float().numpy()
     np.testing.assert_allclose(grid(state).ravel(), (values >= 0.3).mean(0), atol=1e-6)
-    assert "Encoder 0, head 2 has at least 0.30 in 100% of the texts" in of(Summary, state)[0].content
+    assert "Encoder 0, head 2 has at least 0.30 in 100% of the texts, more than any" in of(Summary, state)[0].content
+    ties = of(Summary, opened(why_model=MINILM, at_least=0.0))[0].content
+    assert ties == "Encoder 0, head 0 has at least 0.00 in 100% of the texts, and so have 71 more."
 
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")  # of a metric that cross-attention does not have
