@@ -1,6 +1,7 @@
 """Caches of TransformerLens are shown as the models' own attention: `make beside` runs this in an environment of its
 own."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,9 +9,13 @@ import torch
 import transformers as hf
 
 import attnviz
+from attnviz import Texts
+from attnviz.effects import LogitDifference, ModelPart
+from tests.beside import five_questions as ours
+from tests.beside import five_questions_transformer_lens as theirs
 from tests.beside.small_models import IDS, TARGET, TEXT, bert, expect, t5, tokenizer
-from tests.oracles.bridge import build_bridge_from_module
-from tests.support.seeded_models import seeded_model
+from tests.oracles.bridge import bridge, build_bridge_from_module
+from tests.support.seeded_models import HEADS, LAYERS, OTHER, PAIRS, TEXTS, TOKEN, seeded_model
 
 
 @torch.no_grad()
@@ -65,3 +70,35 @@ def test_a_vision_transformer() -> None:
     output, bridge = outputs(model, pixel_values=image)
     _, cache = bridge.run_with_cache(image)
     expect(attnviz.show(cache), {f"layer {i}": weights for i, weights in enumerate(output.attentions)})
+
+
+@torch.no_grad()
+def test_five_questions_have_the_same_answers(tmp_path: Path) -> None:
+    model, hooked, metric = seeded_model("GPT-2"), bridge("GPT-2"), LogitDifference(TOKEN, OTHER)
+    clean, corrupted = zip(*PAIRS, strict=True)
+    texts, others, neutral = (Texts(None, [{"input_ids": ids} for ids in some]) for some in (clean, corrupted, TEXTS))
+
+    def difference(logits: Any) -> Any:
+        return logits[0, -1, TOKEN] - logits[0, -1, OTHER]
+
+    order = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    parts = [ModelPart("output", *head) for head in order]
+    answers = [
+        (ours.mean_effects(model, texts, metric, neutral), theirs.mean_effects(hooked, clean, difference, TEXTS)),
+        ([ours.effects_on_tokens(model, texts, [3, 9])], [theirs.effects_on_tokens(hooked, clean, [3, 9])]),
+        (
+            [ours.recovered_by_parts(model, texts, others, metric, LAYERS)],
+            [theirs.recovered_by_parts(hooked, clean, corrupted, difference, LAYERS)],
+        ),
+        (
+            ours.circuit(model, texts, metric, neutral, parts)[1:],
+            theirs.circuit(hooked, clean, difference, TEXTS, order)[1:],
+        ),
+    ]
+    for mine, other in answers:
+        for one, another in zip(mine, other, strict=True):
+            torch.testing.assert_close(one.double(), another.double(), atol=1e-3, rtol=0)
+    frame, asked = ours.kept(model, texts, metric, tmp_path / "effects.safetensors")
+    other_frame, _name = theirs.kept(hooked, clean, difference, tmp_path / "effects.pt")
+    assert asked == metric
+    assert [*frame.value] == pytest.approx([*other_frame.value], abs=1e-4)
