@@ -243,12 +243,13 @@ def atlas(
     *,
     seed: int = 0,
     engine: Engine | None = None,
+    part_size: int = PART,
     on_progress: OnAtlas | None = None,
 ) -> Atlas:
     """Returns the atlas of a model: what each head does over texts.
 
     `model` is a loaded one, or its name, which an engine of other machines needs. With a `folder`, what is counted is
-    written there every 64 texts, so that a run that was ended goes on, and at the end the atlas, as
+    written there every `part_size` texts, so that a run that was ended goes on, and at the end the atlas, as
     atlas.safetensors. `seed` is that of the random examples. Raises ValueError if the model cannot read a text, and if
     the folder cannot be written.
 
@@ -261,9 +262,9 @@ def atlas(
     strings, name = (*texts,), model if isinstance(model, str) else model.name
     if not strings:
         raise value_error("An atlas is of at least one text.")
-    parts = range(0, len(strings), PART)
+    parts = range(0, len(strings), part_size)
     place = None if folder is None else Path(folder).expanduser()
-    drafts = None if place is None else place / _drafts_name(name, strings, seed)
+    drafts = None if place is None else place / _drafts_name(name, strings, seed, part_size)
     if drafts is not None:
         try:
             drafts.mkdir(parents=True, exist_ok=True)
@@ -274,7 +275,7 @@ def atlas(
         counted = part if counted is None else AtlasPart.merged([counted, part])
         free_memory()
         if on_progress:
-            on_progress(min(first + PART, len(strings)), len(strings))
+            on_progress(min(first + part_size, len(strings)), len(strings))
     assert counted is not None
     made = _atlas(_loaded(model), name, strings, counted)
     if place is not None and drafts is not None:
@@ -286,9 +287,9 @@ def atlas(
     return made
 
 
-def _drafts_name(model: str, texts: Sequence[str], seed: int) -> str:
+def _drafts_name(model: str, texts: Sequence[str], seed: int, part_size: int) -> str:
     """Returns the name of the folder of parts, which is another one for anything else that is counted."""
-    counted = [model, texts, seed, PART, [metric.name for metric in HEAD_METRICS]]
+    counted = [model, texts, seed, part_size, [metric.name for metric in HEAD_METRICS]]
     return f"parts-{hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:16]}"
 
 
@@ -297,7 +298,7 @@ def _parts(
 ) -> Iterator[AtlasPart]:
     """Yields what is counted of each part: as it was written before, or as an engine computes it."""
     known = {first for first in parts if drafts is not None and (drafts / f"{first}.safetensors").exists()}
-    tasks = [(first, texts[first : first + PART]) for first in parts if first not in known]
+    tasks = [(first, texts[first : first + parts.step]) for first in parts if first not in known]
     loaded = _loaded(model)
     norms = written_norms(loaded, Texts(loaded, texts[:1])) if tasks else []
     computed = engine.map(_count, (model, norms, seed), tasks)
@@ -310,7 +311,11 @@ def _parts(
             saved = load(drafts / f"{first}.safetensors")
             part = saved.result
             metrics = len(HEAD_METRICS)
-            if not isinstance(part, AtlasPart) or saved.metric != drafts.name or not part.is_of(first, PART, metrics):
+            if (
+                not isinstance(part, AtlasPart)
+                or saved.metric != drafts.name
+                or not part.is_of(first, parts.step, metrics)
+            ):
                 raise value_error("A file in the folder is no part of an atlas. Give a new folder.")
         yield part
 

@@ -35,11 +35,9 @@ TEXTS = NEUTRAL_TEXTS[:7]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Atlas, Path]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Atlas, Path]:
     folder = tmp_path_factory.mktemp("atlas")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "PART", 3)
-        yield atlas(minilm(), TEXTS, folder), folder
+    return atlas(minilm(), TEXTS, folder, part_size=3), folder
 
 
 def test_its_statistics_are_those_of_the_values_of_each_text(made: tuple[Atlas, Path]) -> None:
@@ -103,29 +101,27 @@ def test_it_is_read_as_it_was_written(made: tuple[Atlas, Path]) -> None:
 
 def test_a_run_that_was_ended_goes_on_to_the_same_bits(made: tuple[Atlas, Path], tmp_path: Path, monkeypatch) -> None:
     whole, _folder = made
-    monkeypatch.setattr(module, "PART", 3)
 
     def end(done: int, _count: int) -> None:
         if done >= 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        atlas(minilm(), TEXTS, tmp_path, on_progress=end)
+        atlas(minilm(), TEXTS, tmp_path, part_size=3, on_progress=end)
     assert len([*tmp_path.glob("parts-*/*.safetensors")]) == 1
     read, read_before = [], module.read_part
     monkeypatch.setattr(
         module, "read_part", lambda *given, **more: read.append(given[2]) or read_before(*given, **more)
     )
-    again = atlas(minilm(), TEXTS, tmp_path)
+    again = atlas(minilm(), TEXTS, tmp_path, part_size=3)
     assert read == [3, 6]
     for name in ("means", "values", "likeness"):
         assert torch.equal(getattr(again, name).nan_to_num(-1), getattr(whole, name).nan_to_num(-1))
     assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
-def test_threads_give_the_same_bits(made: tuple[Atlas, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART", 3)
-    found = atlas(minilm(), TEXTS, engine=Local(2))
+def test_threads_give_the_same_bits(made: tuple[Atlas, Path]) -> None:
+    found = atlas(minilm(), TEXTS, engine=Local(2), part_size=3)
     assert torch.equal(found.means.nan_to_num(-1), made[0].means.nan_to_num(-1))
 
 

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 import attnviz
-from attnviz.analysis import atlas as module
 from attnviz.analysis.atlas import FILE, Atlas, atlas
 from attnviz.models.model import LoadedModel
 from tests.support.tiny_models import TEXT, byte_level, gpt2
@@ -344,15 +343,14 @@ def test_a_link_is_read_and_a_name_that_is_no_text_refused(file: Path, tmp_path:
 
 
 @pytest.fixture
-def begun(model: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def begun(model: LoadedModel, tmp_path: Path) -> tuple[Path, Path]:
     """A folder of an atlas that was ended after its first two texts, and that of its parts."""
-    monkeypatch.setattr(module, "PART", 2)
 
     def end(_done: int, _count: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        atlas(model, TEXTS, tmp_path / "atlas", on_progress=end)
+        atlas(model, TEXTS, tmp_path / "atlas", part_size=2, on_progress=end)
     [parts] = (tmp_path / "atlas").iterdir()
     return tmp_path / "atlas", parts
 
@@ -361,7 +359,7 @@ def of_other_texts(parts: Path, model: LoadedModel) -> None:
     """The part of another run, of as many texts."""
     other = parts.parent.with_name("other")
     with pytest.raises(ZeroDivisionError):
-        atlas(model, TEXTS[::-1], other, on_progress=lambda done, count: 1 // 0)
+        atlas(model, TEXTS[::-1], other, part_size=2, on_progress=lambda done, count: 1 // 0)
     next(other.glob("*/0.safetensors")).replace(parts / "0.safetensors")
 
 
@@ -418,7 +416,7 @@ def test_a_part_that_was_changed_is_refused(
     folder, parts = begun
     change(parts, model)
     with pytest.raises(ValueError, match=r"cannot be read|is no part|is not a file|different heads"):
-        atlas(model, TEXTS, folder)
+        atlas(model, TEXTS, folder, part_size=2)
 
 
 def test_what_else_is_in_the_folder_stays(begun: tuple[Path, Path], model: LoadedModel, tmp_path: Path) -> None:
@@ -428,7 +426,7 @@ def test_what_else_is_in_the_folder_stays(begun: tuple[Path, Path], model: Loade
     (elsewhere / "thesis.txt").write_text("mine")
     (elsewhere / "2.safetensors").symlink_to(tmp_path / "nowhere")
     (folder / f"{FILE}.draft").symlink_to(elsewhere / "thesis.txt")
-    made = atlas(model, TEXTS, folder)
+    made = atlas(model, TEXTS, folder, part_size=2)
     assert attnviz.load(folder / FILE).result.texts == made.texts
     assert [path.read_text() for path in elsewhere.iterdir()] == ["mine"]
 
@@ -437,4 +435,4 @@ def test_what_else_is_in_the_folder_stays(begun: tuple[Path, Path], model: Loade
 def test_a_folder_in_place_of_the_file_is_said(name: str, model: LoadedModel, tmp_path: Path) -> None:
     (tmp_path / name / "inside").mkdir(parents=True)
     with pytest.raises(ValueError, match="cannot be written"):
-        atlas(model, TEXTS, tmp_path)
+        atlas(model, TEXTS, tmp_path, part_size=2)

@@ -17,6 +17,8 @@ from attnviz.pages.heads.head_examples import head_examples
 from attnviz.pages.heads.measured_heads import kinds_of_heads, largest_share, measure_controls, measured_heads
 from attnviz.pages.heads.state import HeadsState
 
+PART = 8  # texts that are read before others get their turn
+
 
 @dataclass(frozen=True, eq=False)
 class ReadTexts:
@@ -65,7 +67,8 @@ def _read(
             progress(done / count, ReadTexts(done))
 
     report(0, len(texts))
-    return ReadTexts(len(texts), atlas(state.source.model(), texts, on_progress=report))
+    made = atlas(state.source.model(), texts, part_size=PART, on_progress=report)
+    return ReadTexts(len(texts), made)
 
 
 def _of_texts(state: HeadsState, read: ReadTexts) -> Iterator[Block]:
