@@ -101,7 +101,7 @@ def find_phrase(tokens: Sequence[str], phrase: str) -> list[int]:
         return []
     parts = [*map(_letters, tokens)]
     text = "".join(parts)
-    at_offset = {offset: i for i, offset in enumerate(accumulate(map(len, parts), initial=0)) if i < len(parts)}
+    at_offset = dict(zip(accumulate(map(len, parts), initial=0), range(len(parts)), strict=False))
     positions, offset = [], text.find(pattern)
     while offset >= 0:
         # Of tokens with one offset, such as line breaks before a word, the last one has the letters.

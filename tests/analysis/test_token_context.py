@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from attnviz.analysis.token_context import TokenContext, find_phrase, token_context
+from attnviz.analysis.token_context import TokenContext, find_phrase, marked_text, token_context
 
 WORDS = ["The", "cat", "(", "a", "tab", "##by", ")", "sat", ".", "##"]
 BPE = ["The", " cat", " (", "a", " tab", "by", ")", " sat", ".", "\n"]
@@ -60,3 +60,16 @@ def test_nothing_matches_an_empty_or_another_phrase(phrase: str) -> None:
 def test_case_is_that_of_all_scripts() -> None:
     assert find_phrase(["STRASSE", "Straße", "ΣΑΣ"], "straße") == [0, 1]
     assert find_phrase(["ΣΑΣ", "σας"], "σασ") == [0, 1]
+
+
+def test_marked_text_has_an_ellipsis_where_a_single_token_is_left_out() -> None:
+    tokens = ["a", "b", "c", "d", "e"]
+    assert "".join(part.text for part in marked_text(tokens, [4, 0], 1)) == "a b … d e"
+    assert [part.position for part in marked_text(tokens, [4, 0], 1)] == [None, 0, None, 4, None]
+    assert "".join(part.text for part in marked_text(tokens, [0, 3], 1)) == "a b c d e"
+    assert "".join(part.text for part in marked_text([" a", " b", " c", " d", " e"], [1], 1)) == " a b c …"
+
+
+def test_marked_text_has_an_ellipsis_where_one_token_is_before_or_after_it() -> None:
+    assert "".join(part.text for part in marked_text(["a", "b", "c", "d", "e"], [2], 1)) == "… b c d …"
+    assert "".join(part.text for part in marked_text(["a ", "b ", "c "], [1], 1)) == "a b c "

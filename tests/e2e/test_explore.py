@@ -27,7 +27,7 @@ def test_a_hover_over_the_example_fans_out_a_query_without_the_server(browser: B
         explore.open().painted(rows=16)
         expect(explore.sentence).to_have_text("it gives 0.68 of its attention to animal.")
         expect(explore.page.locator(".attnviz-summary")).to_have_text(
-            "it gives 0.68 of its attention to animal. Why there?"
+            "it gives 0.68 of its attention to animal. Why there? Is it so in general?"
         )
         explore.expect_weights(own_weights(3, 1))
         expect(explore.mosaic).to_have_attribute("data-rows", "4")
