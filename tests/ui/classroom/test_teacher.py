@@ -98,7 +98,9 @@ def test_a_class_is_asked_which_word_matters_most(
     asked: dict[str, Question] = {}
     teach(Live())
     monkeypatch.setattr(teacher, "_show_panel", lambda live: asked.update(class_questions.page_questions()))
-    unknown = HeadEffects(np.zeros(1), np.full((30, 9), np.nan), np.full(30, np.nan))  # of heads, of which nobody is asked
+    unknown = HeadEffects(
+        np.zeros(1), np.full((30, 9), np.nan), np.full(30, np.nan)
+    )  # of heads, of which nobody is asked
     monkeypatch.setattr("attnviz.pages.effects.without_heads.head_effects", lambda _state, **_progress: unknown)
     app, ask = open_page("effects", measure="logit"), "Without which word does the logit of “Mary” change most?"
     until(lambda: healthy(app.run()) and ask in asked, pause=0.1)
