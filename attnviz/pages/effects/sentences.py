@@ -12,7 +12,7 @@ from attnviz.effects.compensation import Compensation
 from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
 from attnviz.figures.shares import for_and_against, signed
 from attnviz.pages.effects.head_effects import HeadEffects
-from attnviz.pages.effects.state import EffectsState
+from attnviz.pages.effects.state import EffectsState, measures_many
 
 LEAST_MEASURED = 10  # heads on which estimates are judged
 SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly changes with the logits
@@ -71,6 +71,8 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
         return False, (_("against"), _("for the text"))
     if isinstance(metric, KL | Cosine):
         return isinstance(metric, Cosine), ("", "")
+    if measures_many(state) and any(text.token for text in state.measured_texts):  # each is for a token of its own
+        return True, (_("for the text"), _("against"))
     against, favored = for_and_against(state.run.token_text(metric.token))
     return True, (favored, against)
 
