@@ -273,7 +273,8 @@ def atlas(
     counted: AtlasPart | None = None
     for first, part in zip(parts, _parts(model, strings, parts, seed, engine or Local(1), drafts), strict=True):
         counted = part if counted is None else AtlasPart.merged([counted, part])
-        free_memory()
+        if (first + part_size) % PART < part_size:  # which takes time in which other threads wait
+            free_memory()
         if on_progress:
             on_progress(min(first + part_size, len(strings)), len(strings))
     assert counted is not None

@@ -67,7 +67,7 @@ CHANGED_TEXTS = {
     TRANSLATED: TRANSLATED.replace("car is", "cars are"),
 }
 MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
-MOST_QUESTIONS = 50  # texts in each of which effects are measured
+MOST_MEASURED = 50  # texts in each of which effects are measured
 BETWEEN = "|"  # a text, what is said and what it is compared with, in a line
 NAMES = (
     *(("Mary", "John"), ("Tom", "Lisa"), ("Anna", "Paul"), ("Peter", "Sarah"), ("Jack", "Emma")),
@@ -154,7 +154,7 @@ def measures_many(state: Any) -> bool:
     return bool(state.inspect == MANY_TEXTS)
 
 
-def opening_questions(state: Any) -> str:
+def opening_measured(state: Any) -> str:
     """Returns the texts that the page opens with: for a model that writes English, pairs of names, with both orders."""
     if state.model != SMOLLM2:
         return other_texts(state)
@@ -226,7 +226,7 @@ class EffectsState(TextQuestion):
     )
     many = LongTextField(
         N_("Texts, one on each line"),
-        opening_questions,
+        opening_measured,
         parameter="many-texts",
         when=measures_many,
         about=N_(
@@ -409,7 +409,7 @@ class EffectsState(TextQuestion):
     def measured_texts(self) -> list[MeasuredText]:
         """The texts in each of which effects are measured. Raises ValueError if there are none, too many or too long
         ones."""
-        lines = self._lines(self.many, MOST_QUESTIONS)
+        lines = self._lines(self.many, MOST_MEASURED)
         parts = [[part.strip() for part in line.split(BETWEEN)] for line in lines]
         return [
             MeasuredText(*one) if len(one) <= 3 else MeasuredText(line) for line, one in zip(lines, parts, strict=True)

@@ -23,6 +23,7 @@ from attnviz.page.html import element, join
 from attnviz.page.page_view import Panel
 from attnviz.pages.effects.links import effects_link
 from attnviz.pages.explore.links import pinned_query_link
+from attnviz.pages.heads.measured_heads import measure_title
 from attnviz.pages.heads.state import HeadsState
 from attnviz.pages.why.links import text_of_model
 from attnviz.sources import Model
@@ -132,8 +133,7 @@ def _distribution(state: HeadsState, known: Atlas, head: int) -> Iterator[Block]
     values = known.values[:, known.metrics.index(measure.metric.name), head].float().numpy()
     if not np.isfinite(values).any():
         return
-    unit = "" if measure.unit == "share" else f", {_(measure.unit)}"
-    title = f"{_(measure.name)}{unit}"
+    title = measure_title(measure)
     marked = float(np.nanmean(values)) if state.at_least is None else state.at_least
     panel = Panel(title, values[None], [title], [*map(str, range(len(values)))])
     yield Figure(histogram(values, title, marked=marked), "heads-distribution", HISTOGRAM, panels=[panel])

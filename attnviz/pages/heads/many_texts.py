@@ -11,10 +11,16 @@ from attnviz.analysis.head_detectors import Detector
 from attnviz.base.formatting import grouped, number, percent
 from attnviz.base.language import _, plural, value_error
 from attnviz.effects.ablation import Head
-from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Heading, More, Note, Summary
+from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Heading, More, Note, Summary, available
 from attnviz.page.head_numbers import HeadNumbers
 from attnviz.pages.heads.head_examples import head_examples
-from attnviz.pages.heads.measured_heads import kinds_of_heads, largest_share, measure_controls, measured_heads
+from attnviz.pages.heads.measured_heads import (
+    kinds_of_heads,
+    largest_share,
+    measure_controls,
+    measure_title,
+    measured_heads,
+)
 from attnviz.pages.heads.state import HeadsState
 
 PART = 8  # texts that are read before others get their turn
@@ -31,24 +37,14 @@ class ReadTexts:
 def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     """Yields what is counted of all heads over the texts, with what there is about the chosen one."""
     state.check_modality()
-    own, model = state.lines, state.source.model()
-    texts = own or shipped_texts()
     controls = measure_controls(state)
     yield Columns(
         [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
     )
-    known = None if own else shipped_atlas(model)
-    if known is not None:
-        yield from _of_atlas(state, known)
-    else:
-        compute = partial(_read, state, texts)
-        describe: Callable[[ReadTexts], str] = lambda so_far: _(  # noqa: E731
-            "{done} of {count} texts have been read.", done=so_far.count, count=len(texts)
-        )
-        yield Computed("atlas", compute, lambda: ("atlas", state.model, texts), describe, partial(_of_texts, state))
+    yield from available(_over_texts(state))  # what a list is refused for stands above its field
     about = _("{count} texts that SmolLM2 has written are read, unless you give your own.", count=len(shipped_texts()))
     inputs: list[Block] = [Control(HeadsState.own_texts, state), Control(HeadsState.file, state), Note(about)]
-    yield More(_("Texts of your own"), inputs, is_open=bool(own), name="texts-read")
+    yield More(_("Texts of your own"), inputs, is_open=bool(state.own_texts or state.file), name="texts-read")
     yield Caption(
         _(
             "**What you are seeing.** A number of each head in each text, and its mean over the texts. Examples are of "
@@ -57,6 +53,20 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
             "pairs drawn at random, too."
         )
     )
+
+
+def _over_texts(state: HeadsState) -> Iterator[Block]:
+    texts = state.lines or shipped_texts()
+    known = None if state.lines else shipped_atlas(state.source.model())
+    if known is not None:
+        yield from _of_atlas(state, known)
+    else:
+        compute, describe, shows = partial(_read, state, texts), partial(_so_far, len(texts)), partial(_of_texts, state)
+        yield Computed("atlas", compute, lambda: ("atlas", state.model, texts), describe, shows)
+
+
+def _so_far(count: int, read: ReadTexts) -> str:
+    return _("{done} of {count} texts have been read.", done=read.count, count=count)
 
 
 def _read(
@@ -105,11 +115,10 @@ def _of_atlas(state: HeadsState, known: Atlas) -> Iterator[Block]:
 def _numbers(state: HeadsState, known: Atlas, measure: Detector) -> HeadNumbers:
     """Returns the mean over the texts with the least and the largest number, or the share of texts above a number."""
     metric, least = _metric(measure), state.at_least
-    unit = "" if measure.unit == "share" else f", {_(measure.unit)}"
     index = known.metrics.index(metric)
     places = np.array([state.ids.index(id) for id in known.layers]), np.array(known.heads)
     if least is not None:
-        title = _("{name}: texts with at least {least}", name=f"{_(measure.name)}{unit}", least=number(least))
+        title = _("{name}: texts with at least {least}", name=measure_title(measure), least=number(least))
         values = state.grid(*places, known.share_above(metric, least).numpy().astype("f8"))
         return HeadNumbers(title, state.ids, values, largest=1.0, texts=lambda place: percent(float(values[place]), 2))
     of_texts = known.values[:, index].float().numpy()
@@ -118,7 +127,7 @@ def _numbers(state: HeadsState, known: Atlas, measure: Detector) -> HeadNumbers:
     high = np.where(is_known, of_texts, -np.inf).max(0)
     ends = state.grid(*places, low), state.grid(*places, high)
     values = state.grid(*places, known.means[index].numpy())
-    return HeadNumbers(f"{_(measure.name)}{unit}", state.ids, values, ends, 1.0 if measure.unit == "share" else None)
+    return HeadNumbers(measure_title(measure), state.ids, values, ends, 1.0 if measure.unit == "share" else None)
 
 
 def _metric(measure: Detector) -> str:

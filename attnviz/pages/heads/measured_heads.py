@@ -45,9 +45,12 @@ def head_numbers(
 ) -> HeadNumbers:
     """Returns what is measured of each head; shares have the same colors everywhere."""
     ends = None if of_seeds is None else (of_seeds.min(0), of_seeds.max(0))
-    unit = "" if measure.unit == "share" else f", {_(measure.unit)}"
-    largest = 1.0 if measure.unit == "share" else None
-    return HeadNumbers(f"{_(measure.name)}{unit}", state.ids, values, ends, largest)
+    return HeadNumbers(measure_title(measure), state.ids, values, ends, 1.0 if measure.unit == "share" else None)
+
+
+def measure_title(measure: Detector) -> str:
+    """Returns the name of what is measured, with its unit."""
+    return _(measure.name) if measure.unit == "share" else f"{_(measure.name)}, {_(measure.unit)}"
 
 
 def measured_heads(

@@ -12,6 +12,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 
+from attnviz.base.memory import return_memory
 from attnviz.base.text import EXAMPLE
 from attnviz.models.capture_process import end_process
 from attnviz.models.minilm import is_installed, minilm
@@ -102,10 +103,3 @@ def resident_bytes() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
-
-
-def return_memory() -> None:
-    """Returns memory that is free to the system, where the C library can."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim:
-        trim(0)

@@ -11,7 +11,7 @@ from attnviz.pages.catalogue import read_state
 from attnviz.pages.effects.head_effects import head_effects
 from attnviz.pages.effects.many_texts import _head_over_texts, effects_of_head
 from attnviz.pages.effects.sentences import effect_colors
-from attnviz.pages.effects.state import LOSS, MANY_TEXTS, MOST_QUESTIONS, EffectsState, MeasuredText
+from attnviz.pages.effects.state import LOSS, MANY_TEXTS, MOST_MEASURED, EffectsState, MeasuredText
 from tests.support.page_texts import said, summary
 from tests.support.tiny_models import TEXT
 
@@ -101,8 +101,8 @@ def test_it_opens_with_ten_sentences_that_smollm2_answers() -> None:
 
 
 def test_too_many_texts_are_refused(saved) -> None:
-    with pytest.raises(ValueError, match=f"Between 1 and {MOST_QUESTIONS} texts"):
-        tiny(saved, many="a fox\n" * (MOST_QUESTIONS + 1)).measured_texts  # noqa: B018
+    with pytest.raises(ValueError, match=f"Between 1 and {MOST_MEASURED} texts"):
+        tiny(saved, many="a fox\n" * (MOST_MEASURED + 1)).measured_texts  # noqa: B018
 
 
 def test_colors_are_of_no_token_where_texts_have_their_own(saved) -> None:

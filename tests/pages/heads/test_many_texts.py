@@ -17,7 +17,7 @@ from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.texts import Texts
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Anchor, Block, Figure, Listing, Summary, every_block
+from attnviz.page.blocks import Anchor, Block, Control, Figure, Listing, More, Summary, Unavailable, every_block
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.heads.blocks import heads
 from attnviz.pages.heads.head_examples import SHOWN
@@ -171,3 +171,11 @@ def test_the_head_of_the_documentation_has_these_numbers() -> None:
     head = known.head(18, 6)
     induction, first = (float(known.means[known.metrics.index(name), head]) for name in ("Induction", "First token"))
     assert (round(induction, 2), round(first, 2)) == (0.03, 0.97)
+
+
+def test_a_list_that_is_refused_stays_in_its_field() -> None:
+    [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
+    [reason] = [block.text for block in tabs.blocks if isinstance(block, Unavailable)]
+    assert reason.startswith(f"At most {MOST_TEXTS} texts")
+    [inputs] = [block for block in tabs.blocks if isinstance(block, More)]
+    assert HeadsState.own_texts in [block.field for block in inputs.blocks if isinstance(block, Control)]
