@@ -229,6 +229,14 @@ def changed(example: Example) -> Tensor:
     )
 
 
+def intervened(example: Example) -> Tensor:
+    changes = [
+        effects.part_intervention(example.model, example.batch, parts_of(example), how=how, texts=[example.other])
+        for how in ("mean", "resample")
+    ]
+    return torch.cat([run(example.model, example.batch, one).logits[:, example.predicting] for one in changes])
+
+
 def estimated(example: Example) -> Tensor:
     parts = [part for part in parts_of(example) if part.kind not in ("key", "value")]
     return effects.part_estimates(example.model, example.batch, Logit(3), parts, texts=[example.other])
@@ -308,6 +316,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
     "neuron_examples": of_neurons,
     "part_effects": changed,
     "part_estimates": estimated,
+    "part_intervention": intervened,
     "patch": patched,
     "patch_parts": patched_parts,
     "patch_paths": by_paths,

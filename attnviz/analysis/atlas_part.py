@@ -24,8 +24,9 @@ from attnviz.layer import LayerId
 from attnviz.models.text_inputs import Tokens
 from attnviz.models.texts import Texts
 from attnviz.results import MeasuredResult, checked
-from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
+from attnviz.tracing.changed_run import LayerChange, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, example_arguments, forward_parameters
+from attnviz.tracing.run_changes import LayerHeads
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers

@@ -11,7 +11,7 @@ from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logi
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
 from attnviz.effects.neuron_examples import NeuronExamples, neuron_examples
 from attnviz.effects.neutral_texts import NEUTRAL_TEXTS, neutral_texts
-from attnviz.effects.part_effects import part_effects, part_estimates
+from attnviz.effects.part_effects import part_effects, part_estimates, part_intervention
 from attnviz.effects.parts import ModelPart
 from attnviz.effects.patching import patch, patch_parts
 from attnviz.effects.path_patching import patch_paths
@@ -19,6 +19,7 @@ from attnviz.effects.prompt_pairs import PromptPairs
 from attnviz.effects.text_pair import Patching
 from attnviz.effects.token_alignment import alignment
 from attnviz.effects.value_norms import value_norms
+from attnviz.models.interventions import PartIntervention
 
 __all__ = [
     "KL",
@@ -33,6 +34,7 @@ __all__ = [
     "Loss",
     "ModelPart",
     "NeuronExamples",
+    "PartIntervention",
     "Patching",
     "Probability",
     "PromptPairs",
@@ -51,6 +53,7 @@ __all__ = [
     "neutral_texts",
     "part_effects",
     "part_estimates",
+    "part_intervention",
     "patch",
     "patch_parts",
     "patch_paths",

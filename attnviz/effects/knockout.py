@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from attnviz.effects.ablation import checked_heads
 from attnviz.effects.metrics import EffectMetric
-from attnviz.effects.sweep import OnProgress, RunChange, Text
+from attnviz.effects.sweep import OnProgress, Text
 from attnviz.models.texts import each_text
-from attnviz.tracing.changed_run import LayerHeads
+from attnviz.tracing.run_changes import LayerHeads, RunChange
 
 LEAST_SINK = 1e-4  # less than this is rounding, and not the weight of a sink
 

@@ -2,6 +2,7 @@
 gradients."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -11,13 +12,16 @@ from torch import Tensor, nn
 from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.effects.parts import (
+    READ_BY_HEADS,
     Changes,
     ModelPart,
+    PartKind,
     PartReplacement,
     Parts,
     Site,
     changed_parts,
     groups_of,
+    head_values,
     own_pairs,
     own_values,
     read_at,
@@ -25,8 +29,10 @@ from attnviz.effects.parts import (
     replacements,
     visit_sites,
 )
-from attnviz.effects.sweep import OnProgress, Run, Text
+from attnviz.effects.sweep import OnProgress, Text
+from attnviz.models.interventions import PartIntervention
 from attnviz.models.texts import each_text
+from attnviz.tracing.run_changes import LayerHeads, Run, RunChange
 
 PartChange: TypeAlias = Literal["mean", "zero", "resample", "add"]
 Vectors: TypeAlias = Tensor | Sequence[Tensor]
@@ -85,20 +91,60 @@ def part_estimates(
     part times what is added to it. Resampled from the clean text of a pair, it is attribution patching (Nanda 2023;
     Syed et al. 2023, "Attribution Patching Outperforms Automated Circuit Discovery").
 
-    Parts are outputs of heads, MLPs, neurons and the residual stream. It is exact where the metric is affine in the
-    part, as `estimates` says. Raises ValueError as `part_effects` and `estimates`, and for other parts.
+    It is exact where the metric is affine in the part, as `estimates` says. Raises ValueError as `part_effects` and
+    `estimates`.
     """
     text = Text.from_batch(model, batch)
     groups = groups_of(text, parts)
-    for part in (part for group in groups for part in group if part.kind in ("query", "key", "value", "pattern")):
-        raise value_error(
-            "An estimate is of what a head or an MLP writes, of a neuron or of the residual stream; this is the "
-            "{part}. Measure it by part_effects.",
-            part=str(part),
-        )
     if how == "add":
         return _estimated(text, metric, groups, [_added(groups, vectors)])
     return estimated_effects(text, metric, groups, replacements(text, _sites(groups), how, texts))
+
+
+def part_intervention(
+    model: nn.Module,
+    batch: Any,
+    parts: Collection[ModelPart],
+    *,
+    how: PartChange = "mean",
+    texts: Sequence[Any] | None = None,
+    vectors: Vectors | None = None,
+) -> PartIntervention:
+    """Returns the intervention that replaces parts at once, or adds to them, as `part_effects` does, while
+    `attnviz.run` or `attnviz.writing` runs the model.
+
+    `batch` is the text, or the prompt, and positions are its own. A part that is replaced at all positions by its mean
+    or by zero, or added to at all, is so in each later token, too; what is resampled ends with the prompt. Raises
+    ValueError as `part_effects`.
+
+    Example:
+        >>> from transformers import GPT2Config, GPT2LMHeadModel
+        >>> from attnviz import writing
+        >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=2, n_head=2)).eval()
+        >>> prompt = torch.tensor([[1, 2, 3]])
+        >>> steered = part_intervention(model, prompt, [ModelPart("residual", 1)], how="add", vectors=torch.ones(8))
+        >>> len([*writing(model, None, prompt, max_new_tokens=2, interventions=steered)])
+        2
+    """
+    text = Text.from_batch(model, batch)
+    [group] = groups_of(text, [parts])
+    several = (
+        _added([group], vectors)
+        if how == "add"
+        else [changes_of(text, group, each) for each in replacements(text, _sites([group]), how, texts)]
+    )
+    if len(several) > 1:
+        raise value_error("One run is resampled from one text; these are {count}.", count=len(several))
+    [changes] = several
+    constant = {part: each for part, each in changes.items() if part.positions is None and each.is_constant}
+    own = dict(zip(text.model.modules(), model.modules(), strict=True))  # it may be read in float32
+    whole, later = ([_in_model(each, own) for each in changed_parts(text, one)] for one in (changes, constant))
+    return PartIntervention(whole, later)
+
+
+def _in_model(change: RunChange, modules: Mapping[nn.Module, nn.Module]) -> RunChange:
+    place = change.module
+    return change if place is None else replace(change, module=replace(place, module=modules[place.module]))
 
 
 def measured_effects(
@@ -167,6 +213,9 @@ def values_and_gradients(
     gradients."""
     values: dict[Site, Tensor] = {}
     leaves: dict[Site, Tensor] = {}
+    heads: dict[int, LayerHeads] = {}
+    read = {site for site in sites if site.kind in READ_BY_HEADS}  # the chain rule leads from what these write to it
+    written = {*sites} - read | {Site("output", site.layer) for site in read}
 
     def visit(site: Site, own: Tensor) -> None:
         values[site], leaves[site] = own.detach().clone(), torch.zeros_like(own, requires_grad=True)
@@ -176,16 +225,40 @@ def values_and_gradients(
     try:
         with torch.inference_mode(False), torch.enable_grad():
             arguments = text.arguments.repeated(1, **measurement.options)
-            value = measurement.values(visit_sites(text, sites, visit, arguments, gradients=True))[-1]
+            value = measurement.values(visit_sites(text, written, visit, arguments, True, heads.__setitem__))[-1]
             gradients = torch.autograd.grad(value, [*leaves.values()], allow_unused=True)
     except (NotImplementedError, RuntimeError) as error:
         raise value_error(
             "An estimate takes gradients, which this model does not have. {error}", error=error
         ) from error
-    return {
+    known = {
         site: (values[site], torch.zeros_like(values[site]) if gradient is None else gradient)
         for site, gradient in zip(leaves, gradients, strict=True)
     }
+    return known | {site: _of_read(site.kind, heads[site.layer], known[Site("output", site.layer)][1]) for site in read}
+
+
+def _of_read(
+    kind: PartKind, run: LayerHeads, gradient: Float[Tensor, "positions heads width"]
+) -> tuple[Float[Tensor, "read slots width"], Float[Tensor, "read heads width"]]:
+    """Returns what heads read, or their weights, and the gradient there by that of what they write, of each head that
+    alone reads something else."""
+    call, sequences, count = run.call(), run.sequences(0), run.output.shape[2]
+    written = gradient.unflatten(0, (-1, run.output.shape[1]))
+    if kind == "pattern":
+        values = torch.stack([run.values(head, sequences) for head in range(count)], 1)
+        slope = (written.transpose(1, 2) @ values.transpose(-1, -2)).transpose(1, 2).flatten(0, 1)
+        return head_values(kind, run, sequences).detach(), slope.detach()
+    with torch.inference_mode(False), torch.enable_grad():
+        read = getattr(call, kind).detach().clone().requires_grad_()
+        output, _weights = run.attention(replace(call, **{kind: read}), sequences)
+        shared, slopes = count // read.shape[1], []
+        for member in range(shared):
+            of_member = torch.zeros_like(written)
+            of_member[:, :, member::shared] = written[:, :, member::shared]
+            slopes.append(torch.autograd.grad(output, read, of_member.to(output), retain_graph=True)[0])
+    slope = torch.stack(slopes, 2).flatten(1, 2)
+    return read.detach().transpose(1, 2).flatten(0, 1), slope.transpose(1, 2).flatten(0, 1)
 
 
 def _sites(groups: Sequence[Collection[ModelPart]]) -> list[Site]:

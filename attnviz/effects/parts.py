@@ -16,11 +16,12 @@ from torch import Tensor
 
 from attnviz.attribution.linearized_pass import NO_HEAD, NO_LAYER, check_place
 from attnviz.base.language import N_, value_error
-from attnviz.effects.sweep import ModulePlace, Run, RunChange, Text, changed_modules
+from attnviz.effects.sweep import Text
 from attnviz.models.texts import Texts
-from attnviz.tracing.changed_run import LayerChange, LayerHeads, run_changed
+from attnviz.tracing.changed_run import LayerChange, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments
 from attnviz.tracing.read_positions import read_position
+from attnviz.tracing.run_changes import LayerHeads, ModulePlace, Run, RunChange, changed_modules
 
 AblationKind: TypeAlias = Literal["mean", "zero", "resample"]
 HeadPart: TypeAlias = Literal["output", "query", "key", "value", "pattern"]
@@ -30,6 +31,7 @@ Head: TypeAlias = tuple[int, int]  # its layer, counted as in a capture, and its
 OF_HEADS: tuple[HeadPart, ...] = get_args(HeadPart)
 OF_MODULES: tuple[ModulePart, ...] = get_args(ModulePart)
 OF_KEYS = ("key", "value")
+READ_BY_HEADS = ("query", *OF_KEYS, "pattern")
 NO_MLP = N_("There is no MLP {index}: there are {count}, counted from 0.")
 NO_NEURON = N_("There is no neuron {index}: there are {count}, counted from 0.")
 
@@ -97,7 +99,8 @@ class ModelPart:
 @dataclass(frozen=True, eq=False)
 class PartReplacement:
     """What a part has instead of its own numbers, (positions, width), or (1, width) at all positions alike; None is
-    zero. At pairs of positions (other, own), if there are some, and else at all. Or it is added to its own."""
+    zero. At pairs of positions (other, own), if there are some, and else at all, up to the last one of the values. Or
+    it is added to its own."""
 
     values: Tensor | None
     positions: Int[Tensor, "pairs 2"] | None = None
@@ -107,9 +110,15 @@ class PartReplacement:
     def is_zero(self) -> bool:
         return self.values is None and not self.adds
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same at all positions."""
+        return self.positions is None and (self.values is None or len(self.values) == 1)
+
     def __call__(self, own: Float[Tensor, "positions width"]) -> None:
         """Changes a part's own numbers in place."""
-        source, target = (slice(len(own)), slice(None)) if self.positions is None else self.positions.unbind(-1)
+        every = slice(None) if self.values is None or len(self.values) == 1 else slice(min(len(own), len(self.values)))
+        source, target = (every, every) if self.positions is None else self.positions.unbind(-1)
         other: Tensor | int = 0
         if self.values is not None:
             other = (self.values[source] if len(self.values) > 1 else self.values).to(own)
@@ -195,9 +204,11 @@ def visit_sites(
     visit: Callable[[Site, Float[Tensor, "positions slots width"]], None],
     arguments: ForwardArguments | None = None,
     gradients: bool = False,
+    keep_heads: Callable[[int, LayerHeads], None] = lambda layer, heads: None,
 ) -> Any:
     """Returns what a model returns, and shows what is read or written at sites, where outputs of heads, and what
-    modules read or write, may be changed in place. Raises ValueError for a layer that does not expose it."""
+    modules read or write, may be changed in place; `keep_heads` gets the layers of heads among them. Raises ValueError
+    for a layer that does not expose it."""
     by_layer: dict[int, list[Site]] = defaultdict(list)
     run = []
     for site in sites:
@@ -214,6 +225,7 @@ def visit_sites(
 
     def change(layer: int, heads: int) -> LayerChange | None:
         def show(run: LayerHeads) -> None:
+            keep_heads(layer, run)
             for site in by_layer[layer]:
                 visit(site, head_values(site.kind, run, slice(None)))
 
@@ -228,9 +240,8 @@ def visit_sites(
 
         return LayerChange(heads=show, weights=show_weights) if layer in by_layer else None
 
-    return run_changed(
-        text.model, arguments or text.arguments, change, lambda changed: changed_modules(changed, [run]), gradients
-    )[0]
+    within = changed_modules([run], lambda: 1)
+    return run_changed(text.model, arguments or text.arguments, change, lambda _: within, gradients)[0]
 
 
 def site_values(text: Text, sites: Collection[Site]) -> dict[Site, Float[Tensor, "positions slots width"]]:

@@ -23,11 +23,11 @@ from attnviz.effects.parts import (
     replacement_of,
     site_values,
 )
-from attnviz.effects.sweep import Run, RunChange, Text
+from attnviz.effects.sweep import Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
 from attnviz.models.texts import each_text
-from attnviz.tracing.changed_run import LayerHeads
+from attnviz.tracing.run_changes import LayerHeads, Run, RunChange
 
 ReceivedPart: TypeAlias = Literal["query", "key", "value"]
 

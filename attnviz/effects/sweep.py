@@ -1,8 +1,8 @@
 """A metric of many changed runs of one text in few forward passes: each run is a row of a batch."""
 
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -18,10 +18,19 @@ from attnviz.base.cached_property import cached_property
 from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric, Measurement
 from attnviz.layer import LayerId
-from attnviz.tracing.changed_run import ChangedRun, LayerChange, LayerHeads, run_changed
+from attnviz.tracing.changed_run import ChangedRun, LayerChange, layer_change, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, check_one_example, example_arguments
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.residual_writer import ResidualWriter
+from attnviz.tracing.run_changes import (
+    LayerHeads,
+    ModulePlace,
+    Run,
+    RunChange,
+    by_example,
+    changed_modules,
+    first_layer,
+)
 from attnviz.tracing.shared_layers import LayerCalls
 
 MOST_TOKENS = 1024  # of all rows of a batch
@@ -29,46 +38,6 @@ MOST_LOGITS = 1 << 25  # of all rows that are kept
 TOLERANCE = 1e-3  # of an effect, as a share of it
 
 OnProgress: TypeAlias = Callable[[float, Tensor], None]  # gets the share that is done, and the values so far
-
-
-@dataclass(frozen=True, eq=False)
-class ModulePlace:
-    """A call of a module: `number` counts the calls of this module before it in a run, and `layer` is a layer of
-    attention below which nothing changes with it."""
-
-    module: nn.Module
-    number: int
-    layer: int
-    changes_input: bool = False  # not its output
-
-
-@dataclass(frozen=True, eq=False)
-class RunChange:
-    """What is changed in one run: what heads write in some layers, or what one call of a module does.
-
-    `heads` gets a layer, its heads and the number of the run's example in the batch; `weights` the weights (sequences,
-    heads, queries, keys) of a layer that exposes nothing else; `values` what the module reads or returns, (positions,
-    width). All change them in place.
-    """
-
-    layers: Collection[int] = ()
-    heads: Callable[[int, LayerHeads, int], None] | None = None
-    weights: Callable[[int, Tensor], None] | None = None
-    module: ModulePlace | None = None
-    values: Callable[[Tensor], None] | None = None
-
-    @property
-    def first_layer(self) -> int:
-        """The first layer of attention that may give other numbers than without the change."""
-        return self.module.layer if self.module else min(self.layers)
-
-
-Run: TypeAlias = Sequence[RunChange]  # all that is changed in one run
-
-
-def first_layer(run: Run) -> int:
-    """Returns the first layer of attention that may give other numbers than without the changes of a run."""
-    return min(each.first_layer for each in run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,9 +191,7 @@ class Text:
             return RunChange(module=place, values=lambda values: values_of.update({place: values.clone()}))
 
         run = [kept(place) for place in places]
-        run_changed(
-            self.model, self.arguments, lambda layer, heads: None, lambda changed: changed_modules(changed, [run])
-        )
+        run_changed(self.model, self.arguments, lambda layer, heads: None, lambda _: changed_modules([run], lambda: 1))
         return [values_of[place] for place in places]
 
     def effects(
@@ -288,23 +255,7 @@ class Text:
         arguments = self.arguments.repeated(len(changes), **measurement.options)
 
         def change(layer: int, heads: int) -> LayerChange | None:
-            acting = [(row, each) for row, run in enumerate(changes) for each in run if layer in each.layers]
-            if not acting:
-                return None
-
-            def change_heads(run: LayerHeads) -> None:
-                for row, each in acting:
-                    assert each.heads is not None
-                    each.heads(layer, run, row)
-
-            def change_weights(weights: Tensor) -> None:
-                by_row = weights.unflatten(0, (examples(), -1))
-                for row, each in acting:
-                    assert each.weights is not None
-                    each.weights(layer, by_row[row])
-
-            has_weights = all(each.weights for _row, each in acting)
-            return LayerChange(heads=change_heads, weights=change_weights if has_weights else None)
+            return layer_change(changes, layer, examples)
 
         runs: list[ChangedRun] = []
 
@@ -317,7 +268,7 @@ class Text:
             with ExitStack() as inside:
                 if shares_layers:
                     inside.enter_context(self.own.calls.shared(run, [first_layer(each) for each in changes]))
-                inside.enter_context(changed_modules(run, changes))
+                inside.enter_context(changed_modules(changes, examples))
                 yield
 
         return measurement.values(run_changed(self.model, arguments, change, within)[0], arguments).cpu()
@@ -334,59 +285,3 @@ def _reader_of_units(writer: ResidualWriter) -> tuple[nn.Module, Tensor] | None:
 def _is_same(values: Tensor, units: Tensor) -> bool:
     units = units.flatten(0, -2)
     return values.shape == units.shape and torch.allclose(values, units, TOLERANCE, TOLERANCE)
-
-
-def by_example(states: Any, examples: int, module: nn.Module) -> Float[Tensor, "examples positions width"]:
-    """Returns what a module reads or returns by example, as a view. Raises ValueError if the examples of a batch are
-    not its first axis."""
-    is_state = isinstance(states, Tensor) and states.ndim > 1 and len(states) % examples == 0
-    if not is_state or (examples == 1 and states.ndim > 2 and len(states) > 1 == states.shape[1]):  # tokens first
-        raise value_error(
-            "The examples of a batch are not the first axis of what {name} reads or returns, so that it cannot be "
-            "changed in one of them.",
-            name=type(module).__name__,
-        )
-    rows: Tensor = states.unflatten(0, (examples, -1)).flatten(1, -2)
-    return rows
-
-
-@contextmanager
-def changed_modules(run: ChangedRun, changes: Sequence[Run]) -> Iterator[None]:
-    """Changes what calls of modules read or return, each in its own row."""
-    by_module: dict[nn.Module, list[tuple[int, RunChange]]] = defaultdict(list)
-    for row, several in enumerate(changes):
-        for each in several:
-            if each.module is not None:
-                by_module[each.module.module].append((row, each))
-    counts: Counter[tuple[nn.Module, bool]] = Counter()
-
-    def changed(module: nn.Module, states: Tensor, is_input: bool) -> Tensor:
-        number = counts[module, is_input]
-        counts[module, is_input] += 1
-        acting = [
-            (row, each.values)
-            for row, each in by_module[module]
-            if each.module and each.values and (each.module.number, each.module.changes_input) == (number, is_input)
-        ]
-        if acting:
-            states = states.clone(memory_format=torch.contiguous_format)
-            by_row = by_example(states, run.example_counts[0], module)
-            for row, change in acting:
-                change(by_row[row])
-        return states
-
-    def enter(module: nn.Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        if args:
-            return (changed(module, args[0], True), *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": changed(module, kwargs["hidden_states"], True)}
-
-    def leave(module: nn.Module, args: Any, result: Any) -> Any:
-        if isinstance(result, tuple):
-            return changed(module, result[0], False), *result[1:]
-        return changed(module, result, False)
-
-    with ExitStack() as hooks:
-        for module in by_module:
-            hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
-            hooks.enter_context(module.register_forward_hook(leave))
-        yield

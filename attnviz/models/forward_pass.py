@@ -6,12 +6,20 @@ from typing import Any
 from torch import nn
 
 from attnviz.base.language import value_error
-from attnviz.models.interventions import Intervention, check_places, intervene
-from attnviz.tracing.changed_run import LayerChange, ablation, run_changed
+from attnviz.models.interventions import (
+    AnyIntervention,
+    Intervention,
+    PartIntervention,
+    ablated_heads,
+    check_places,
+    intervene,
+)
+from attnviz.tracing.changed_run import LayerChange, layer_change, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments
+from attnviz.tracing.run_changes import changed_modules, without_heads
 
 
-def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Intervention], **kwargs: Any) -> Any:
+def run(model: nn.Module, batch: Any, interventions: AnyIntervention | Iterable[AnyIntervention], **kwargs: Any) -> Any:
     """Returns the output of `model` for a batch under interventions.
 
     `batch` is what the model is called with: a mapping of keyword arguments, such as what a tokenizer makes, a tuple of
@@ -23,6 +31,9 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     others itself, in its own attention implementation. Where a mask, a score or a normalizer is changed, the layer is
     computed from its queries, keys and values, after some of its rows are compared with the model's own; the
     attention weights that the model returns for it are NaN.
+
+    Parts that `attnviz.effects.part_intervention` made changes of are changed in every example alike; heads of a layer
+    with another mechanism are not.
 
     One forward pass of a model object runs at a time, in evaluation mode and without gradients, and the model is
     restored. Raises ValueError if there is no such layer or head, or if the mechanism of a layer is to be changed whose
@@ -36,19 +47,29 @@ def run(model: nn.Module, batch: Any, interventions: Intervention | Iterable[Int
     """
     chosen = tuple(interventions) if isinstance(interventions, Iterable) else (interventions,)
     for one in chosen:
-        if not isinstance(one, Intervention):
+        if not isinstance(one, AnyIntervention):
             raise value_error(
                 "Interventions are expected, such as Intervention(ablated=((0, 1),)); this is {one}.",
                 one=f"{one!r:.60}",
             )
 
-    def change(layer: int, heads: int) -> LayerChange | None:
-        if any(one.changes_mechanism(layer) for one in chosen):
-            return LayerChange(mechanism=lambda mechanism: intervene(mechanism, chosen, layer))
-        ablated = {head for one in chosen for head in one.ablated_heads(layer) if 0 <= head < heads}
-        return ablation(sorted(ablated)) if ablated else None
+    mechanisms = [one for one in chosen if isinstance(one, Intervention)]
+    parts = [each for one in chosen if isinstance(one, PartIntervention) for each in one.whole]
+    arguments = forward_arguments(model, batch if isinstance(batch, tuple) else (batch,), kwargs)
+    every = range(arguments.example_counts()[0])
 
-    args = batch if isinstance(batch, tuple) else (batch,)
-    output, heads = run_changed(model, forward_arguments(model, args, kwargs), change)
-    check_places(chosen, heads)
+    def change(layer: int, heads: int) -> LayerChange | None:
+        if not any(one.changes_mechanism(layer) for one in mechanisms):
+            return layer_change(
+                [[*parts, without_heads(ablated_heads(mechanisms))] for _ in every], layer, lambda: len(every)
+            )
+        if any(layer in each.layers for each in parts):
+            raise value_error(
+                "The mechanism of layer {layer} is changed, or parts of its heads, and not both.", layer=layer
+            )
+        return LayerChange(mechanism=lambda mechanism: intervene(mechanism, mechanisms, layer))
+
+    modules = changed_modules([parts for _ in every], lambda: len(every))
+    output, heads = run_changed(model, arguments, change, lambda _: modules)
+    check_places(mechanisms, heads)
     return output

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import torch
@@ -13,13 +13,14 @@ from attnviz.base.formatting import grouped, short_repr
 from attnviz.base.language import value_error
 from attnviz.base.text import too_long_error
 from attnviz.base.token_texts import VocabularyToken, token_texts, vocabulary_tokens
-from attnviz.models.interventions import Intervention, check_places
+from attnviz.models.interventions import AnyIntervention, Intervention, PartIntervention, ablated_heads, check_places
 from attnviz.models.sampling import Sampler, check_count
 from attnviz.models.text_inputs import position_limit
 from attnviz.trace import Trace
 from attnviz.tracing.forward_arguments import forward_parameters
 from attnviz.tracing.generation_passes import GenerationPasses
 from attnviz.tracing.layer_naming import AxisTokens
+from attnviz.tracing.run_changes import without_heads
 
 MOST_NEW_TOKENS = 1 << 20
 LIKELY_TOKENS = 512  # for which there is memory from the start; more are copied into larger tensors
@@ -81,7 +82,7 @@ def writing(
     seed: int = 0,
     forced: Mapping[int, int | Sequence[int]] | None = None,
     alternatives: int = 10,
-    interventions: Intervention | Sequence[Intervention] = (),
+    interventions: AnyIntervention | Sequence[AnyIntervention] = (),
     tokens: Sequence[str] = (),
     special: Sequence[int] = (),
 ) -> Generator[Step, None, None]:
@@ -99,7 +100,8 @@ def writing(
     what is not is in the documentation, under Capture.
 
     `interventions` ablate heads while the model reads and writes, as in `run`: their output is zero at all positions.
-    The weights shown are those of the model so changed.
+    Or they are those of `attnviz.effects.part_intervention`, which change what heads write, MLPs, neurons or the
+    residual stream; positions are those of the prompt. The weights shown are those of the model so changed.
 
     The model reads the prompt once, then each token once, with its cache. Its attention is compared with its own in
     every pass; a layer that differs is named in `trace.missing`. The traces of all steps share their memory. Between
@@ -107,7 +109,7 @@ def writing(
 
     Raises ValueError for a model that does not write text, a prompt without tokens or with too many, for settings out
     of range, for a generation config that asks for guidance, a watermark or another search, and for interventions that
-    change more than heads, or heads that do not exist.
+    change a mechanism or what heads read, or heads that do not exist.
 
     Example:
         >>> import transformers
@@ -128,8 +130,8 @@ def writing(
     check_count("max_new_tokens", max_new_tokens, 1, MOST_NEW_TOKENS)
     check_count("alternatives", alternatives, 0, 1000)
     read = _prompt(model, tokenizer, prompt, tokens, special)
-    chosen = [interventions] if isinstance(interventions, Intervention) else [*interventions]
-    if any(one != Intervention(ablated=one.ablated) for one in chosen):
+    chosen = [interventions] if isinstance(interventions, AnyIntervention) else [*interventions]
+    if any(isinstance(one, Intervention) and one != Intervention(ablated=one.ablated) for one in chosen):
         raise value_error(
             "A text is written with heads ablated, Intervention(ablated=((0, 1),)). For another mask, score or "
             "normalizer, call attnviz.run for each token."
@@ -234,31 +236,37 @@ def _steps(
     sampler: Sampler,
     forced: dict[int, int],
     alternatives: int,
-    interventions: Sequence[Intervention],
+    interventions: Sequence[AnyIntervention],
 ) -> Generator[Step, None, None]:
     is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
-    ablated = {head for one in interventions for head in one.ablated}
-    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"], ablated)
+    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"])
+    parts = [one for one in interventions if isinstance(one, PartIntervention)]
+    places = [one for one in interventions if isinstance(one, Intervention)]
+    zeros = [without_heads(heads)] if (heads := ablated_heads(places)) else []
+    whole, later = (
+        [*zeros, *chain.from_iterable(each)] for each in ([one.whole for one in parts], [one.later for one in parts])
+    )
     # Tokens that are forced from the first on are read with the prompt.
     known: list[int] = []
     if not is_encoder_decoder and prompt.batch.keys() == {"input_ids", "attention_mask"}:
         known = [forced[position] for position in takewhile(forced.__contains__, range(most - 1))]
     options = CHOICES | sampler.options | {"custom_generate": _prepare}
-    with _refusals(model), passes.first():
+    with _refusals(model), passes.first(whole):
         state: _Prepared = model.generate(**prompt.extended(model, known), max_new_tokens=most - len(known), **options)
         # Some rules count from the end of the prompt.
         rules: _Prepared = model.generate(**prompt.batch, max_new_tokens=most, **options) if known else state
         ids, arguments = state.input_ids, state.arguments
         inputs = model.prepare_inputs_for_generation(ids, is_first_iteration=True, **arguments)
         outputs = model(**inputs, return_dict=True)
-    check_places(interventions, passes.heads)
+    check_places(places, passes.heads)
     stops = _stop_strings(model)
     first, rows = ids.shape[1] - len(known), [*outputs.logits[0, -len(known) - 1 :].float()]
     arguments = model._update_model_kwargs_for_generation(outputs, arguments, is_encoder_decoder)
     for position in range(most):
         if not rows:
-            with _refusals(model), passes.later():
-                length = 1 if arguments["use_cache"] else None
+            has_cache = arguments["use_cache"]
+            with _refusals(model), passes.later(later if has_cache else whole):
+                length = 1 if has_cache else None
                 inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=length, **arguments)
                 outputs = model(**inputs, return_dict=True)
             rows = [outputs.logits[0, -1].float()]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import TypeAlias
 
 from attnviz.base.language import _, value_error
 from attnviz.masks import And, Compare, Mask
@@ -10,6 +11,7 @@ from attnviz.masks.terms import Number, Variable
 from attnviz.mechanism import Mechanism
 from attnviz.normalizers import Normalizer
 from attnviz.scores import Cosine, Dot, ScaledDot, Score
+from attnviz.tracing.run_changes import Run
 
 # General and additive scores have learned weights: they make no sense where they were not trained.
 SCORES: tuple[type[Score], ...] = (ScaledDot, Dot, Cosine)
@@ -85,6 +87,17 @@ class Intervention:
         return mechanism
 
 
+@dataclass(frozen=True, eq=False)
+class PartIntervention:
+    """Parts of a run of one model that are replaced or added to, as `attnviz.effects.part_intervention` makes it."""
+
+    whole: Run  # of a pass that reads a text from its first position on
+    later: Run  # of a pass that reads one further token
+
+
+AnyIntervention: TypeAlias = Intervention | PartIntervention
+
+
 def _are_places(places: object, is_pair: bool) -> bool:
     """Returns whether these are layers, or pairs of a layer and a head."""
     if not isinstance(places, Sequence):
@@ -105,6 +118,11 @@ def intervene(mechanism: Mechanism, interventions: Iterable[Intervention], layer
     for intervention in interventions:
         mechanism = intervention.apply(mechanism, layer)
     return mechanism
+
+
+def ablated_heads(interventions: Iterable[Intervention]) -> list[tuple[int, int]]:
+    """Returns the heads that interventions ablate, each with its layer, once."""
+    return [*dict.fromkeys(head for one in interventions for head in one.ablated)]
 
 
 def check_places(interventions: Iterable[Intervention], heads: Sequence[int]) -> None:

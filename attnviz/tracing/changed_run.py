@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn.functional import multi_head_attention_forward
 
 from attnviz.inputs import Inputs
-from attnviz.layer import LayerId
 from attnviz.mechanism import Mechanism, blocks
 from attnviz.tracing.call import Call
 from attnviz.tracing.forward_arguments import ForwardArguments
@@ -23,33 +22,10 @@ from attnviz.tracing.optional_transformers import is_encoder_decoder, transforme
 from attnviz.tracing.patch_tracking import PatchTracking
 from attnviz.tracing.recording import CallOfSequence, Recording
 from attnviz.tracing.refusal import no_attention
+from attnviz.tracing.run_changes import LayerHeads, Run
 from attnviz.tracing.single_capture import prepared
 from attnviz.tracing.torch_interception import recorded
 from attnviz.tracing.verification import SampledRows
-
-
-@dataclass(frozen=True, eq=False)
-class LayerHeads:
-    """The heads of a layer that has run, of all examples of a batch: a change may write into their output.
-
-    Several sequences of one example, such as windows of an image, follow each other.
-    """
-
-    output: Tensor  # (sequences, queries, heads, width)
-    call: Callable[[], Call]  # raises ValueError where queries and keys are not known
-    attention: Callable[[Call, slice], tuple[Tensor, Tensor]]  # of some sequences: their outputs and their weights
-    examples: int
-    id: LayerId
-
-    def sequences(self, example: int) -> slice:
-        """Returns the sequences of an example."""
-        groups = len(self.output) // self.examples
-        return slice(example * groups, (example + 1) * groups)
-
-    def values(self, head: int, sequences: slice) -> Tensor:
-        """Returns the values (sequences, keys, width) that a head reads, which may share them with others."""
-        value = self.call().value
-        return value[sequences, head // (self.output.shape[2] // value.shape[1])]
 
 
 @dataclass(frozen=True)
@@ -62,17 +38,25 @@ class LayerChange:
     weights: Callable[[Tensor], None] | None = None
 
 
-def ablation(heads: Sequence[int]) -> LayerChange:
-    """Returns the change after which the output of heads is zero, in all examples."""
-    places = list(heads)
+def layer_change(changes: Sequence[Run], layer: int, examples: Callable[[], int]) -> LayerChange | None:
+    """Returns what is changed in a layer, for each example of a batch in its own way; None if nothing is."""
+    acting = [(row, each) for row, run in enumerate(changes) for each in run if layer in each.layers]
+    if not acting:
+        return None
 
-    def change_heads(layer: LayerHeads) -> None:
-        layer.output[:, :, places] = 0
+    def change_heads(run: LayerHeads) -> None:
+        for row, each in acting:
+            assert each.heads is not None
+            each.heads(layer, run, row)
 
     def change_weights(weights: Tensor) -> None:
-        weights[:, places] = 0
+        by_row = weights.unflatten(0, (examples(), -1))
+        for row, each in acting:
+            assert each.weights is not None
+            each.weights(layer, by_row[row])
 
-    return LayerChange(heads=change_heads, weights=change_weights)
+    has_weights = all(each.weights for _row, each in acting)
+    return LayerChange(heads=change_heads, weights=change_weights if has_weights else None)
 
 
 # Takes the index of a layer among those that have run, and its number of heads.

@@ -1,6 +1,6 @@
 """The forward passes of a text that a model writes: the first reads the prompt, each later one a token."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
@@ -13,13 +13,14 @@ from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsO
 from attnviz.trace import Trace
 from attnviz.tracing.encoder_padding import zeros_for_padding
 from attnviz.tracing.forward_arguments import ForwardArguments
-from attnviz.tracing.growing_layers import AblatedHeads, FirstPass, GrowingLayers
+from attnviz.tracing.growing_layers import ChangedHeads, FirstPass, GrowingLayers
 from attnviz.tracing.head_axes import head_counts
 from attnviz.tracing.joined_passes import JoinedWeights
 from attnviz.tracing.layer_naming import AxisTokens, LayerNames, named_modules
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.optional_transformers import is_encoder_decoder, transformers_models
 from attnviz.tracing.refusal import no_attention
+from attnviz.tracing.run_changes import Run, changed_modules
 from attnviz.tracing.single_capture import evaluating, prepared
 from attnviz.tracing.torch_interception import recorded, tracked_modules
 
@@ -36,42 +37,44 @@ class GenerationPasses:
         source: AxisTokens,
         new_tokens: int,
         mask: Int[Tensor, "1 source"] | None = None,
-        ablated: Collection[tuple[int, int]] = (),
     ) -> None:
         """Records passes of a model that reads the `source`, but what its attention mask hides, and then at most about
-        `new_tokens` tokens. The output of ablated heads, each with its layer, is zero."""
+        `new_tokens` tokens."""
         transformers = transformers_models()
         self._observed = transformers.observed_attention if transformers else nullcontext()
         self.model, self._new_tokens = model, new_tokens
-        self._ablated = AblatedHeads(ablated)
+        self._changed = ChangedHeads()
         arguments = ForwardArguments((), {}, {"attention_mask": mask}, False)
         self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source, arguments=arguments)
         self._layers: GrowingLayers | JoinedLayers
 
     @contextmanager
-    def first(self) -> Iterator[None]:
-        """Records the pass over the prompt, and over the encoder's text, within the context."""
-        recording = FirstPass(self._names, (1,), 0, MemoryBudget(), observes=True, ablated=self._ablated)
+    def first(self, changes: Run) -> Iterator[None]:
+        """Records the pass over the prompt, and over the encoder's text, with changes, within the context."""
+        self._changed.begin_pass(changes)
+        recording = FirstPass(self._names, (1,), 0, MemoryBudget(), observes=True, changed=self._changed)
         heads = head_counts(self.model)
-        with prepared(self.model), self._observed, torch.no_grad(), recorded(recording, heads):
+        modules = changed_modules([changes], lambda: 1)
+        with prepared(self.model), self._observed, torch.no_grad(), recorded(recording, heads), modules:
             yield
         if not recording.layers and not recording.missing:
             raise ValueError(no_attention(self.model, recording))
         can_grow = GrowingLayers.can_follow(recording)
-        if self._ablated.heads and not can_grow and len(recording.layers) != len(self._ablated.counts):
-            raise not_ablated(self.model)
+        if _changes_heads(changes) and not can_grow and len(recording.layers) != len(self._changed.counts):
+            raise not_changed(self.model)
         self._layers = GrowingLayers(recording, self._new_tokens) if can_grow else JoinedLayers(self.model, recording)
 
     @contextmanager
-    def later(self) -> Iterator[None]:
-        """Records the pass over one more token within the context."""
-        with evaluating(self.model), self._observed, torch.no_grad(), self._layers.next_pass():
+    def later(self, changes: Run) -> Iterator[None]:
+        """Records the pass over one more token, with changes, within the context."""
+        modules = changed_modules([changes], lambda: 1)
+        with evaluating(self.model), self._observed, torch.no_grad(), self._layers.next_pass(changes), modules:
             yield
 
     @property
     def heads(self) -> list[int]:
         """The number of heads of each layer of the first pass."""
-        return self._ablated.counts
+        return self._changed.counts
 
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
         """Returns the layers of a number of queries, which are the `target` tokens; those of an encoder are the
@@ -84,10 +87,14 @@ class GenerationPasses:
         return {name: count for name, count in self._layers.evicted.items() if count > 0}
 
 
-def not_ablated(model: nn.Module) -> ValueError:
+def _changes_heads(changes: Run) -> bool:
+    return any(each.layers for each in changes)
+
+
+def not_changed(model: nn.Module) -> ValueError:
     """Returns the error for a model whose attention is not seen in each pass where it is computed."""
     return value_error(
-        "Heads of {name} cannot be ablated while it writes, because it computes its attention by itself. Call "
+        "Heads of {name} cannot be changed while it writes, because it computes its attention by itself. Call "
         "attnviz.run for each token.",
         name=type(model).__name__,
     )
@@ -98,18 +105,18 @@ class JoinedLayers:
 
     def __init__(self, model: nn.Module, first: FirstPass) -> None:
         trace = first.trace()
-        self._ablated = first.ablated
+        self._changed = first.changed
         self._model, self._heads, self._names, self._budget = model, head_counts(model), first.names, first.budget
         self._parts = {layer.id: [(layer, [*range(layer.inputs.keys)])] for layer in trace}
         self._missing = [*trace.missing]
         self.evicted: dict[str, int] = {}
 
     @contextmanager
-    def next_pass(self) -> Iterator[None]:
-        """Records a forward pass within the context."""
+    def next_pass(self, run: Run) -> Iterator[None]:
+        """Records a forward pass with changes within the context."""
         growing = {id: parts for id, parts in self._parts.items() if self._grows(id)}
-        if not growing and self._ablated.heads:
-            raise not_ablated(self._model)
+        if not growing and _changes_heads(run):
+            raise not_changed(self._model)
         if not growing:
             yield
             return
@@ -118,8 +125,8 @@ class JoinedLayers:
         if arguments is not None and not self._names.is_encoder_decoder:
             arguments = arguments.with_tokens(read + 1)
         names = replace(self._names, past=read, cached={}, unnamed={}, arguments=arguments)
-        recording = FirstPass(names, (1,), 0, MemoryBudget(), observes=True, ablated=self._ablated)
-        recording.ablated.begin_pass()
+        recording = FirstPass(names, (1,), 0, MemoryBudget(), observes=True, changed=self._changed)
+        recording.changed.begin_pass(run)
         with tracked_modules(self._model), zeros_for_padding(self._model), recorded(recording, self._heads):
             yield
         layers, sentences = {layer.id: layer for layer in recording.trace()}, recording.missing.sentences([])

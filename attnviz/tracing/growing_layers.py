@@ -5,15 +5,16 @@ weights of the new row are compared with the model's own, of all layers with the
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from attnviz.base.formatting import significant
+from attnviz.base.language import value_error
 from attnviz.biases import Bias, Distances, SoftCap
 from attnviz.inputs import Inputs, is_bounded
 from attnviz.layer import Fidelity, Kind, Layer, LayerId
@@ -27,6 +28,7 @@ from attnviz.tracing.layer_naming import AxisTokens, with_unique_ids
 from attnviz.tracing.mask_recognition import padding_mask, recognize_mask
 from attnviz.tracing.memory_budget import MemoryBudget, NotCaptured
 from attnviz.tracing.recording import Recording, current_recording
+from attnviz.tracing.run_changes import LayerHeads, Run
 from attnviz.tracing.verification import number_type_of, output_agreement
 
 VECTORS = ("query", "key", "value")
@@ -41,36 +43,46 @@ class GrownInputs(Inputs):
 
 
 @dataclass(eq=False)
-class AblatedHeads:
-    """Heads whose output is zero in all passes, each with its layer, counted in the order of the first pass."""
+class ChangedHeads:
+    """What heads write instead in a pass, with layers counted in the order of the first pass."""
 
-    heads: Collection[tuple[int, int]] = ()
+    run: Run = ()
     counts: list[int] = field(default_factory=list)  # the heads of each layer
     _layers: dict[tuple[nn.Module, int], int] = field(default_factory=dict)  # by modules and their runs in a pass
     _runs: Counter[nn.Module] = field(default_factory=Counter)
 
-    def begin_pass(self) -> None:
-        """Counts the runs of modules anew."""
+    def begin_pass(self, run: Run) -> None:
+        """Counts the runs of modules anew, of a pass with other changes."""
+        self.run = run
         self._runs.clear()
 
     def output(self, module: nn.Module, output: Tensor) -> Tensor:
-        """Returns the output (sequences, queries, heads, width) of the next call of attention in a pass, with zeros."""
+        """Returns the changed output (sequences, queries, heads, width) of the next call of attention in a pass. Raises
+        ValueError if what heads read is to be changed."""
         layer = self._layers.setdefault((module, self._runs[module]), len(self._layers))
         self._runs[module] += 1
         if layer == len(self.counts):
             self.counts.append(output.shape[2])
-        if not (heads := [head for place, head in self.heads if place == layer and 0 <= head < output.shape[2]]):
-            return output
-        output = output.clone()
-        output[:, :, heads] = 0
+        if acting := [each for each in self.run if layer in each.layers]:
+            output = output.clone(memory_format=torch.contiguous_format)
+            for each in acting:
+                assert each.heads is not None
+                each.heads(layer, LayerHeads(output, _unknown_call, lambda *_: _unknown_call(), 1, LayerId()), 0)
         return output
+
+
+def _unknown_call() -> NoReturn:
+    raise value_error(
+        "What a head reads is not changed while a text is written. Change what it writes, or call attnviz.run for each "
+        "token."
+    )
 
 
 @dataclass
 class FirstPass(Recording):
     """The recording of a forward pass that fills a cache, with the calls of attention that others continue."""
 
-    ablated: AblatedHeads = field(default_factory=AblatedHeads)
+    changed: ChangedHeads = field(default_factory=ChangedHeads)
     calls: dict[int, tuple[nn.Module, torch.dtype]] = field(default_factory=dict)  # by the index in `layers`
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
@@ -78,19 +90,19 @@ class FirstPass(Recording):
         result = super().observe(call, result, implementation)
         if len(self.layers) > before and len(call.query) == 1 and not call.added_keys:
             self.calls[before] = call.module, number_type_of(call, result[0])
-        return self.ablated.output(call.module, result[0]), *result[1:]
+        return self.changed.output(call.module, result[0]), *result[1:]
 
 
 @dataclass
 class LaterPass(Recording):
     """The recording of the calls of attention of one token, which are read after the forward pass."""
 
-    ablated: AblatedHeads = field(default_factory=AblatedHeads)
+    changed: ChangedHeads = field(default_factory=ChangedHeads)
     calls: list[tuple[Call, Tensor]] = field(default_factory=list)  # with their outputs (1, 1, heads, width)
 
     def observe(self, call: Call, result: tuple[Any, ...], implementation: str = "") -> tuple[Any, ...]:
         self.calls.append((call, result[0]))
-        return self.ablated.output(call.module, result[0]), *result[1:]
+        return self.changed.output(call.module, result[0]), *result[1:]
 
     def add_cached_keys(self, *_: Any) -> None:
         """Does nothing: the keys are those of the calls."""
@@ -240,7 +252,7 @@ class GrowingLayers:
         self.missing: dict[int, str] = {}  # sentences, by the layer
         self._budget = first.budget
         self._recording = LaterPass(
-            first.names, first.example_counts, 0, first.budget, observes=True, ablated=first.ablated
+            first.names, first.example_counts, 0, first.budget, observes=True, changed=first.changed
         )
         self._places: dict[tuple[nn.Module, int], int] = {}  # the layers, by their modules and the runs of these
         layers = dict(enumerate(with_unique_ids(first.layers)))
@@ -270,11 +282,11 @@ class GrowingLayers:
         return bool(first.layers) and not first.missing.sentences(first.layers) and all(simple)
 
     @contextmanager
-    def next_pass(self) -> Iterator[None]:
-        """Records a forward pass of one token within the context, and adds its row to the layers."""
+    def next_pass(self, run: Run) -> Iterator[None]:
+        """Records a forward pass of one token, with changes, within the context, and adds its row to the layers."""
         recording = self._recording
         recording.calls.clear()
-        recording.ablated.begin_pass()
+        recording.changed.begin_pass(run)
         token = current_recording.set(recording)
         try:
             yield

@@ -11,7 +11,8 @@ from attnviz.effects import Logit
 from attnviz.effects.metrics import Measurement
 from attnviz.effects.parts import ModelPart, PartReplacement, changed_parts, every_head
 from attnviz.effects.sweep import Text
-from attnviz.tracing.changed_run import ablation, run_changed
+from attnviz.tracing.changed_run import layer_change, run_changed
+from attnviz.tracing.run_changes import without_heads
 from tests.support.architectures import ZOO
 from tests.support.attributions import first_example
 from tests.support.torch_architectures import TORCH_ZOO
@@ -49,11 +50,11 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
     measurement = Direction(Logit(0), text.model, text.arguments)
     measurement.own = states_of(text.own.output)
     before, expected = measurement.values(text.own.output), []
-    for layer, head in (heads := every_head(text)):
+    for head in (heads := every_head(text)):
         output, _ = run_changed(
             text.model,
             text.arguments,
-            lambda index, _, layer=layer, head=head: ablation([head]) if index == layer else None,
+            lambda index, _, head=head: layer_change([[without_heads([head])]], index, lambda: 1),
         )
         expected.append(measurement.values(output) - before)
     runs = [changed_parts(text, {ModelPart("output", *head): PartReplacement(None)}) for head in heads]

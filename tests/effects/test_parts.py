@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnviz import Texts
+from attnviz import Intervention, Texts, capture, run, writing
 from attnviz.effects import (
     LogitDifference,
     ModelPart,
@@ -16,9 +16,11 @@ from attnviz.effects import (
     mlp_ablations,
     part_effects,
     part_estimates,
+    part_intervention,
     patch,
     patch_parts,
 )
+from attnviz.masks import SlidingWindow
 from tests.support.output_projections import (
     CLEAN,
     CORRUPTED,
@@ -83,6 +85,13 @@ def set_part(name: str, part: ModelPart, value: Tensor | float, at: Any = slice(
         case "neuron":
             return changed_input(named(tiny(name), UNITS[name])[part.layer], change)
     return changed_input(named(tiny(name), BLOCKS[name])[part.layer], change)
+
+
+def add_to_part(name: str, part: ModelPart, vector: Tensor) -> Any:
+    """A context in which a vector is added to what an MLP writes, or to the residual stream, at all positions."""
+    if part.kind == "mlp":
+        return changed_output(mlps(name)[part.layer], lambda states: states.add_(vector))
+    return changed_input(named(tiny(name), BLOCKS[name])[part.layer], lambda states: states.add_(vector))
 
 
 PARTS = [
@@ -202,6 +211,51 @@ def test_an_estimate_is_the_slope_of_the_metric(name: str) -> None:
     assert float(found.abs().min()) > 1e-6
 
 
+@pytest.mark.parametrize("name", ["GPT-2", "Llama", "Gemma 2"])
+@pytest.mark.parametrize("what", ["query", "key", "value"])
+def test_an_estimate_of_what_heads_read_is_the_slope_of_the_metric(name: str, what: Any) -> None:
+    """As far as the projection moves to that of another text: a rotation of both is linear, and heads that share a key
+    or a value move it together."""
+    layer, start = 1, ("query", "key", "value").index(what) * 32
+    reader = named(tiny(name), r"attn\.c_attn")[layer] if name == "GPT-2" else readers(name, what)[layer]
+    here, there = (calls(name, {"input_ids": ids}, [reader])[0][1] for ids in (CLEAN, CORRUPTED))
+    slots = 4 if name == "GPT-2" else here.shape[-1] // 8
+    for slot in range(slots):
+        columns = slice(8 * slot, 8 * slot + 8) if name != "GPT-2" else slice(start + 8 * slot, start + 8 * slot + 8)
+        moved = torch.zeros(1, requires_grad=True)
+        direction = torch.zeros_like(here)
+        direction[..., columns] = (there - here)[..., columns]
+        with changed_output(reader, lambda states, direction=direction, moved=moved: states.add_(moved * direction)):
+            logits = tiny(name)(CLEAN).logits[0, -1].double()
+        [slope] = torch.autograd.grad(logits[5] - logits[7], moved)
+        heads = range(slot * HEADS // slots, (slot + 1) * HEADS // slots)
+        parts = [ModelPart(what, layer, head) for head in heads]
+        found = part_estimates(tiny(name), CLEAN, METRIC, parts, how="resample", texts=[CORRUPTED])
+        torch.testing.assert_close(float(found.sum()), float(slope), atol=1e-5, rtol=1e-3)
+        assert float(found.abs().min()) > 1e-7
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama"])
+def test_an_estimate_of_a_pattern_is_that_of_what_it_writes(name: str) -> None:
+    """What a head writes is linear in its pattern."""
+    patterns, values = [], []
+    for ids in (CLEAN, CORRUPTED):
+        layer = capture(tiny(name), ids)[1]
+        patterns.append(layer.maps()[2].nan_to_num(0.0))  # NaN where it is masked
+        values.append(layer.inputs.vectors.value)
+    value = values[0][2 // (4 // len(values[0]))]
+    part = ModelPart("output", 1, 2)
+    added = (patterns[1] - patterns[0]) @ value
+    output = own(name, part, CLEAN)
+    moved = torch.zeros(1, requires_grad=True)
+    with set_part(name, part, output + moved * added):
+        logits = tiny(name)(CLEAN).logits[0, -1].double()
+    [slope] = torch.autograd.grad(logits[5] - logits[7], moved)
+    pattern = [ModelPart("pattern", 1, 2)]
+    found = part_estimates(tiny(name), CLEAN, METRIC, pattern, how="resample", texts=[CORRUPTED])
+    torch.testing.assert_close(float(found), float(slope), atol=1e-5, rtol=1e-3)
+
+
 def test_estimates_of_an_added_vector_are_its_product_with_the_gradient() -> None:
     model, part, vector = tiny("GPT-2"), ModelPart("residual", 1, positions=(3,)), torch.linspace(-1, 1, 32)
     step = part_effects(model, CLEAN, METRIC, [part], how="add", vectors=1e-3 * vector)
@@ -245,6 +299,63 @@ def test_parts_of_many_texts_and_of_a_model_in_half_precision() -> None:
         assert patch(half, CLEAN, CORRUPTED, METRIC, what).values.isfinite().all()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("how", ["zero", "mean", "add", "resample"])
+def test_text_is_written_with_changed_parts(name: str, how: Any) -> None:
+    """Each step is the forward pass over all tokens so far that hooks written by hand change."""
+    parts, vector = [PARTS[1], PARTS[2], PARTS[4]], torch.full((32,), 0.5)
+    texts: Any = {"mean": [{"input_ids": ids} for ids in TEXTS], "resample": [{"input_ids": CORRUPTED}]}.get(how)
+    if how == "add":
+        parts = parts[1:]
+    vectors = vector if how == "add" else None
+    at_places = [ModelPart("mlp", 1, positions=(2, -1))] if how in ("zero", "resample") else []
+    changed = part_intervention(tiny(name), CLEAN, [*parts, *at_places], how=how, texts=texts, vectors=vectors)
+    means = {part: torch.cat([own(name, part, ids) for ids in TEXTS]).mean(0) for part in parts}
+    others = {part: own(name, part, CORRUPTED) for part in (*parts, *at_places)}
+
+    def by_hand(part: ModelPart, length: int) -> Any:
+        at = [2, 6] if part.positions else [*range(length)]
+        match how:
+            case "zero":
+                return set_part(name, part, 0.0, at)
+            case "mean":
+                return set_part(name, part, means[part])
+            case "resample":
+                at = [place for place in at if place < 7]  # what is resampled ends with the prompt
+                return set_part(name, part, others[part][at], at)
+        return add_to_part(name, part, vector)
+
+    steps = [*writing(tiny(name), None, CLEAN, 4, alternatives=20, interventions=[changed])]
+    for position, step in enumerate(steps):
+        ids = torch.cat([CLEAN, torch.tensor([[one.token_id for one in steps[:position]]], dtype=torch.long)], 1)
+        with ExitStack() as hooks, torch.no_grad():
+            for part in (*parts, *at_places):
+                hooks.enter_context(by_hand(part, ids.shape[1]))
+            logits = tiny(name)(ids).logits[0, -1]
+        expected = logits.softmax(-1)[[one.token_id for one in step.alternatives]]
+        found = torch.tensor([one.probability for one in step.alternatives])
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-3)
+        assert not step.trace.missing
+        if not position:
+            whole = run(tiny(name), {"input_ids": CLEAN.repeat(2, 1)}, changed).logits[:, -1]
+            torch.testing.assert_close(whole, logits.expand(2, -1), atol=1e-4, rtol=1e-3)
+    assert tiny(name)(CLEAN).logits[0, -1].softmax(-1).max() != steps[0].alternatives[0].probability
+
+
+def test_what_is_not_changed_in_written_text_is_refused() -> None:
+    model = tiny("Llama")
+    query = part_intervention(model, CLEAN, [ModelPart("query", 0, 1)], how="zero")
+    with pytest.raises(ValueError, match="What a head reads is not changed while a text is written"):
+        next(writing(model, None, CLEAN, 2, interventions=query))
+    changed = run(model, CLEAN, query).logits[0, -1].double()
+    found = part_effects(model, CLEAN, METRIC, [ModelPart("query", 0, 1)], how="zero")
+    torch.testing.assert_close(changed[5] - changed[7] - measured("Llama"), found[0], atol=1e-4, rtol=1e-4)
+    with pytest.raises(ValueError, match="and not both"):
+        run(model, CLEAN, [query, Intervention(mask=SlidingWindow(2))])
+    with pytest.raises(ValueError, match="resampled from one text"):
+        part_intervention(model, CLEAN, [ModelPart("mlp", 0)], how="resample", texts=[CORRUPTED, CORRUPTED])
+
+
 def test_what_is_no_part_is_refused() -> None:
     model = tiny("GPT-2")
     for part, message in (
@@ -262,8 +373,6 @@ def test_what_is_no_part_is_refused() -> None:
         part_effects(model, CLEAN, METRIC, [ModelPart("pattern", 0, 1)])
     with pytest.raises(ValueError, match="of the same number of tokens"):
         part_effects(model, CLEAN, METRIC, [ModelPart("pattern", 0, 1)], how="resample", texts=[SHORT])
-    with pytest.raises(ValueError, match=r"this is the query of head 0\.1"):
-        part_estimates(model, CLEAN, METRIC, [ModelPart("query", 0, 1)])
     with pytest.raises(ValueError, match="Give vectors"):
         part_effects(model, CLEAN, METRIC, PARTS, how="add")
     with pytest.raises(ValueError, match="A vector of 8 numbers is expected here, and this one has 3"):

@@ -62,6 +62,6 @@ def test_without_a_head_that_exists_nothing_is_written() -> None:
             next(writing(tiny("GPT-2"), None, CLEAN, 2, interventions=Intervention(ablated=heads)))
     with pytest.raises(ValueError, match="A text is written with heads ablated"):
         writing(tiny("GPT-2"), None, CLEAN, 2, interventions=Intervention(mask=SlidingWindow(2)))
-    with pytest.raises(ValueError, match="cannot be ablated while it writes"):
+    with pytest.raises(ValueError, match="cannot be changed while it writes"):
         next(writing(tiny("BLOOM"), None, CLEAN, 2, interventions=Intervention(ablated=((0, 1),))))
     assert named(tiny("GPT-2"), r"attn\.c_proj")[0]._forward_pre_hooks == {}

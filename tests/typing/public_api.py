@@ -77,6 +77,9 @@ assert_type(effects.ablations(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifferenc
 parts = [effects.ModelPart("output", 1, 3), effects.ModelPart("residual", 2, positions=(-1,))]
 assert_type(effects.part_effects(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), parts), Tensor)
 assert_type(effects.part_estimates(nn.Linear(2, 2), torch.zeros(1, 2), LogitDifference(1, 0), parts), Tensor)
+steered = effects.part_intervention(nn.Linear(2, 2), torch.zeros(1, 2), parts, how="add", vectors=torch.zeros(2))
+assert_type(steered, effects.PartIntervention)
+assert_type(next(attnviz.writing(nn.Linear(2, 2), None, [1, 2], interventions=[warm, steered])), Step)
 pair = torch.zeros(1, 2), torch.zeros(1, 2)
 patched = effects.patch_parts(nn.Linear(2, 2), *pair, LogitDifference(1, 0), [parts, parts[0]])
 assert_type(patched, effects.Patching)
