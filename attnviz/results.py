@@ -43,7 +43,8 @@ CLASSES = {
     "HeadMetricTable": "attnviz.analysis.head_metrics", "PerText": "attnviz.models.texts",
     "Atlas": "attnviz.analysis.atlas", "LookedTokens": "attnviz.analysis.atlas",
     "NeuronExamples": "attnviz.effects", "CircuitCurves": "attnviz.effects", "ModelPart": "attnviz.effects",
-    "AtlasPart": "attnviz.analysis.atlas_part", "Examples": "attnviz.analysis.atlas_part",
+    "AtlasPart": "attnviz.analysis.atlas_part", "Examples": "attnviz.analysis.atlas_examples",
+    "MlpCounts": "attnviz.analysis.atlas_mlps",
 }  # fmt: skip
 
 

@@ -13,13 +13,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnviz.analysis.atlas_part import KINDS, SAMPLED, WRITTEN, AtlasPart, Examples, read_part, written_norms
+from attnviz.analysis.atlas_examples import KINDS, WRITTEN, Examples
+from attnviz.analysis.atlas_mlps import MlpCounts, are_added, mlp_places
+from attnviz.analysis.atlas_part import SAMPLED, AtlasPart, read_part, written_norms
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.base.app_files import ASSETS
 from attnviz.base.language import ENGLISH, language, value_error
 from attnviz.base.memory import free_memory
 from attnviz.effects.linear_maps import linear_maps
+from attnviz.effects.sweep import Text
 from attnviz.layer import LayerId
 from attnviz.models.texts import Texts
 from attnviz.results import MeasuredResult, checked, load, save
@@ -89,6 +92,9 @@ class Atlas(MeasuredResult):
         looked_from: The tokens that give the most of it as queries.
         neighbors: The heads that are most like each head, by their number among all, itself not among them.
         likeness: The mean cosine of their ordinary weights.
+        mlps: What is counted of MLPs: norms of what they write, and examples; of none where they are not known.
+        raised_by_mlps: Of the first examples "written" of each MLP, as `raised`, by what it writes there; −1 where that
+            is not known, and where a norm follows it.
     """
 
     model: str
@@ -108,6 +114,8 @@ class Atlas(MeasuredResult):
     looked_from: LookedTokens
     neighbors: Int[Tensor, "heads neighbors"]
     likeness: Float[Tensor, "heads neighbors"]
+    mlps: MlpCounts
+    raised_by_mlps: Int[Tensor, "mlps raising 2 raised"]
 
     def head(self, layer: int | str, head: int) -> int:
         """Returns the number of a head among all, by the index of its layer as it runs or by the layer's name. Raises
@@ -121,10 +129,12 @@ class Atlas(MeasuredResult):
 
     def pairs(self, head: int, kind: str = WRITTEN) -> list[Pair]:
         """Returns the examples of a kind of a head, by its number among all, in their order."""
-        examples = self.examples[kind]
-        count = int((examples.order[head] > -torch.inf).sum())
-        numbers = zip(examples.places[head, :count].tolist(), examples.weight[head, :count].tolist(), strict=True)
-        return [Pair(text, query, key, weight) for (text, query, key), weight in numbers]
+        return _pairs(self.examples[kind], head)
+
+    def tokens_of_mlp(self, mlp: int, kind: str = WRITTEN) -> list[Pair]:
+        """Returns the examples of a kind of an MLP, "written" or "random", whose weight is the norm of what it writes
+        there."""
+        return _pairs(self.mlps.examples[kind], mlp)
 
     def share_above(self, metric: str, least: float) -> Float[Tensor, " heads"]:
         """Returns the share of texts in which a metric is at least a number, of those in which it is defined and whose
@@ -132,10 +142,10 @@ class Atlas(MeasuredResult):
         values = self.values[:, self.metrics.index(metric)].float()
         return (values >= least).sum(0) / (~values.isnan()).sum(0)
 
-    def _has_places(self, examples: Examples) -> bool:
-        """Returns whether the queries and keys of examples are tokens of their texts."""
-        is_query_written = torch.tensor([id.stack == "decoder" for id in self.layers])
-        is_key_written = torch.tensor([id.stack == "decoder" and not id.cross for id in self.layers])
+    def _has_places(self, examples: Examples, layers: Sequence[LayerId]) -> bool:
+        """Returns whether the queries and keys of examples in layers are tokens of their texts."""
+        is_query_written = torch.tensor([id.stack == "decoder" for id in layers], dtype=torch.bool)
+        is_key_written = torch.tensor([id.stack == "decoder" and not id.cross for id in layers], dtype=torch.bool)
         text, query, key = examples.places.long().unbind(-1)
         rows = self.lengths[text].where((examples.order > -torch.inf)[..., None], 1)
         most = (rows.gather(2, axis.long()[:, None, None].expand_as(rows[..., :1]))[..., 0]
@@ -159,6 +169,12 @@ class Atlas(MeasuredResult):
         return made
 
 
+def _pairs(examples: Examples, row: int) -> list[Pair]:
+    count = int((examples.order[row] > -torch.inf).sum())
+    numbers = zip(examples.places[row, :count].tolist(), examples.weight[row, :count].tolist(), strict=True)
+    return [Pair(text, query, key, weight) for (text, query, key), weight in numbers]
+
+
 def _within(numbers: Tensor, count: int | Tensor) -> bool:
     return not numbers.is_floating_point() and (not numbers.numel() or bool(((numbers >= 0) & (numbers < count)).all()))
 
@@ -177,8 +193,11 @@ def _has_sizes(made: Atlas) -> bool:
         and {*made.examples} == {*KINDS}
         and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
         and all(isinstance(one, LookedTokens) and one.has_sizes(heads) for one in (made.looked_at, made.looked_from))
-        and (len(made.raised), made.raised.shape[2:]) == (heads, (2, RAISED))
-        and made.raised.shape[1] <= RAISING
+        and all(
+            len(raised) == count and raised.shape[2:] == (2, RAISED) and raised.shape[1] <= RAISING
+            for raised, count in ((made.raised, heads), (made.raised_by_mlps, len(made.mlps.layers)))
+        )
+        and made.mlps.has_sizes(min(texts, SAMPLED))
         and all(isinstance(layer, LayerId) for layer in made.layers)
     )
 
@@ -188,6 +207,9 @@ def _is_possible(made: Atlas) -> bool:
     heads, metrics = len(made.heads), len(made.metrics)
     both = (made.looked_at, made.looked_from)
     known, own = made.counts > 0, torch.arange(heads)[:, None]
+    all_examples = [*made.examples.values(), *made.mlps.examples.values()]
+    places = [(one, made.layers) for one in made.examples.values()]
+    places += [(one, made.mlps.layers) for one in made.mlps.examples.values()]
     return all((
         len({*zip(made.layers, made.heads, strict=True)}) == heads and min(made.heads) >= 0,
         len({*made.metrics}) == metrics,
@@ -198,12 +220,14 @@ def _is_possible(made: Atlas) -> bool:
         not made.values.isinf().any(),
         bool((made.lengths >= 0).all()),
         bool((made.likeness.abs() <= 1 + ROUNDING).all() and (made.neighbors != own).all()),
-        bool((made.raised >= -1).all()),
+        bool((made.raised >= -1).all() and (made.raised_by_mlps >= -1).all()),
+        made.mlps.is_possible(),
+        _within(made.mlps.counts, len(made.texts) + 1),
         _within(made.neighbors, heads),
-        all(_within(one.places[..., 0], len(made.texts)) for one in made.examples.values()),
+        all(_within(one.places[..., 0], len(made.texts)) for one in all_examples),
         all(one.is_possible() for one in made.examples.values()),
         all(one.is_possible() for one in both),
-    )) and all(made._has_places(one) for one in made.examples.values())  # fmt: skip
+    )) and all(made._has_places(*each) for each in places)  # fmt: skip
 
 
 def shipped_atlas(model: "LoadedModel") -> Atlas | None:
@@ -290,7 +314,7 @@ def atlas(
 
 def _drafts_name(model: str, texts: Sequence[str], seed: int, part_size: int) -> str:
     """Returns the name of the folder of parts, which is another one for anything else that is counted."""
-    counted = [model, texts, seed, part_size, [metric.name for metric in HEAD_METRICS]]
+    counted = [model, texts, seed, part_size, [metric.name for metric in HEAD_METRICS], "mlps"]
     return f"parts-{hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:16]}"
 
 
@@ -342,6 +366,7 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
     variances = (part.squares / part.counts - means.square()).clamp(min=0)
     cosines = (part.alike / part.compared).fill_diagonal_(-torch.inf).nan_to_num(-1, neginf=-2)
     likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
+    raised, raised_by_mlps = _raised(model, part, Texts(model, texts[:1]))
     return Atlas(
         name,
         _precision(model),
@@ -354,12 +379,14 @@ def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasP
         variances.sqrt().float(),
         part.values[part.texts.argsort()].half(),
         part.lengths[part.lengths[:, 0].argsort(), 1:],
-        {kind: Examples(*pairs.without_values()) for kind, pairs in part.examples.items()},
-        _raised(model, part),
+        {kind: pairs.without_values() for kind, pairs in part.examples.items()},
+        raised,
         _most(part, part.looked_at),
         _most(part, part.looked_from),
         neighbors,
         likeness,
+        part.mlps.over_texts(part.texts.argsort()),
+        raised_by_mlps,
     )
 
 
@@ -369,24 +396,29 @@ def _most(part: AtlasPart, weights: Float[Tensor, "heads tokens"]) -> LookedToke
     return LookedTokens(ids, weight, part.occurrences[places])
 
 
-def _raised(model: "LoadedModel", part: AtlasPart) -> Int[Tensor, "heads raising 2 raised"]:
-    """Returns the tokens whose logits what is written from the keys of examples raises most, and lowers most."""
-    examples = part.examples[WRITTEN]
-    order, values = examples.order[:, :RAISING], examples.values[:, :RAISING]
-    raised = torch.full((*order.shape, 2, RAISED), -1)
+def _raised(model: "LoadedModel", part: AtlasPart, texts: Texts) -> tuple[Tensor, Tensor]:
+    """Returns the tokens whose logits are raised most, and lowered most, by what heads write from the keys of examples,
+    (heads, raising, 2, raised), and by what MLPs write at theirs, (mlps, raising, 2, raised)."""
+    of_heads, of_mlps = part.examples[WRITTEN].first(RAISING), part.mlps.examples[WRITTEN].first(RAISING)
+    raised, by_mlps = (torch.full((*one.order.shape, 2, RAISED), -1) for one in (of_heads, of_mlps))
     try:
         maps = linear_maps(model.model)
     except (ValueError, NotImplementedError):
-        return raised
-    if maps.logits_stream is None:
-        return raised
-    layers = {layer.id: layer for layer in maps.layers}
-    for number, (id, head) in enumerate(zip(part.layers, part.heads, strict=True)):
-        layer = layers.get(id)
-        if layer is None or layer.output_stream != maps.logits_stream:
-            continue
-        width = layer.output.shape[-1]
-        logits = maps.logits(values[number, :, :width].to(layer.output) @ layer.output[head].T)
+        return raised, by_mlps
+    layers = {layer.id: layer for layer in maps.layers if layer.output_stream == maps.logits_stream is not None}
+
+    def tokens(written: Float[Tensor, "raising width"], order: Float[Tensor, " raising"]) -> Tensor:
+        logits = maps.logits(written)
         both = [logits.topk(RAISED, largest=largest).indices for largest in (True, False)]
-        raised[number] = torch.stack(both, 1).cpu().where(order[number, :, None, None] > -torch.inf, -1)
-    return raised
+        return torch.stack(both, 1).cpu().where(order[:, None, None] > -torch.inf, -1)
+
+    for number, (id, head) in enumerate(zip(part.layers, part.heads, strict=True)):
+        if (layer := layers.get(id)) is not None:
+            values = of_heads.values[number, :, : layer.output.shape[-1]].to(layer.output)
+            raised[number] = tokens(values @ layer.output[head].T, of_heads.order[number])
+    places = mlp_places(model.model, texts)
+    is_added = bool(places) and are_added(Text.from_batch(model.model, texts[0]), places)
+    for number, id in enumerate(part.mlps.layers if is_added else ()):
+        if (layer := layers.get(id)) is not None:
+            by_mlps[number] = tokens(of_mlps.values[number].to(layer.output), of_mlps.order[number])
+    return raised, by_mlps

@@ -7,14 +7,15 @@ head gives to those is in its metrics.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
+from attnviz.analysis.atlas_examples import KINDS, RANDOM, WEIGHT, WRITTEN, Examples
+from attnviz.analysis.atlas_mlps import MlpCounts, MlpReader, mlp_places
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, KeyTokens, QueryBlock, metric_values, summed
 from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
 from attnviz.base.interruption import end_if_unwanted
@@ -26,17 +27,13 @@ from attnviz.models.texts import Texts
 from attnviz.results import MeasuredResult, checked
 from attnviz.tracing.changed_run import LayerChange, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, example_arguments, forward_parameters
-from attnviz.tracing.run_changes import LayerHeads
+from attnviz.tracing.run_changes import LayerHeads, ModulePlace, changed_modules
 
 if TYPE_CHECKING:
     from attnviz.models.model import LoadedModel  # with transformers
 
-EXAMPLES = 20  # pairs of each head and kind
 SAMPLED = 1_024  # texts whose values are kept
 COMPARED_ROWS = 64  # of a text, by which heads are compared
-WEIGHT, WRITTEN, RANDOM = "weight", "written", "random"  # kinds of examples
-KINDS = (WEIGHT, WRITTEN, RANDOM)
-NUMBERS = ("order", "weight", "places")  # of examples
 LOOKED = ("looked_at", "looked_from")
 # Of parts, which can be merged with others.
 DTYPES = (
@@ -44,56 +41,6 @@ DTYPES = (
     | dict.fromkeys(("sums", "squares"), torch.float64)
     | dict.fromkeys(("texts", "counts", "tokens", "occurrences", "compared", "lengths"), torch.int64)
 )
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Pairs of a query and a key of each head, from different texts, in the order of a number: its weight, the norm of
-    what is written from the key, or a random one. Where there are fewer, `order` is −∞."""
-
-    order: Float[Tensor, "heads pairs"]
-    weight: Float[Tensor, "heads pairs"]
-    places: Int[Tensor, "heads pairs 3"]  # the text, the query and the key
-    values: Float[Tensor, "heads pairs d_v"]  # that the head reads at the key; of no width where they are not kept
-
-    def without_values(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns the fields without the values, which take more memory than all others."""
-        return self.order, self.weight, self.places, self.values[..., :0]
-
-    def has_sizes(self, heads: int) -> bool:
-        """Returns whether it has the sizes of examples of so many heads."""
-        shape = self.order.shape
-        is_same = shape == self.weight.shape == self.places.shape[:2] == self.values.shape[:2]
-        return is_same and len(self.order) == heads and shape[1] <= EXAMPLES and self.places.shape[2] == 3
-
-    def is_possible(self) -> bool:
-        """Returns whether examples can have these numbers."""
-        order = (self.order == -torch.inf) | (self.order.isfinite() & (self.order >= 0))
-        numbers = order & self.weight.isfinite() & (self.weight >= 0)
-        is_sorted = self.order[:, 1:] <= self.order[:, :-1]
-        return bool(numbers.all() and is_sorted.all() and self.values.isfinite().all())
-
-    @classmethod
-    def of_layers(cls, parts: Sequence["Examples"]) -> "Examples":
-        """Returns those of the heads of all layers."""
-        width = max(part.values.shape[-1] for part in parts)
-        values = [pad(part.values, (0, width - part.values.shape[-1])) for part in parts]
-        order, weight, places = (torch.cat([getattr(part, name) for part in parts]) for name in NUMBERS)
-        return cls(order, weight, places, torch.cat(values))
-
-    @classmethod
-    def merged(cls, parts: Sequence["Examples"]) -> "Examples":
-        """Returns the first EXAMPLES of several; of equal ones those of the first text."""
-        columns = [torch.cat([getattr(part, name) for part in parts], 1) for name in (*NUMBERS, "values")]
-        by_text = columns[2][..., 0].argsort(dim=1, stable=True)
-        columns = [_picked(numbers, by_text) for numbers in columns]
-        first = columns[0].argsort(dim=1, descending=True, stable=True)[:, :EXAMPLES]
-        return cls(*(_picked(numbers, first) for numbers in columns))
-
-
-def _picked(numbers: Tensor, places: Int[Tensor, "heads picked"]) -> Tensor:
-    """Returns numbers (heads, pairs, …) of some pairs of each head."""
-    return numbers[torch.arange(len(numbers))[:, None], places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +62,7 @@ class AtlasPart(MeasuredResult):
     alike: Float[Tensor, "heads heads"]  # the sum over texts of the cosine of ordinary weights
     compared: Int[Tensor, "heads heads"]  # texts in that sum
     lengths: Int[Tensor, "read 3"]  # of each text: its number, its tokens, and those that a decoder has written
+    mlps: MlpCounts
 
     @classmethod
     def from_parts(cls, parts: dict[str, Any]) -> "AtlasPart":
@@ -134,6 +82,7 @@ class AtlasPart(MeasuredResult):
             and all(isinstance(layer, LayerId) for layer in made.layers)
             and {*made.examples} == {*KINDS}
             and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
+            and made.mlps.has_sizes(len(made.texts))
         ):
             raise TypeError("the parts of an atlas's part do not fit each other")
         sums = [getattr(made, name) for name in ("counts", "squares", "occurrences", *LOOKED, "compared")]
@@ -142,6 +91,7 @@ class AtlasPart(MeasuredResult):
             and bool(made.sums.isfinite().all() and made.alike.isfinite().all() and not made.values.isinf().any())
             and bool((made.tokens.diff() > 0).all() and (made.texts.sort().values.diff() > 0).all())
             and all(one.is_possible() for one in made.examples.values())
+            and made.mlps.is_possible()
         ):
             raise TypeError("a part of an atlas cannot have these numbers")
         return made
@@ -149,12 +99,13 @@ class AtlasPart(MeasuredResult):
     def is_of(self, first: int, count: int, metrics: int) -> bool:
         """Returns whether it is of at most `count` texts whose numbers begin at `first`, and has so many metrics."""
         last = first + count
-        places = [one.places[..., 0][one.order > -torch.inf] for one in self.examples.values()]
+        examples = [*self.examples.values(), *self.mlps.examples.values()]
+        places = [one.places[..., 0][one.order > -torch.inf] for one in examples]
         numbers = torch.cat([self.texts, self.lengths[:, 0], *places])
         return len(self.counts) == metrics and bool(((numbers >= first) & (numbers < last)).all())
 
     def _heads_read(self) -> tuple[object, ...]:
-        return self.layers, self.heads, [one.values.shape[2] for one in self.examples.values()]
+        return self.layers, self.heads, [one.values.shape[2] for one in self.examples.values()], self.mlps.layers
 
     @classmethod
     def merged(cls, parts: Sequence["AtlasPart"]) -> "AtlasPart":
@@ -190,6 +141,7 @@ class AtlasPart(MeasuredResult):
             total("alike"),
             total("compared"),
             torch.cat([part.lengths for part in parts]),
+            MlpCounts.merged([part.mlps for part in parts], SAMPLED),
         )
 
 
@@ -231,12 +183,13 @@ def read_part(
     exact = in_float32(model.model)
     norms = written_norms(model, texts) if norms is None else norms
     options = {"logits_to_keep": 1} if "logits_to_keep" in forward_parameters(exact) else {}
-    counted: AtlasPart | None = None
+    places, counted = mlp_places(exact, texts), cast("AtlasPart | None", None)
     for numbers, batch in texts.same_shape():
         end_if_unwanted()
         arguments = example_arguments(exact, batch)
-        reader = _Reader(texts, numbers, arguments, first, metrics, seed, norms)
-        run_changed(exact, arguments.repeated(1, **options), reader.change)
+        reader = _Reader(texts, numbers, arguments, first, metrics, seed, norms, places)
+        modules = changed_modules(reader.mlps.runs, lambda: len(numbers))  # noqa: B023
+        run_changed(exact, arguments.repeated(1, **options), reader.change, lambda _: modules)  # noqa: B023
         part = reader.part()
         counted = part if counted is None else AtlasPart.merged([counted, part])
     assert counted is not None  # there is a text
@@ -267,7 +220,10 @@ class _Reader:
         metrics: Sequence[HeadMetric],
         seed: int,
         norms: Sequence[Float[Tensor, "heads d_v d_v"] | None],
+        places: Sequence[ModulePlace],
     ) -> None:
+        self.mlps = MlpReader(places, [first + number for number in numbers], seed, self._ordinary_queries)
+        self.layer_ids: dict[int, LayerId] = {}
         self.texts, self.numbers, self.arguments, self.first = texts, numbers, arguments, first
         self.metrics, self.seed, self.norms = metrics, seed, norms
         self.ids: list[LayerId] = []
@@ -292,6 +248,7 @@ class _Reader:
         """Counts the weights (texts, heads, queries, keys) of a layer, and what it writes of its values."""
         if len(weights) != len(self.numbers):
             raise value_error("A layer of this model has several maps for a text, so that they cannot be counted.")
+        self.layer_ids[layer] = id
         weights, heads = weights.detach().abs().float(), weights.shape[1]
         keys, queries = self.axis(id.stack != "decoder" or id.cross), self.axis(id.stack != "decoder")
         self.ids += [id] * heads
@@ -322,6 +279,9 @@ class _Reader:
             read = [self.arguments.read(ids.shape[1], not of_source, row) for row in range(len(ids))]
             self._axes[of_source] = CountedTokens(ids.cpu(), special, torch.stack(read))
         return self._axes[of_source]
+
+    def _ordinary_queries(self, layer: int) -> Bool[Tensor, "texts tokens"]:
+        return self.axis(self.layer_ids[layer].stack != "decoder").ordinary
 
     def _tokens(self, number: int) -> tuple[Tokens, Tokens]:
         """Returns the tokens of a text, and those that a decoder has written."""
@@ -444,6 +404,7 @@ class _Reader:
             alike,
             compared,
             torch.tensor([[number + self.first, *self._lengths(number)] for number in self.numbers]),
+            self.mlps.counts([replace(self.layer_ids[place.layer], cross=False) for place in self.mlps.places]),
         )
 
 

@@ -12,13 +12,15 @@ import transformers as hf
 import attnviz
 from attnviz.analysis import atlas as module
 from attnviz.analysis.atlas import FILE, Atlas, atlas
-from attnviz.analysis.atlas_part import WEIGHT, WRITTEN, read_part
+from attnviz.analysis.atlas_examples import RANDOM, WEIGHT, WRITTEN
+from attnviz.analysis.atlas_part import read_part
 from attnviz.analysis.engines import Local
 from attnviz.effects import NEUTRAL_TEXTS
 from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.texts import Texts
+from tests.support.output_projections import named
 from tests.support.tiny_models import (
     GROUPED,
     TEXT,
@@ -187,3 +189,66 @@ def test_heads_of_any_model_are_counted_by_its_own_weights(name: str, tmp_path: 
     again = attnviz.load(tmp_path / FILE).result
     assert (again.layers, again.texts) == (found.layers, tuple(texts))
     assert bool((found.examples[WRITTEN].order[:, 0] > 0).all())
+
+
+MLPS = {
+    "GPT-2": r"h\.\d\.mlp", "T5": "DenseReluDense", "BERT": r"\d\.output\.dense",
+    "Gemma 3": r"layers\.\d\.mlp", "Mixtral": r"layers\.\d\.mlp",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*MLPS])
+def test_mlps_of_any_model_are_counted_by_what_their_modules_return(name: str) -> None:
+    make, tokenizer = kinds_of_models()[name]
+    torch.manual_seed(0)
+    own = make().eval()
+    model = LoadedModel(own, tokenizer(), name, outputs="next token" if own.can_generate() else "")
+    texts = [TEXT, "the lazy dog", "a naïve fox jumps"]
+    found, modules = atlas(model, texts), named(own, MLPS[name])
+    paths = {module: path for path, module in own.named_modules()}
+    means, norms = torch.zeros(len(texts), len(modules)), []
+    for row, text in enumerate(texts):
+        inputs, written = model.encode(text), dict[Any, torch.Tensor]()
+        hooks = [
+            one.register_forward_hook(lambda one, _args, out, written=written: written.update({one: out}))
+            for one in modules
+        ]
+        with torch.no_grad():
+            own(**inputs.batch)
+        for hook in hooks:
+            hook.remove()
+        for column, one in enumerate(modules):
+            axis = inputs.target if paths[one].startswith("decoder") else inputs.source
+            assert axis is not None
+            ordinary = [i for i in range(1, len(axis.tokens)) if i not in axis.special]
+            norms.append(written[one].reshape(-1, written[one].shape[-1]).norm(dim=-1))
+            means[row, column] = norms[-1][ordinary].mean()
+    torch.testing.assert_close(found.mlps.values, means, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.mlps.means.float(), means.mean(0), rtol=1e-4, atol=1e-5)
+    writes_to_logits = {"GPT-2": [0, 1], "T5": [2, 3], "Mixtral": [0, 1]}.get(name, [])  # a norm follows in Gemma 3
+    assert (found.raised_by_mlps >= 0).flatten(1).all(1).nonzero().flatten().tolist() == writes_to_logits
+    for mlp in range(len(modules)):
+        for kind in (WRITTEN, RANDOM):
+            examples = found.tokens_of_mlp(mlp, kind)
+            assert {one.text for one in examples} == {0, 1, 2}
+            for text, token, key, norm in examples:
+                assert token == key
+                assert norm == pytest.approx(float(norms[text * len(modules) + mlp][token]), rel=1e-4)
+        assert [one.weight for one in found.tokens_of_mlp(mlp)] == sorted(
+            (one.weight for one in found.tokens_of_mlp(mlp)), reverse=True
+        )
+
+
+def test_what_an_mlp_raises_are_the_logits_of_what_it_writes(of_smollm2: Atlas) -> None:
+    model, mlp = smollm2(), 29
+    text, token, _key, norm = of_smollm2.tokens_of_mlp(mlp)[0]
+    written: list[torch.Tensor] = []
+    hook = model.model.model.layers[mlp].mlp.register_forward_hook(lambda _module, _args, out: written.append(out[0]))
+    with torch.no_grad():
+        model.model(**model.encode(of_smollm2.texts[text]).batch)
+        hook.remove()
+        vector = written[0][token]
+        logits = model.model.lm_head(model.model.model.norm.weight * vector)
+    assert norm == pytest.approx(float(vector.norm()), rel=1e-4)
+    assert of_smollm2.raised_by_mlps[mlp, 0, 0].tolist() == logits.topk(5).indices.tolist()
+    assert of_smollm2.raised_by_mlps[mlp, 0, 1].tolist() == (-logits).topk(5).indices.tolist()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from attnviz.analysis.atlas_part import EXAMPLES, RANDOM, WEIGHT, WRITTEN, AtlasPart, read_part
+from attnviz.analysis.atlas_examples import EXAMPLES, RANDOM, WEIGHT, WRITTEN
+from attnviz.analysis.atlas_part import AtlasPart, read_part
 from attnviz.analysis.head_metrics import HEAD_METRICS
 from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
@@ -162,7 +163,7 @@ def test_parts_are_merged_to_what_is_counted_at_once(read: Any) -> None:
 def test_random_examples_are_drawn_by_weight(monkeypatch: pytest.MonkeyPatch) -> None:
     model, count = minilm(), 400
     texts = Texts(model, [TEXTS[0]] * count)
-    monkeypatch.setattr("attnviz.analysis.atlas_part.EXAMPLES", count)
+    monkeypatch.setattr("attnviz.analysis.atlas_examples.EXAMPLES", count)
     weights = maps(model, texts, 0)
     drawn = torch.zeros_like(weights)
     for places in read_part(model, texts, norms=[], metrics=HEAD_METRICS[:1]).examples[RANDOM].places.unbind(1):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnviz.analysis.atlas import shipped_atlas, shipped_texts
-from attnviz.analysis.atlas_part import RANDOM, WEIGHT
+from attnviz.analysis.atlas_examples import RANDOM, WEIGHT
 from attnviz.base.formatting import number
 from attnviz.base.text import EXAMPLE
 from attnviz.models.minilm import minilm

@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from attnviz.analysis.atlas import Atlas, LookedTokens, Pair
-from attnviz.analysis.atlas_part import RANDOM, WRITTEN
+from attnviz.analysis.atlas_examples import RANDOM, WRITTEN
 from attnviz.analysis.head_detectors import DETECTORS
 from attnviz.analysis.strongest_heads import MOST_OF
 from attnviz.analysis.token_context import marked_text

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnviz.analysis.atlas_part import RANDOM, WEIGHT, WRITTEN
+from attnviz.analysis.atlas_examples import RANDOM, WEIGHT, WRITTEN
 from attnviz.analysis.head_detectors import MEASURES, Detector
 from attnviz.analysis.head_metrics import Excluded, Next
 from attnviz.base.cached_property import cached_property
