@@ -151,6 +151,7 @@ LINKS = {
     "own-texts": ["The cat sat.", "", "a\n" * 300],
     "at-least": ["0.4", "-1", "x", ""],
     "examples": ["drawn at random by weight", "mit dem größten Gewicht", "x"],
+    "mlp": ["layer 3", "encoder 1", "layer 99", "x"],
     "file": ["x"],
     "other-texts": ["The cat sat.", "", "a\n" * 30],
     "hidden-from": ["layer 3", "encoder 1", "all layers"],

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 from markupsafe import Markup
+from torch import Tensor
 
 from attnviz.analysis.atlas import Atlas, LookedTokens, Pair
 from attnviz.analysis.atlas_examples import RANDOM, WRITTEN
@@ -143,16 +145,21 @@ def _item(state: HeadsState, known: Atlas, head: int, rank: int, example: Exampl
     """Returns a text with its pair marked, the weight, and links to the same pair on other pages."""
     pair, id = example.pair, known.layers[head]
     if id.cross:
-        texts = [_marked(example.queries, {pair.query: "u"}), " ← ", _marked(example.keys, {pair.key: "mark"})]
+        texts = [
+            marked_tokens(example.queries, {pair.query: "u"}),
+            " ← ",
+            marked_tokens(example.keys, {pair.key: "mark"}),
+        ]
     else:
-        texts = [_marked(example.keys, {pair.key: "mark", pair.query: "u"})]
-    written = _raised(state, known, head, rank) if state.examples == WRITTEN else ""
+        texts = [marked_tokens(example.keys, {pair.key: "mark", pair.query: "u"})]
+    written = raised_tokens(state, known.raised[head], rank) if state.examples == WRITTEN else ""
     parts: list[object] = [element("bdi", *texts), " ", element("b", number(pair.weight))]
     parts += [part for link in _links(state, id, known.heads[head], example) for part in (" · ", link)]
     return (*parts, written)
 
 
-def _marked(tokens: Sequence[str], marks: Mapping[int, str]) -> Markup:
+def marked_tokens(tokens: Sequence[str], marks: Mapping[int, str]) -> Markup:
+    """Returns the text around some positions, each in an element of the name that is given for it."""
     return join(
         part.text if part.position is None else element(marks[part.position], visible(part.text))
         for part in marked_text(tokens, marks, CONTEXT)
@@ -170,11 +177,11 @@ def _links(state: HeadsState, id: LayerId, head: int, example: Example) -> Itera
         yield Anchor(_("Without the head?"), without, "effects")
 
 
-def _raised(state: HeadsState, known: Atlas, head: int, rank: int) -> Markup | str:
-    """Returns the tokens whose logits what is written at an example raises and lowers most."""
-    if rank >= known.raised.shape[1] or int(known.raised[head, rank].max()) < 0:
+def raised_tokens(state: HeadsState, raised: Int[Tensor, "raising 2 raised"], rank: int) -> Markup | str:
+    """Returns the tokens whose logits what is written at an example raises and lowers most, where they are known."""
+    if rank >= len(raised) or int(raised[rank].max()) < 0:
         return ""
-    up, down = (_names(state, ids.tolist()) for ids in known.raised[head, rank])
+    up, down = (_names(state, ids.tolist()) for ids in raised[rank])
     sentence = _("Writes for {up}; against {down}.", up=", ".join(up), down=", ".join(down))
     return element("small", sentence)
 

@@ -21,6 +21,7 @@ from attnviz.pages.heads.measured_heads import (
     measure_title,
     measured_heads,
 )
+from attnviz.pages.heads.mlp_examples import mlp_examples
 from attnviz.pages.heads.state import HeadsState
 
 PART = 8  # texts that are read before others get their turn
@@ -110,6 +111,7 @@ def _of_atlas(state: HeadsState, known: Atlas) -> Iterator[Block]:
     if state.at_least is None:
         yield Heading(_("Heads that do mainly one thing, as a mean over the texts"))
         yield kinds_of_heads(state, measured)
+    yield More(_("MLPs"), [*mlp_examples(state, known)], name="mlps")
 
 
 def _numbers(state: HeadsState, known: Atlas, measure: Detector) -> HeadNumbers:

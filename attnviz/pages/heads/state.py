@@ -107,6 +107,9 @@ class HeadsState(TextQuestion):
     )
     file = FileField(N_("Or a file of them"), (".txt", ".jsonl"), 1, when=reads_many)
     examples = ChoiceField(N_("Examples"), EXAMPLES, when=reads_many)
+    mlp = ChoiceField(
+        N_("MLP in layer"), lambda state: {str(id): id for id in state.ids if not id.cross}, when=reads_many
+    )
     words = NumberField(N_("Words in the text"), START.words, LEAST_WORDS, MOST_WORDS, when=hides_fact)
     depth = NumberField(N_("Depth of the fact"), START.depth, 0, 100, when=hides_fact, about=ABOUT_DEPTH)
     head = chosen_head_field(lambda state: state.heads)

@@ -4,6 +4,7 @@ import re
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import markupsafe
 import numpy as np
 import pytest
 
@@ -102,7 +103,7 @@ def test_examples_mark_their_pair_and_open_it_elsewhere() -> None:
     state = opened(effects_head="layer 18, head 6")
     known = shipped_atlas(smollm2())
     pairs = known.pairs(known.head(18, 6), "weight")
-    listings = of(Listing, state)
+    listings = of(Listing, state)[:2]  # the others are of MLPs
     items = [item for listing in listings for item in listing.items]
     assert (len(listings[0].items), len(items)) == (SHOWN, len(pairs))
     for item, pair in zip(items[:3], pairs, strict=False):
@@ -141,6 +142,26 @@ def test_written_examples_have_the_tokens_that_they_raise() -> None:
     words = [smollm2().tokenizer.decode([int(one)]).strip() for one in up]
     [first] = re.findall(r"Writes for (.*?);", text)[:1]
     assert [word.strip("␣ ") for word in first.split(", ")] == words
+
+
+def test_an_mlp_has_its_norms_and_tokens() -> None:
+    state, mlp = opened(mlp="layer 28"), 28
+    known = shipped_atlas(smollm2())
+    assert known is not None
+    [more] = [one for one in of(More, state) if one.name == "mlps"]
+    text = " ".join(block_html(block, lambda _anchor: "") or "" for block in every_block(more.blocks))
+    assert f"has a norm of {float(known.mlps.values[:, mlp].mean()):.2f}, as mean over the texts" in text
+    [figure] = [block for block in every_block(more.blocks) if isinstance(block, Figure)]
+    np.testing.assert_array_equal(figure.panels[0].weights[0], known.mlps.values[:, mlp])
+    of_tokens = [known.tokens_of_mlp(mlp, kind) for kind in ("written", "random")]
+    listings = [block for block in every_block(more.blocks) if isinstance(block, Listing)]
+    for listing, examples in zip(listings, of_tokens, strict=True):
+        for item, example in zip(listing.items, examples, strict=False):
+            token = smollm2().encode(known.texts[example.text]).source.tokens[example.query].strip()
+            assert re.findall(r"<mark>(.*?)</mark>", str(item[0])) == [markupsafe.escape(token)]
+    raised = smollm2().tokenizer.decode([int(known.raised_by_mlps[mlp, 0, 0, 0])]).strip()
+    assert f"Writes for ␣{raised}" in str(listings[0].items[0][-1])
+    assert known.mlps.means.argmax() == 29
 
 
 def test_lists_that_are_too_long_are_refused() -> None:
