@@ -16,7 +16,7 @@ from attnviz.models.interventions import (
 )
 from attnviz.tracing.changed_run import LayerChange, layer_change, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.run_changes import changed_modules, without_heads
+from attnviz.tracing.run_changes import changed_modules, zero_heads
 
 
 def run(model: nn.Module, batch: Any, interventions: AnyIntervention | Iterable[AnyIntervention], **kwargs: Any) -> Any:
@@ -61,7 +61,7 @@ def run(model: nn.Module, batch: Any, interventions: AnyIntervention | Iterable[
     def change(layer: int, heads: int) -> LayerChange | None:
         if not any(one.changes_mechanism(layer) for one in mechanisms):
             return layer_change(
-                [[*parts, without_heads(ablated_heads(mechanisms))] for _ in every], layer, lambda: len(every)
+                [[*parts, zero_heads(ablated_heads(mechanisms))] for _ in every], layer, lambda: len(every)
             )
         if any(layer in each.layers for each in parts):
             raise value_error(

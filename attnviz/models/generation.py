@@ -20,7 +20,7 @@ from attnviz.trace import Trace
 from attnviz.tracing.forward_arguments import forward_parameters
 from attnviz.tracing.generation_passes import GenerationPasses
 from attnviz.tracing.layer_naming import AxisTokens
-from attnviz.tracing.run_changes import without_heads
+from attnviz.tracing.run_changes import zero_heads
 
 MOST_NEW_TOKENS = 1 << 20
 LIKELY_TOKENS = 512  # for which there is memory from the start; more are copied into larger tensors
@@ -242,7 +242,7 @@ def _steps(
     passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"])
     parts = [one for one in interventions if isinstance(one, PartIntervention)]
     places = [one for one in interventions if isinstance(one, Intervention)]
-    zeros = [without_heads(heads)] if (heads := ablated_heads(places)) else []
+    zeros = [zero_heads(heads)] if (heads := ablated_heads(places)) else []
     whole, later = (
         [*zeros, *chain.from_iterable(each)] for each in ([one.whole for one in parts], [one.later for one in parts])
     )

@@ -192,6 +192,7 @@ class PerText(MeasuredResult, Generic[R]):
     """
 
     each: tuple[R, ...]
+    axes: tuple[str, ...] = ()  # the names of those of a value, such as ("layer", "head")
 
     def __len__(self) -> int:
         return len(self.each)
@@ -249,7 +250,7 @@ class PerText(MeasuredResult, Generic[R]):
 
     def columns(self) -> dict[str, Any]:
         """Returns the numbers, by the text and their other indices."""
-        return grid_columns(("text",), value=self.values)
+        return grid_columns(("text", *self.axes), value=self.values)
 
 
 def quantiles(
@@ -267,6 +268,8 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
     `PerText`. Another argument that is `Texts` or a `PerText` has a value for each text as well; those of WHOLE are
     about all of them."""
     parameters = inspect.signature(function)
+    shape = getattr(parameters.return_annotation, "dim_str", "")
+    axes = tuple(name.removesuffix("s") for name in shape.split())
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -296,6 +299,6 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
                     (number + share) / count, value
                 )
             results.append(function(*bound.args, **bound.kwargs))
-        return cast("R", PerText(tuple(results)))
+        return cast("R", PerText(tuple(results), axes))
 
     return call

@@ -79,7 +79,7 @@ def first_layer(run: Run) -> int:
     return min(each.first_layer for each in run)
 
 
-def without_heads(heads: Collection[tuple[int, int]]) -> RunChange:
+def zero_heads(heads: Collection[tuple[int, int]]) -> RunChange:
     """Returns the change after which heads, each with its layer, write zeros."""
 
     def places(layer: int, count: int) -> list[int]:

@@ -12,7 +12,7 @@ from attnviz.effects.metrics import Measurement
 from attnviz.effects.parts import ModelPart, PartReplacement, changed_parts, every_head
 from attnviz.effects.sweep import Text
 from attnviz.tracing.changed_run import layer_change, run_changed
-from attnviz.tracing.run_changes import without_heads
+from attnviz.tracing.run_changes import zero_heads
 from tests.support.architectures import ZOO
 from tests.support.attributions import first_example
 from tests.support.torch_architectures import TORCH_ZOO
@@ -54,7 +54,7 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
         output, _ = run_changed(
             text.model,
             text.arguments,
-            lambda index, _, head=head: layer_change([[without_heads([head])]], index, lambda: 1),
+            lambda index, _, head=head: layer_change([[zero_heads([head])]], index, lambda: 1),
         )
         expected.append(measurement.values(output) - before)
     runs = [changed_parts(text, {ModelPart("output", *head): PartReplacement(None)}) for head in heads]

@@ -248,6 +248,7 @@ def test_values_of_texts_are_saved_and_are_a_table(tmp_path: Path, model: Any) -
     assert isinstance(again, PerText)
     torch.testing.assert_close(again.values, found.values, equal_nan=True)
     frame = found.to_frame()
+    assert [*frame] == ["text", "layer", "head", "value"]
     assert frame["text"].nunique() == 3
     assert len(frame) == found.values.numel()
     shares = attribute(model, texts(BATCHES), Logit(4))

@@ -102,8 +102,8 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
     order_texts, measured = len(state.measured_texts) - len(curves.whole), len(curves.whole)
     yield Note(
         _(
-            "The order of the heads is by their mean estimate on the first {found} texts; measured are the other "
-            "{measured}. MLPs are kept. Beside it are {sets} sets of random heads.",
+            "The order of the heads is by their mean estimate on the first half of the texts, {found}; measured "
+            "are the other {measured}. MLPs are kept. Beside it are {sets} sets of random heads.",
             found=order_texts,
             measured=measured,
             sets=RANDOM_SETS,
