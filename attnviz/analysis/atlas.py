@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnviz.analysis.atlas_examples import KINDS, WRITTEN, Examples
-from attnviz.analysis.atlas_mlps import MlpCounts, are_added, mlp_places
+from attnviz.analysis.atlas_mlps import MlpCounts, are_added
 from attnviz.analysis.atlas_part import SAMPLED, AtlasPart, read_part, written_norms
 from attnviz.analysis.engines import Engine, Local
 from attnviz.analysis.head_metrics import HEAD_METRICS
@@ -416,8 +416,7 @@ def _raised(model: "LoadedModel", part: AtlasPart, texts: Texts) -> tuple[Tensor
         if (layer := layers.get(id)) is not None:
             values = of_heads.values[number, :, : layer.output.shape[-1]].to(layer.output)
             raised[number] = tokens(values @ layer.output[head].T, of_heads.order[number])
-    places = mlp_places(model.model, texts)
-    is_added = bool(places) and are_added(Text.from_batch(model.model, texts[0]), places)
+    is_added = bool(part.mlps.layers) and are_added(Text.from_batch(model.model, texts[0]))
     for number, id in enumerate(part.mlps.layers if is_added else ()):
         if (layer := layers.get(id)) is not None:
             by_mlps[number] = tokens(of_mlps.values[number].to(layer.output), of_mlps.order[number])

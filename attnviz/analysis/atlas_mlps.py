@@ -89,20 +89,21 @@ def mlp_places(model: nn.Module, texts: Texts) -> list[ModulePlace]:
     return _places[model]
 
 
-def are_added(text: Text, places: Sequence[ModulePlace]) -> bool:
+def are_added(text: Text) -> bool:
     """Returns whether the residual stream grows by what the first MLP writes, as it is: no norm follows it."""
-    later = [place for place in text.streams if place.layer > places[0].layer]
-    if not later:
+    first = text.mlps[0]
+    later = next((place for place in text.streams if place.layer > first.layer), None)
+    if later is None:
         return False
-    before: list[Tensor] = text.module_values([places[0], later[0]])
+    before = text.module_values([first, later])
     after: list[Tensor] = []
 
     def double(written: Tensor) -> None:
         written.mul_(2)
 
     run = [
-        RunChange(module=places[0], values=double),
-        RunChange(module=later[0], values=lambda stream: after.append(stream.clone())),
+        RunChange(module=first, values=double),
+        RunChange(module=later, values=lambda stream: after.append(stream.clone())),
     ]
     run_changed(text.model, text.arguments, lambda layer, heads: None, lambda _: changed_modules([run], lambda: 1))
     return torch.allclose(after[0], before[1] + before[0], rtol=1e-3, atol=1e-3 * float(before[0].abs().max()))
