@@ -17,7 +17,8 @@ from torch import Tensor
 from attnviz.analysis.atlas_examples import KINDS, RANDOM, WEIGHT, WRITTEN, Examples
 from attnviz.analysis.atlas_mlps import MlpCounts, MlpReader, mlp_places
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, KeyTokens, QueryBlock, metric_values, summed
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
+from attnviz.attribution.float32_weights import in_float32
+from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.base.interruption import end_if_unwanted
 from attnviz.base.language import value_error
 from attnviz.effects.value_norms import output_maps

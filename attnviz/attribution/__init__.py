@@ -2,7 +2,8 @@
 
 from attnviz.attribution.attribution import Attribution, WriterShare, attribute, attribution_of
 from attnviz.attribution.circuit import CircuitNode, circuit
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, most_tokens
+from attnviz.attribution.float32_weights import in_float32
+from attnviz.attribution.linearized_pass import LinearizedPass, most_tokens
 from attnviz.attribution.metrics import Activation, Logit, LogitDifference, Score
 
 __all__ = [

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.attribution.expert_shares import expert_shares
+from attnviz.attribution.float32_weights import in_float32
 from attnviz.attribution.linearized_pass import (
     MOST_BYTES,
     LinearizedPass,
     check_place,
-    in_float32,
     query_weights,
     values_of_head,
 )
@@ -264,9 +264,8 @@ def attribute(model: nn.Module, batch: Any, of: Metric, *, most_bytes: int = MOS
 
     `batch` is what the model is called with, as for `capture`: one example. Positions are counted as in the batch,
     those below 0 from the last one that is read: what the attention mask hides, as padding, is in no number. A model in
-    half precision is computed in float32, by a copy. Raises ValueError if the text is too long for `most_bytes` of
-    memory, if the model cannot be written so, if there is no such head, token or position, and if the sum does not add
-    up.
+    half precision is computed in float32. Raises ValueError if the text is too long for `most_bytes` of memory, if the
+    model cannot be written so, if there is no such head, token or position, and if the sum does not add up.
     """
     linearized = LinearizedPass(in_float32(model), example_arguments(model, batch), most_bytes=most_bytes)
     return attribution_of(linearized, of)

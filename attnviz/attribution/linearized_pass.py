@@ -1,9 +1,7 @@
 """One forward pass of a model, of which any affine number is a sum over its writers."""
 
-import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool
@@ -25,12 +23,8 @@ from attnviz.tracing.residual_writer import ResidualWriter
 NO_LAYER = N_("There is no layer {index}: there are {count}, counted from 0.")
 NO_HEAD = N_("There is no head {index}: there are {count}, counted from 0.")
 OTHER_INPUTS = ("vision", "audio")  # stacks whose positions are not those of a text
-HALVES = (torch.float16, torch.bfloat16)
 MOST_BYTES = 2 << 30  # of memory for the numbers of one pass
 VECTORS = 40  # bytes for each token, layer and number of its width, as measured with SmolLM2
-
-# Of each model in half precision: the versions of its tensors, and their copies by their ids.
-_float32: "WeakKeyDictionary[nn.Module, tuple[list[tuple[int, int]], dict[int, Any]]]" = WeakKeyDictionary()
 
 
 @dataclass(eq=False)
@@ -127,28 +121,6 @@ def check_memory(model: nn.Module, arguments: ForwardArguments, most_bytes: int)
             count=grouped(tokens),
             most=grouped(most),
         )
-
-
-def in_float32(model: nn.Module) -> nn.Module:
-    """Returns a model, or a copy in float32 of one in half precision, whose sums would not add up. Its numbers, 4 bytes
-    for each parameter, are made once and kept while the model lives and has the same ones."""
-    if all(one.dtype not in HALVES for one in model.parameters()):
-        return model
-    tensors = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    state = [(tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version) for tensor in tensors.values()]
-    known, numbers = _float32.get(model, ([], {}))
-    if known != state:
-        numbers = {key: _in_float32(tensor) for key, tensor in tensors.items()}
-        _float32[model] = state, numbers
-    return copy.deepcopy(model, {**numbers})  # modules of its own, as the model's are now
-
-
-def _in_float32(tensor: Tensor) -> Tensor:
-    """Returns a copy of a parameter or a buffer, in float32 if it has floats."""
-    with torch.inference_mode(False):  # later passes take gradients
-        numbers = tensor.detach().clone()
-        numbers = numbers.float() if numbers.is_floating_point() else numbers
-    return nn.Parameter(numbers, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else numbers
 
 
 def _detached(value: Any) -> Any:

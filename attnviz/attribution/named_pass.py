@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from attnviz.attribution import linearized_pass
 from attnviz.attribution.attribution import Attribution, attribution_of
-from attnviz.attribution.linearized_pass import OTHER_INPUTS, LinearizedPass, in_float32, key_count, query_weights
+from attnviz.attribution.float32_weights import in_float32
+from attnviz.attribution.linearized_pass import OTHER_INPUTS, LinearizedPass, key_count, query_weights
 from attnviz.attribution.metric_values import known_logits, logits_at, logits_of
 from attnviz.attribution.metrics import Metric, Score
 from attnviz.attribution.trail import TrailStep

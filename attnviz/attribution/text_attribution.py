@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
+from attnviz.attribution.float32_weights import in_float32
+from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.attribution.named_pass import MOST_BYTES, NamedPass
 from attnviz.base.language import value_error
 from attnviz.base.token_texts import NUMBER, token_names

@@ -15,7 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32
+from attnviz.attribution.float32_weights import in_float32, plain_float32
+from attnviz.attribution.linearized_pass import LinearizedPass
 from attnviz.attribution.metric_values import logits_at
 from attnviz.base.interruption import end_if_unwanted
 from attnviz.base.language import N_, value_error
@@ -116,9 +117,9 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
     """Returns the linear maps of all heads of a model.
 
     `batch` is what the model is called with for one token, by default the token's id: any, because only scales depend
-    on it. A model in half precision is computed in float32, by a copy. Raises ValueError if the embedding of a token is
-    not a part of the residual stream of every layer, as where norms lie in the stream (post-norm), and if queries, keys
-    and values of a layer are not known.
+    on it. A model in half precision is computed in float32. Raises ValueError if the embedding of a token is not a part
+    of the residual stream of every layer, as where norms lie in the stream (post-norm), and if queries, keys and values
+    of a layer are not known.
     """
     exact = in_float32(model)
     embedding = _word_embedding(exact)
@@ -141,7 +142,8 @@ def linear_maps(model: nn.Module, batch: Any = None) -> LinearMaps:
     # Logits of labels are not those of tokens.
     stream = _reached(logits, words) if len(logits) == len(embedding.weight) else None
     assert streams[0] is not None  # or _layer_maps has refused it
-    return LinearMaps(exact, layers, embedding.weight.detach(), stream, streams[0].module, logits, words[stream or 0])
+    tokens, word = plain_float32(embedding.weight), words[stream or 0]
+    return LinearMaps(exact, layers, tokens, stream, streams[0].module, logits, word)
 
 
 @dataclass(frozen=True, eq=False)

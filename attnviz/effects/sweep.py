@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import residual_pass
-from attnviz.attribution.linearized_pass import LinearizedPass, in_float32, read_of_stack
+from attnviz.attribution.float32_weights import in_float32
+from attnviz.attribution.linearized_pass import LinearizedPass, read_of_stack
 from attnviz.attribution.metric_values import logits_of
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import value_error
