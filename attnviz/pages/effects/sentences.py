@@ -59,7 +59,7 @@ def measure_notes(state: EffectsState, effects: HeadEffects) -> list[str]:
     if np.isinf(effects.heads).any() or np.isinf(effects.mlps).any():
         notes.append(_("An effect is infinite where the model without a part rules out a token that it may say now."))
     if state.run.linearized.model is not state.source.model().model:
-        notes.append(_("The model has weights of half precision. Effects are measured in a copy in float32."))
+        notes.append(_("The model has weights of half precision. Effects are measured in float32."))
     return notes
 
 

@@ -230,13 +230,13 @@ def test_it_is_said_where_a_measure_says_little(saved) -> None:
     assert note.startswith("An effect is infinite")
 
 
-def test_a_model_in_half_precision_is_measured_in_a_copy(saved, tmp_path) -> None:
+def test_a_model_in_half_precision_is_measured_in_float32(saved, tmp_path) -> None:
     AutoModelForCausalLM.from_pretrained(saved / "gpt2").bfloat16().save_pretrained(tmp_path)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / file).write_bytes((saved / "gpt2" / file).read_bytes())
     state = EffectsState(model=str(tmp_path), text=TEXT)
     [note] = measure_notes(state, head_effects(state))
-    assert "a copy in float32" in note
+    assert "measured in float32" in note
 
 
 def test_what_the_measure_falls_without_is_blue_as_its_share_is() -> None:
