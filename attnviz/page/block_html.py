@@ -49,9 +49,10 @@ def block_html(block: Block, address: Address, explain: Callable[[object], Marku
             return html.element("p", _emphasized(text, explain), class_="attnviz-caption")
         case Script(text):
             return html.element("pre", html.element("code", text), class_="attnviz-script")
-        case Listing(items, label, style):
+        case Listing(items, label, style, first):
             lines = (html.element("li", inline(item, address)) for item in items)
-            return html.element("ol", *lines, class_=style or None, aria_label=label)
+            start = None if first == 1 else first
+            return html.element("ol", *lines, class_=style or None, start=start, aria_label=label)
         case Table(headings, rows, marked):
             cells = [[inline(cell, address) for cell in row] for row in rows]
             return html.table(headings, cells, marked=marked, class_="attnviz-table attnviz-shares")

@@ -104,6 +104,7 @@ class Listing(Block):
     items: Sequence[object]
     label: str  # for screen readers
     style: str = ""  # classes
+    first: int = 1  # the number of the first item
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,7 @@ def head_examples(state: HeadsState, known: Atlas, head: Head) -> Iterator[Block
     items = [_item(state, known, number_of_head, rank, example) for rank, example in enumerate(examples)]
     yield Listing(items[:SHOWN], _("Examples"), "attnviz-examples")
     if len(items) > SHOWN:
-        rest = Listing(items[SHOWN:], _("Examples"), "attnviz-examples")
+        rest = Listing(items[SHOWN:], _("Examples"), "attnviz-examples", SHOWN + 1)
         yield More(_("{count} more", count=len(items) - SHOWN), [rest], name="more-examples")
     yield More(
         _("Tokens and heads like it"),
