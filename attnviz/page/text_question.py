@@ -10,7 +10,7 @@ from attnviz.base.language import N_, option_name, option_with_name, value_error
 from attnviz.base.link import Link
 from attnviz.base.text import EXAMPLE
 from attnviz.effects.ablation import Head
-from attnviz.layer import head_option_name
+from attnviz.layer import head_option, head_option_name
 from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.page.fields import ChoiceField, Field, ModelField, TextField
 from attnviz.page.result_cache import ResultCache
@@ -65,6 +65,12 @@ def other_field(when: Callable[[Any], bool]) -> TextField:
     return TextField(
         N_("Rather than"), lambda state: state.other_name if when(state) else "", parameter="rather-than", when=when
     )
+
+
+def all_heads(state: Any) -> dict[str, Head]:
+    """Returns the heads by their names in menus and links."""
+    layers = zip(state.run.layers, state.run.heads, strict=True)
+    return {head_option(name, head): (i, head) for i, (name, count) in enumerate(layers) for head in range(count)}
 
 
 def chosen_head_field(heads: Callable[[Any], Mapping[str, Head]]) -> ChoiceField[Head | None]:
@@ -160,6 +166,10 @@ class TextQuestion(State):
     def tokens(self) -> tuple[int, int | Literal["mean"]]:
         """The token, or the label, that is said, and the one that it is compared with. Raises ValueError if there is
         none of the name."""
-        token, other = self.values["token"], self.values["other"]
+        return self.named_tokens(self.values["token"], self.values["other"])
+
+    def named_tokens(self, token: str, other: str) -> tuple[int, int | Literal["mean"]]:
+        """Returns the tokens, or labels, of two names; of the second one the mean, if it is empty or names that. Raises
+        ValueError as `tokens`."""
         is_mean = not other or option_with_name(other, [AVERAGE_TOKEN]) is not None
         return self.run.token_id(token), "mean" if is_mean else self.run.token_id(other)

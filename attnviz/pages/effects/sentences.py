@@ -10,7 +10,8 @@ from attnviz.base.language import _
 from attnviz.effects.ablation import AblationKind
 from attnviz.effects.compensation import Compensation
 from attnviz.effects.metrics import KL, Cosine, Logit, LogitDifference, Loss, Probability
-from attnviz.figures.shares import for_and_against, signed
+from attnviz.figures.shares import signed
+from attnviz.page.text_list import against_and_for, logit_name
 from attnviz.pages.effects.head_effects import HeadEffects
 from attnviz.pages.effects.state import EffectsState, measures_many
 
@@ -21,14 +22,11 @@ SATURATED = 1e-3  # the distance of a probability from 0 or 1 at which it hardly
 def measure_name(state: EffectsState) -> str:
     """Returns what an effect is measured by, as part of a sentence."""
     run, metric = state.run, state.metric
-    token, other = (_token(state, getattr(metric, name, None)) for name in ("token", "other"))
     match metric:
-        case LogitDifference():
-            return _("the logit of {token} above that of {other}", token=token, other=other)
-        case Logit():
-            return _("the logit of {token}", token=token)
-        case Probability():
-            return _("the probability of {token}", token=token)
+        case LogitDifference() | Logit():
+            return logit_name(run, metric)
+        case Probability(token):
+            return _("the probability of {token}", token=_("“{word}”", word=run.token_text(token)))
         case KL():
             return _("the KL divergence (in bits) of what is said from what is said now")
         case Loss(first):
@@ -71,9 +69,8 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
         return False, (_("against"), _("for the text"))
     if isinstance(metric, KL | Cosine):
         return isinstance(metric, Cosine), ("", "")
-    if measures_many(state) and any(text.token for text in state.measured_texts):  # each is for a token of its own
-        return True, (_("for the text"), _("against"))
-    against, favored = for_and_against(state.run.token_text(metric.token))
+    texts = state.measured_texts if measures_many(state) else []
+    against, favored = against_and_for(state.run, metric.token, texts)
     return True, (favored, against)
 
 
@@ -175,9 +172,3 @@ def changes_sentence(made: Compensation, others: Sequence[tuple[str, float, floa
         return text
     norms = _("The scales of norms, by which all shares change, add {change}.", change=signed(made.of_norms))
     return f"{text} {norms}"
-
-
-def _token(state: EffectsState, token: int | str | None) -> str:
-    if isinstance(token, int):
-        return _("“{word}”", word=state.run.token_text(token))
-    return _("the average token") if token else ""

@@ -3,28 +3,33 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from textwrap import shorten
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.attribution.named_pass import MOST_BYTES
-from attnviz.base.formatting import grouped, quoted
+from attnviz.base.formatting import quoted
 from attnviz.base.language import N_, _, value_error
 from attnviz.base.text import EXAMPLE, too_long_error
-from attnviz.effects.ablation import AblationKind, Head
+from attnviz.effects.ablation import AblationKind
 from attnviz.effects.head_circuits import Composition, TokenVectors
 from attnviz.effects.metrics import KL, Cosine, Loss, Measurement, NamedMetric, Probability
-from attnviz.effects.neutral_texts import NEUTRAL_TEXTS
 from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
-from attnviz.layer import head_option
-from attnviz.models import SMOLLM2, TRANSLATOR
 from attnviz.models.texts import Texts
 from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.page.session_fields import LongTextField
-from attnviz.page.text_question import MARY, TextQuestion, chosen_head_field, other_field, position_field, token_field
+from attnviz.page.text_list import MeasuredText, measured_texts, neutral_lines, text_lines, texts_field
+from attnviz.page.text_question import (
+    MARY,
+    TextQuestion,
+    all_heads,
+    chosen_head_field,
+    other_field,
+    position_field,
+    token_field,
+)
 from attnviz.pages.effects.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
 from attnviz.sources.model import TRANSLATED
 
@@ -66,14 +71,7 @@ CHANGED_TEXTS = {
     EXAMPLE: EXAMPLE.replace("tired", "wide"),
     TRANSLATED: TRANSLATED.replace("car is", "cars are"),
 }
-MOST_TEXTS, MOST_CHARACTERS = 20, 2_000  # of other texts, and of each
-MOST_MEASURED = 50  # texts in each of which effects are measured
-BETWEEN = "|"  # a text, what is said and what it is compared with, in a line
-NAMES = (
-    *(("Mary", "John"), ("Tom", "Lisa"), ("Anna", "Paul"), ("Peter", "Sarah"), ("Jack", "Emma")),
-    *(("Kate", "Mark"), ("David", "Laura"), ("Jane", "Robert"), ("Adam", "Alice"), ("Lucy", "James")),
-)
-PLACES = (("store", "ball"), ("park", "book"), ("station", "key"), ("school", "letter"), ("market", "apple"))
+MOST_TEXTS = 20  # other texts
 TOKEN_VECTORS: dict[str, TokenVectors] = {N_("after the first layer"): "first layer", N_("as embeddings"): "embedding"}
 COMPOSITIONS: dict[str, Composition] = {N_("the key"): "key", N_("the query"): "query", N_("the value"): "value"}
 CELL = re.compile(r"([0-9]{1,4})\.([0-9]{1,5})")
@@ -132,38 +130,12 @@ def compared_numbers(state: Any) -> Sequence[str]:
     return (WEIGHT, SHARE, EFFECT) if state.measure in (DIFFERENCE, LOGIT) else (WEIGHT, EFFECT)
 
 
-def all_heads(state: Any) -> dict[str, Head]:
-    """Returns the heads by their names in menus and links."""
-    layers = zip(state.run.layers, state.run.heads, strict=True)
-    return {head_option(name, head): (i, head) for i, (name, count) in enumerate(layers) for head in range(count)}
-
-
 def compares_tokens(state: Any) -> bool:
     return bool(state.measure == DIFFERENCE)
 
 
-def other_texts(state: Any) -> str:
-    """Returns the other texts that the page opens with, one on each line, of as many words as the model reads."""
-    if state.model == TRANSLATOR:
-        return "The small red car is beautiful.\nThe cat sees a big dog."
-    most = max(8, state.source.model().limit - 4)  # a character is at most a token, beside special ones
-    return "\n".join(shorten(text, most, placeholder="") for text in NEUTRAL_TEXTS)
-
-
 def measures_many(state: Any) -> bool:
     return bool(state.inspect == MANY_TEXTS)
-
-
-def opening_measured(state: Any) -> str:
-    """Returns the texts that the page opens with: for a model that writes English, pairs of names, with both orders."""
-    if state.model != SMOLLM2:
-        return other_texts(state)
-    lines = []
-    for number, (name, other) in enumerate(NAMES):
-        place, thing = PLACES[number % len(PLACES)]
-        text = f"When {name} and {other} went to the {place}, {other} gave the {thing} to"
-        lines.append(f" {BETWEEN} ".join((text, name, other)))
-    return "\n".join(lines)
 
 
 def known_ablations(state: Any) -> dict[str, AblationKind]:
@@ -187,15 +159,6 @@ def has_two_first_layers(state: Any) -> bool:
 def lens_colors(state: Any) -> Sequence[str]:
     """Returns what the colors of the logit lens may be."""
     return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
-
-
-class MeasuredText(NamedTuple):
-    """A text of several in which effects are measured, with what it says and rather than what; empty where that is as
-    for the text of the page."""
-
-    text: str
-    token: str = ""
-    other: str = ""
 
 
 class EffectsState(TextQuestion):
@@ -222,18 +185,9 @@ class EffectsState(TextQuestion):
         ),
     )
     other_texts = LongTextField(
-        N_("Other texts, one on each line"), other_texts, when=lambda state: state.ablation != "zero"
+        N_("Other texts, one on each line"), neutral_lines, when=lambda state: state.ablation != "zero"
     )
-    many = LongTextField(
-        N_("Texts, one on each line"),
-        opening_measured,
-        parameter="many-texts",
-        when=measures_many,
-        about=N_(
-            "Each text is measured after its last token. After the text may stand, with | between them, what it says, "
-            "and rather than what."
-        ),
-    )
+    many = texts_field(measures_many)
     circuit = FlagField(
         N_("How few heads are enough?"),
         when=measures_many,
@@ -362,14 +316,14 @@ class EffectsState(TextQuestion):
                 number=own[-1].item(),
             )
 
-    def _metric(self, position: int) -> NamedMetric:
+    def _metric(self, position: int, token_name: str = "", other_name: str = "") -> NamedMetric:
         if self.measure == COSINE:
             return Cosine("mean" if self.source.model().pooling == "mean" else "first")
         if self.measure == DIVERGENCE:
             return KL(position)
         if self.measure == LOSS:
             return Loss(position + 1)
-        token, other = self.tokens
+        token, other = self.named_tokens(token_name or self.values["token"], other_name or self.values["other"])
         if self.measure == LOGIT:
             return Logit(token, position)
         if self.measure == PROBABILITY:
@@ -381,23 +335,7 @@ class EffectsState(TextQuestion):
     @property
     def lines(self) -> list[str]:
         """The other texts. Raises ValueError if there are none, too many or too long ones."""
-        return self._lines(self.other_texts, MOST_TEXTS)
-
-    def _lines(self, text: str, most: int) -> list[str]:
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        if not lines or len(lines) > most:
-            raise value_error(
-                "Between 1 and {most} texts are read, one on each line; these are {count}.",
-                most=most,
-                count=grouped(len(lines)),
-            )
-        if (longest := max(map(len, lines))) > MOST_CHARACTERS:
-            raise value_error(
-                "A text has at most {most} characters, and one of these has {count}.",
-                most=grouped(MOST_CHARACTERS),
-                count=grouped(longest),
-            )
-        return lines
+        return text_lines(self.other_texts, MOST_TEXTS)
 
     @property
     def other_runs(self) -> Texts:
@@ -409,11 +347,7 @@ class EffectsState(TextQuestion):
     def measured_texts(self) -> list[MeasuredText]:
         """The texts in each of which effects are measured. Raises ValueError if there are none, too many or too long
         ones."""
-        lines = self._lines(self.many, MOST_MEASURED)
-        parts = [[part.strip() for part in line.split(BETWEEN)] for line in lines]
-        return [
-            MeasuredText(*one) if len(one) <= 3 else MeasuredText(line) for line, one in zip(lines, parts, strict=True)
-        ]
+        return measured_texts(self.many)
 
     @property
     def measured_runs(self) -> list[tuple[dict[str, Any], NamedMetric]]:
@@ -426,12 +360,7 @@ class EffectsState(TextQuestion):
 
     def _metric_of(self, text: MeasuredText) -> NamedMetric:
         """Returns what an effect is measured by after the last token of a text."""
-        metric = self._metric(0 if self.measure == LOSS else -1)
-        if text.token and isinstance(metric, Logit | Probability | LogitDifference):
-            metric = replace(metric, token=self.run.token_id(text.token))
-        if text.other and isinstance(metric, LogitDifference):
-            metric = replace(metric, other=self.run.token_id(text.other))
-        return metric
+        return self._metric(0 if self.measure == LOSS else -1, text.token, text.other)
 
 
 def measure_words(state: EffectsState) -> list[tuple[str, Field[Any]]]:

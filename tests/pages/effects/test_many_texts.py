@@ -7,11 +7,12 @@ import torch
 from attnviz.effects import LogitDifference, ablations, estimates
 from attnviz.models.smollm2 import smollm2
 from attnviz.page.blocks import Anchor, Figure, Listing, every_block
+from attnviz.page.text_list import MOST_MEASURED, MeasuredText
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.effects.head_effects import head_effects
 from attnviz.pages.effects.many_texts import _head_over_texts, effects_of_head
 from attnviz.pages.effects.sentences import effect_colors
-from attnviz.pages.effects.state import LOSS, MANY_TEXTS, MOST_MEASURED, EffectsState, MeasuredText
+from attnviz.pages.effects.state import LOSS, MANY_TEXTS, EffectsState
 from tests.support.page_texts import said, summary
 from tests.support.tiny_models import TEXT
 
