@@ -15,7 +15,7 @@ from attnviz.base.token_texts import NUMBER, token_names
 from attnviz.tracing.forward_arguments import example_arguments
 
 if TYPE_CHECKING:
-    from attnviz.models.model import LoadedModel  # with huggingface_hub
+    from attnviz.models.model import LoadedModel, ModelInputs  # with huggingface_hub
     from attnviz.models.text_inputs import TextInputs
 
 NUMBERED = re.compile(rf"{NUMBER}[0-9]{{1,9}}")
@@ -67,13 +67,25 @@ def read_text(
     if the pass takes more memory than `most_bytes`."""
     with torch.no_grad():
         inputs = model.encode(text, written)
+    return read_inputs(model, inputs, bool(written), work, most_bytes)
+
+
+def read_inputs(
+    model: "LoadedModel",
+    inputs: "ModelInputs",
+    is_written: bool = False,
+    work: int = 0,
+    most_bytes: int = MOST_BYTES,
+) -> TextAttribution:
+    """Returns the pass of a model over the inputs of a text, as `read_text`; `is_written` says whether the decoder has
+    written something else than what it writes by itself."""
     exact = in_float32(model.model)
     linearized = LinearizedPass(exact, example_arguments(exact, inputs.batch), most_bytes=most_bytes)
     with model.refusals():
         _ = linearized.without_writers
     target = None if inputs.target is None else inputs.target.tokens
     # Of what a decoder has written by itself a word before its end.
-    opening = len(target) // 2 if target is not None and not written else -1
+    opening = len(target) // 2 if target is not None and not is_written else -1
     names = partial(token_names, model.tokenizer)
     return TextAttribution(
         linearized, inputs.source.tokens, target, opening, names, work, text_inputs=model.text_inputs

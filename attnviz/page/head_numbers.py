@@ -9,19 +9,20 @@ from jaxtyping import Float
 
 from attnviz.base.cached_property import cached_property
 from attnviz.base.formatting import number
-from attnviz.base.language import N_, _, option_name
+from attnviz.base.language import N_, _, current_language, language, option_name
 from attnviz.base.link import Link
 from attnviz.figures import Chart, head_grid
 from attnviz.figures.chart_spec import MosaicSpec
 from attnviz.figures.layer_mosaic import LayerTiles
 from attnviz.figures.shares import signed
-from attnviz.layer import LayerId, head_name, layer_names, layer_numbers
+from attnviz.layer import LayerId, head_name, head_option_name, layer_names, layer_numbers
 from attnviz.lessons.checks import Quantities
 from attnviz.page.blocks import Anchor, Figure, Table
 from attnviz.page.page_view import Panel
 from attnviz.page.state import State
 
 GRID_ROW, AROUND_GRID, MOST_HEIGHT = 21, 120, 900  # pixels
+OF_MLP = ", MLP"  # after a layer, in an option
 INPUT = N_("input")  # the row above those of the layers
 
 Place: TypeAlias = tuple[int, int]  # a layer and a head of it, or the number of heads for the MLP of the layer
@@ -204,4 +205,23 @@ class HeadNumbers:
 
 def mlp_name(layer: LayerId) -> str:
     """Returns the name of the MLP of a layer in a sentence; cross-attention has none of its own."""
-    return _("{layer}, MLP", layer=option_name(str(replace(layer, cross=False))))
+    return writer_option_name(mlp_option(layer))
+
+
+def mlp_option(layer: LayerId) -> str:
+    """Returns the MLP of a layer as an option of menus and links."""
+    return f"{replace(layer, cross=False)}{OF_MLP}"
+
+
+def writer_option_name(option: str, code: str | None = None) -> str:
+    """Returns the name of an option that is an MLP, a head or another writer on the screen, in a language, by default
+    the current one.
+
+    Example:
+        >>> writer_option_name("layer 3, MLP", "de"), writer_option_name("layer 3, head 1", "de")
+        ('Schicht 3, MLP', 'Schicht 3, Kopf 1')
+    """
+    if not option.endswith(OF_MLP):
+        return head_option_name(option, code)
+    with language(code or current_language()):
+        return _("{layer}, MLP", layer=option_name(option.removesuffix(OF_MLP)))

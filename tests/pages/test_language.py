@@ -29,6 +29,7 @@ CODES = {
 TABS = {
     "masks": ("look", ["Gallery", "For engineers"]),
     "heads": ("inspect", ["This text", "Repeated tokens", "Many texts"]),
+    "why": ("inspect", ["This text", "Many texts"]),
     "transformer": ("tab", ["Three uses", "How attention forms", "Forward pass"]),
     "steps": ("part", ["Why scale", "Predict"]),
     "scores": ("look", ["Normalizers", "Similarities"]),

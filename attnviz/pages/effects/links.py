@@ -7,7 +7,8 @@ from attnviz.layer import head_option
 from attnviz.pages.effects.state import LOSS, EffectsState
 from attnviz.pages.why.state import WhyState
 
-SHARED = {field.parameter for field in WhyState.fields} & {field.parameter for field in EffectsState.fields}
+MANY = {WhyState.inspect.parameter, WhyState.many.parameter}
+SHARED = ({field.parameter for field in WhyState.fields} & {field.parameter for field in EffectsState.fields}) - MANY
 
 
 def effects_link(why: Link, head: str = "") -> Link:
@@ -18,9 +19,11 @@ def effects_link(why: Link, head: str = "") -> Link:
 
 
 def head_effect_link(state: WhyState, head: Head) -> Link:
-    """Returns the link to the effects of a head of Why."""
+    """Returns the link to the effects of a head of Why, in the same texts."""
     layer, number = head
-    return effects_link(state.link(), head_option(state.run.layers[layer], number))
+    link = state.link_with()
+    many = tuple((name, value) for name, value in link if name in MANY)
+    return (*effects_link(link, head_option(state.run.layers[layer], number)), *many)
 
 
 def why_link(effects: Link) -> Link:

@@ -31,6 +31,8 @@ from attnviz.page.blocks import (
     Row,
     Summary,
     Table,
+    Tabs,
+    available,
 )
 from attnviz.page.head_numbers import Place
 from attnviz.page.page_view import Panel
@@ -38,6 +40,7 @@ from attnviz.pages.effects.links import head_effect_link
 from attnviz.pages.heads.links import in_general
 from attnviz.pages.why.answer import HeadReading, StateAnswer, WhyAnswer, why_answer
 from attnviz.pages.why.examples import WHY_EXAMPLES
+from attnviz.pages.why.many_texts import sums_over_texts
 from attnviz.pages.why.sentences import (
     answer_sentence,
     largest_sentences,
@@ -45,13 +48,19 @@ from attnviz.pages.why.sentences import (
     sum_sentence,
     term_text,
 )
-from attnviz.pages.why.state import WhyState
+from attnviz.pages.why.state import WhyState, sums_many
 from attnviz.pages.why.tables import TERMS, source_rows, term_rows
 
 BARS, UNITS, READING, DRAWING = 190, 220, 300, 420  # pixels
 
 
 def why(state: WhyState) -> Iterator[Block]:
+    """Yields the open tab. Raises ValueError if the number is not a sum."""
+    shown = available(sums_over_texts(state)) if sums_many(state) else [*_sum_of_text(state)]
+    yield Tabs(WhyState.inspect, state, shown)
+
+
+def _sum_of_text(state: WhyState) -> Iterator[Block]:
     """Yields the answer to the question of a state. Raises ValueError if the number is not a sum."""
     shown = why_answer(state)
     yield OtherStates([*_examples(state)])

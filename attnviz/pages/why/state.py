@@ -8,13 +8,17 @@ from attnviz.attribution.sum_term import SumTerm, format_term, parse_term
 from attnviz.attribution.trail import TrailStep, format_trail, parse_trail
 from attnviz.base.language import N_, _, value_error
 from attnviz.models import SMOLLM2
-from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField
+from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, optional_choice
+from attnviz.page.head_numbers import Place, mlp_option, writer_option_name
 from attnviz.page.state import State
+from attnviz.page.text_list import MeasuredText, measured_texts, text_refusal, texts_field
 from attnviz.page.text_question import (
+    AUTOMATIC,
     AVERAGE,
     MARY,
     SAYING,
     TextQuestion,
+    all_heads,
     named_positions,
     other_field,
     position_field,
@@ -22,8 +26,15 @@ from attnviz.page.text_question import (
     token_name,
 )
 
+THIS_TEXT, MANY_TEXTS = N_("This text"), N_("Many texts")  # tabs
 LOGIT_QUESTION, SCORE_QUESTION = N_("What it says"), N_("Where a head looks")
+EMBEDDINGS, CONSTANT = N_("embeddings"), N_("constant")
+OF_TEXTS = ("inspect", "many", "writer")  # fields that have nothing to do with the sum of the text
 SIDES: dict[str, Literal["key", "query"]] = {N_("the key"): "key", N_("the query"): "query"}
+
+
+def sums_many(state: Any) -> bool:
+    return bool(state.inspect == MANY_TEXTS)
 
 
 def is_logit_question(state: Any) -> bool:
@@ -40,12 +51,19 @@ def questions(state: Any) -> list[str]:
 
 def question_of(state: Any) -> Hashable:
     """Returns the question of a state."""
-    return tuple(value for name, value in state.values.items() if name not in SumState.names)
+    return tuple(value for name, value in state.values.items() if name not in (*SumState.names, *OF_TEXTS))
 
 
 def sum_of(state: Any) -> Hashable:
     """Returns the sum that a state opens."""
     return question_of(state), state.trail
+
+
+def writer_places(state: Any) -> dict[str, Place]:
+    """Returns what writes, by its name in menus and links, with its place among the numbers of heads."""
+    heads, columns = all_heads(state), max(state.run.heads)
+    mlps = {mlp_option(state.run.ids[layer]): (layer, columns) for layer in state.run.mlp_layers}
+    return heads | mlps | {EMBEDDINGS: (-1, columns), CONSTANT: (-1, 0)}
 
 
 class SumState(State):
@@ -64,7 +82,8 @@ class SumState(State):
 class WhyState(TextQuestion):
     """A number that a model computes, the terms that have been opened, and the term that is shown."""
 
-    question = ChoiceField(N_("Question"), questions, place="more")
+    inspect = ChoiceField(N_("Tab"), (THIS_TEXT, MANY_TEXTS))
+    question = ChoiceField(N_("Question"), questions, place="more", when=lambda state: not sums_many(state))
     position = position_field(is_logit_question)
     token, other = token_field(is_logit_question), other_field(is_logit_question)
     layer = ChoiceField(
@@ -113,6 +132,21 @@ class WhyState(TextQuestion):
         about=N_("A score is a product of the query and the key. One of them is held, and the other is a sum."),
     )
     trail, tree, term = SumState.trail, SumState.tree, SumState.term
+    many = texts_field(sums_many)
+    writer = optional_choice(
+        N_("What wrote it"),
+        AUTOMATIC,
+        writer_places,
+        parameter="share-of",
+        when=sums_many,
+        option_name=writer_option_name,
+    )
+
+    tabs = (inspect,)
+
+    @property
+    def reads_text(self) -> bool:
+        return not sums_many(self)  # which have texts of their own
 
     @property
     def opening_head(self) -> tuple[int, int]:
@@ -140,16 +174,34 @@ class WhyState(TextQuestion):
             if self.key == self.over:
                 raise value_error("The key is compared with itself. Choose another one.")
             return Score(self.layer, self.head, self.query, self.key, self.over, self.side)
-        token, other = self.tokens
+        return self._logit_metric(self.values["token"], self.values["other"], self.position)
+
+    @property
+    def measured(self) -> list[tuple[MeasuredText, Logit | LogitDifference]]:
+        """The texts of the list, each with the number that is asked for after its last token. Raises ValueError if
+        there are none, too many or too long ones, or if the model has no token that is named."""
+        measured = []
+        for number, text in enumerate(measured_texts(self.many), 1):
+            names = text.token or self.values["token"], text.other or self.values["other"]
+            try:
+                measured.append((text, self._logit_metric(*names, -1)))
+            except ValueError as problem:
+                raise text_refusal(number, problem) from problem
+        return measured
+
+    def _logit_metric(self, token_name: str, other_name: str, position: int) -> Logit | LogitDifference:
+        token, other = self.named_tokens(token_name, other_name)
         if other == "mean" and self.run.names_labels and len(self.run.logits(0)) == 1:
             return Logit(token)
         if token == other:
             raise value_error("{name} is compared with itself. Choose another one.", name=self.run.token_text(token))
-        return LogitDifference(token, other, self.position)
+        return LogitDifference(token, other, position)
 
 
 def question_words(state: WhyState) -> list[tuple[str, Field[Any]]]:
     """Returns the question of a state as a sentence: words, and the fields after them."""
+    if state.values.get("inspect") == MANY_TEXTS:  # each is measured after its last token
+        return [(_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other)]
     if state.values.get("question", LOGIT_QUESTION) == LOGIT_QUESTION:
         return [
             (_("Why does it say"), WhyState.token),
