@@ -86,7 +86,10 @@ def _sums(state: WhyState, sums: TextSums) -> Iterator[Block]:
     hint = _("Click a head or an MLP to see its share in each text.")
     yield numbers.grid("why-texts-grid", hint, opens, shown, cells=(state.model, numbers.cells.shape))
     error = f"{np.abs(sums.errors).max():.0e}".replace("-", "−")
-    yield Note(_("In each text the shares add up to the number; at most {error} is missing.", error=error))
+    about = _("In each text the shares add up to the number; at most {error} is missing.", error=error)
+    if (count := len(sums.measured)) > 1:
+        about = _("The mean of {count} texts, ± its standard error.", count=count) + " " + about
+    yield Note(about)
     bar = Figure(split_bar(_parts(numbers), total), "why-texts-sum", BAR)
     of_writer = [Control(WhyState.writer, state), *_writer_over_texts(state, sums, shown, numbers.name(shown))]
     yield Columns([(0.4, [bar, _table(sums, numbers, largest, opens, shown)]), (0.6, of_writer)])
