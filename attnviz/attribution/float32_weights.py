@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 HALVES = (torch.float16, torch.bfloat16)
-aten = torch.ops.aten
+ATEN = torch.ops.aten
 # Views of a weight before and after conversion have the same numbers, and so have some of its rows.
 VIEWS = {
-    *(aten.detach, aten.alias, aten.t, aten.transpose, aten.permute, aten.expand, aten.unsqueeze, aten.squeeze),
-    *(aten.select, aten.slice, aten.narrow, aten.split, aten.split_with_sizes, aten.chunk, aten.unbind),
+    *(ATEN.detach, ATEN.alias, ATEN.t, ATEN.transpose, ATEN.permute, ATEN.expand, ATEN.unsqueeze, ATEN.squeeze),
+    *(ATEN.select, ATEN.slice, ATEN.narrow, ATEN.split, ATEN.split_with_sizes, ATEN.chunk, ATEN.unbind),
 }
-ROWS = {aten.embedding, aten.index, aten.index_select}
+ROWS = {ATEN.embedding, ATEN.index, ATEN.index_select}
 # None of these returns a view of a weight.
-PRODUCTS = {aten.linear, aten.matmul, aten.mm, aten.addmm, aten.bmm, aten.baddbmm, aten._grouped_mm}
+PRODUCTS = {ATEN.linear, ATEN.matmul, ATEN.mm, ATEN.addmm, ATEN.bmm, ATEN.baddbmm, ATEN._grouped_mm}
 
 
 class Workspace(local):
@@ -72,7 +72,7 @@ class Float32Weight(Tensor):
         first, kwargs, name = args[0], kwargs or {}, function.overloadpacket
         if torch.is_inference_mode_enabled() and (result := function.decompose(*args, **kwargs)) is not NotImplemented:
             return result
-        if name in VIEWS or function is aten.view.default:
+        if name in VIEWS or function is ATEN.view.default:
             views = function(first.stored, *args[1:], **kwargs)
             return tree_map_only(Tensor, lambda view: cls(view, first.workspace), views)
         if name in ROWS:

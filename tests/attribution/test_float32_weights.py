@@ -93,7 +93,7 @@ class LiveBytes(TorchDispatchMode):
         self.peak = max(self.peak, self.now)
 
 
-def test_no_more_than_a_weight_is_converted_at_a_time_nor_kept_for_gradients() -> None:
+def test_one_weight_at_a_time_is_converted_and_none_is_kept() -> None:
     wider = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 6}
     model = LlamaForCausalLM(LlamaConfig(**GROUPED | wider)).eval().bfloat16()
     whole = 4 * model.num_parameters()
