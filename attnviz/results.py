@@ -225,6 +225,10 @@ def _encoded(value: Any, name: str, arrays: dict[str, Tensor]) -> Any:
         return {"class": type(value).__name__, "parts": _encoded(parts, name, arrays)["map"]}
     if isinstance(value, list | tuple):
         return [_encoded(one, f"{name}.{i}", arrays) for i, one in enumerate(value)]
+    if name == "metric":
+        raise value_error(
+            "A metric of one's own cannot be saved with its result. Leave out metric=…, or give its name as text."
+        )
     raise value_error(
         "A {kind} cannot be saved. Give a result, several, or a tensor of numbers.", kind=type(value).__name__
     )

@@ -286,6 +286,7 @@ def atlas(
     strings, name = (*texts,), model if isinstance(model, str) else model.name
     if not strings:
         raise value_error("An atlas is of at least one text.")
+    loaded = _loaded(model)  # before a folder is made
     parts = range(0, len(strings), part_size)
     place = None if folder is None else Path(folder).expanduser()
     drafts = None if place is None else place / _drafts_name(name, strings, seed, part_size)
@@ -302,7 +303,7 @@ def atlas(
         if on_progress:
             on_progress(min(first + part_size, len(strings)), len(strings))
     assert counted is not None
-    made = _atlas(_loaded(model), name, strings, counted)
+    made = _atlas(loaded, name, strings, counted)
     if place is not None and drafts is not None:
         save(place / FILE, made)
         with suppress(OSError):  # nothing else that is there is touched

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from attnviz.tracing.forward_arguments import check_model
+
 HALVES = (torch.float16, torch.bfloat16)
 ATEN = torch.ops.aten
 # Views of a weight before and after conversion have the same numbers, and so have some of its rows.
@@ -100,6 +102,7 @@ def in_float32(model: nn.Module) -> nn.Module:
     taken by each thread that runs it, while the model lives. A model is copied as a whole if torch.jit compiles some of
     it, or if some weights are loaded while it runs. Running it raises ValueError if it changes its own weights.
     """
+    check_model(model)
     if all(one.dtype not in HALVES for one in model.parameters()):
         return model
     with torch.inference_mode(False), torch.no_grad():  # weights are leaves of later passes, which take gradients

@@ -1,6 +1,7 @@
 """One forward pass of a model, of which any affine number is a sum over its writers."""
 
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from attnviz.base.cached_property import cached_property
-from attnviz.base.formatting import grouped
+from attnviz.base.formatting import grouped, short_repr
 from attnviz.base.language import N_, value_error
 from attnviz.tracing.added_constants import AddedConstant, AddedConstants
 from attnviz.tracing.call import Call, as_added
@@ -129,6 +130,12 @@ def _detached(value: Any) -> Any:
 
 def check_place(message: str, index: int, count: int) -> None:
     """Raises ValueError with a message about the index and the count if there is no such index."""
+    if not isinstance(index, Integral):
+        raise value_error(
+            "A token, a head or a layer is given by its number, an integer; this is {value}. That of a token is in "
+            "what the tokenizer makes of a text.",
+            value=short_repr(index),
+        )
     if not 0 <= index < count:
         raise value_error(message, index=index, count=count)
 

@@ -22,8 +22,11 @@ def main(arguments: Sequence[str]) -> None:
         check_output_folder(options.output)
 
         def progress(done: int, count: int) -> None:
-            print(f"{done:,} of {count:,} texts", file=sys.stderr, flush=True)
+            last = ", of which the atlas is made now" if done == count else ""
+            print(f"{done:,} of {count:,} texts are counted{last}", file=sys.stderr, flush=True)
 
+        if (options.output / FILE).exists():
+            print(f"{options.output / FILE} is replaced at the end.", file=sys.stderr, flush=True)
         # A model reads one text at a time.
         made = atlas(options.model, texts, options.output, seed=options.seed, engine=named_engine(options.engine, 1),
                       on_progress=progress)  # fmt: skip

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, known_logits
 from attnviz.attribution.metrics import Logit, LogitDifference
+from attnviz.base.formatting import short_repr
 from attnviz.base.language import value_error
 from attnviz.tracing.forward_arguments import ForwardArguments, forward_parameters
 from attnviz.tracing.optional_transformers import is_encoder_decoder
@@ -71,6 +72,14 @@ class Measurement:
     model: nn.Module
     arguments: ForwardArguments
     reference: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.metric, NamedMetric) and not callable(self.metric):
+            raise value_error(
+                "A metric is a named one, such as LogitDifference(token, other), or a function of the output and the "
+                "batch; this is {metric}. Several are measured one by one.",
+                metric=short_repr(self.metric),
+            )
 
     @property
     def options(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -164,7 +165,12 @@ def _lines(name: str, content: bytes) -> list[Any]:
     try:
         lines = [line for line in content.decode("utf-8").splitlines() if line.strip()]
         return [json.loads(line) for line in lines] if name.endswith(".jsonl") else lines
-    except (UnicodeDecodeError, RecursionError, json.JSONDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise value_error(
+            "{name} cannot be read as lines of text: it is not in UTF-8. Save it again in that encoding.",
+            name=quoted(name),
+        ) from error
+    except (RecursionError, json.JSONDecodeError) as error:
         raise _not_lines(name, error) from error
 
 
@@ -249,7 +255,12 @@ class PerText(MeasuredResult, Generic[R]):
         return low.reshape(values.shape[1:]), high.reshape(values.shape[1:])
 
     def columns(self) -> dict[str, Any]:
-        """Returns the numbers, by the text and their other indices."""
+        """Returns the numbers, or the columns of results, by the text and their other indices."""
+        if all(isinstance(one, MeasuredResult) for one in self.each):
+            tables = [cast("MeasuredResult", one).columns() for one in self.each]
+            counts = [len(next(iter(table.values()))) for table in tables]
+            joined = {name: np.concatenate([np.asarray(table[name]) for table in tables]) for name in tables[0]}
+            return {"text": np.repeat(np.arange(len(tables)), counts)} | joined
         return grid_columns(("text", *self.axes), value=self.values)
 
 
@@ -265,7 +276,7 @@ def quantiles(
 
 def each_text(function: Callable[P, R]) -> Callable[P, R]:
     """Returns a function of a model and a batch that takes `Texts` in place of the batch, too, and then returns a
-    `PerText`. Another argument that is `Texts` or a `PerText` has a value for each text as well; those of WHOLE are
+    `PerText`. Another argument that is `Texts` or a `PerText` has a value for each text as well; `Texts` of WHOLE are
     about all of them."""
     parameters = inspect.signature(function)
     shape = getattr(parameters.return_annotation, "dim_str", "")
@@ -276,7 +287,9 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
         bound = parameters.bind(*args, **kwargs)
         arguments = bound.arguments
         several = {
-            name: value for name, value in arguments.items() if isinstance(value, Texts | PerText) and name not in WHOLE
+            name: value
+            for name, value in arguments.items()
+            if isinstance(value, PerText) or (isinstance(value, Texts) and name not in WHOLE)
         }
         if not any(isinstance(value, Texts) for value in several.values()):
             return function(*args, **kwargs)

@@ -126,8 +126,10 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
     """Returns what a model is called with. A mapping that is the only positional argument holds keyword arguments; a
     single text of token ids becomes a batch of one.
 
-    Raises ValueError for arguments without tensors, such as a text, and for those and models without numbers.
+    Raises ValueError for arguments without tensors, such as a text, for those and models without numbers, and for what
+    is no torch.nn.Module.
     """
+    check_model(model)
     if len(args) == 1:
         [batch] = args
         if isinstance(batch, Mapping):
@@ -137,7 +139,8 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
         elif not kwargs and _is_without_tensors(batch):
             raise ValueError(
                 f"A batch has a model's inputs as tensors, and this is a {type(batch).__name__}. Give what the model's "
-                'tokenizer makes of a text, tokenizer(text, return_tensors="pt"), or a tensor of token ids.'
+                'tokenizer makes of a text, tokenizer(text, return_tensors="pt"), a tensor of token ids, or '
+                "attnviz.Texts(model, texts) of several texts."
             )
     if all(_is_without_tensors(value) for value in (*args, *kwargs.values())):
         raise ValueError(
@@ -146,6 +149,16 @@ def forward_arguments(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str,
         )
     _check_numbers(model, args, kwargs)
     return ForwardArguments.from_call(model, args, kwargs)
+
+
+def check_model(model: Any) -> None:
+    """Raises ValueError for what is no torch.nn.Module, such as a loaded model, which has one."""
+    if not isinstance(model, nn.Module):
+        raise value_error(
+            "A model is expected as a torch.nn.Module, and this is a {kind}. Of one that attnviz.models.load has read, "
+            "give its .model.",
+            kind=type(model).__name__,
+        )
 
 
 def example_arguments(model: nn.Module, batch: Any) -> ForwardArguments:

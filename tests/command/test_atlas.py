@@ -15,6 +15,9 @@ def test_the_atlas_of_a_file_of_texts(tmp_path: Path, capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     assert "72 heads over 2 texts" in said.out
     assert "2 of 2 texts" in said.err
+    assert "replaced" not in said.err
+    main([MINILM, str(tmp_path / "texts.txt"), "-o", str(tmp_path / "atlas")])
+    assert "atlas.safetensors is replaced at the end" in capsys.readouterr().err
     found = attnviz.load(tmp_path / "atlas" / "atlas.safetensors")
     assert found.model == MINILM
     assert found.result.texts == ("the cat sat", "it rains")

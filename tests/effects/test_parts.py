@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnviz import Intervention, Texts, capture, run, writing
+from attnviz import Intervention, PerText, Texts, capture, run, writing
 from attnviz.effects import (
     LogitDifference,
     ModelPart,
@@ -340,6 +340,15 @@ def test_text_is_written_with_changed_parts(name: str, how: Any) -> None:
             whole = run(tiny(name), {"input_ids": CLEAN.repeat(2, 1)}, changed).logits[:, -1]
             torch.testing.assert_close(whole, logits.expand(2, -1), atol=1e-4, rtol=1e-3)
     assert tiny(name)(CLEAN).logits[0, -1].softmax(-1).max() != steps[0].alternatives[0].probability
+
+
+def test_texts_of_each_text_are_those_that_it_is_resampled_from() -> None:
+    model, several = tiny("GPT-2"), Texts(None, [CLEAN, CORRUPTED])
+    others = [[CORRUPTED], [CLEAN, CORRUPTED]]
+    for measure in (part_effects, part_estimates):
+        found = measure(model, several, METRIC, PARTS, how="resample", texts=PerText(tuple(others)))
+        for text, texts, own in zip(several, others, found, strict=True):
+            torch.testing.assert_close(own, measure(model, text, METRIC, PARTS, how="resample", texts=texts))
 
 
 def test_what_is_not_changed_in_written_text_is_refused() -> None:

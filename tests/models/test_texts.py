@@ -241,6 +241,22 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: 
         Texts.from_file(minilm(), tmp_path / "a.txt")
 
 
+def test_results_of_texts_are_one_table(model: Any) -> None:
+    found = attribute(model, texts(BATCHES), Logit(4))
+    frame = found.to_frame()
+    assert next(iter(frame)) == "text"
+    for number, one in enumerate(found):
+        own = frame[frame["text"] == number].drop(columns="text").reset_index(drop=True)
+        assert own[["share", "position"]].equals(one.to_frame()[["share", "position"]])
+        assert len(own) == len(one.to_frame())
+
+
+def test_a_file_that_is_not_in_utf_8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "latin.txt").write_text("größer", "latin-1")
+    with pytest.raises(ValueError, match="it is not in UTF-8"):
+        Texts.from_file(minilm(), tmp_path / "latin.txt")
+
+
 def test_values_of_texts_are_saved_and_are_a_table(tmp_path: Path, model: Any) -> None:
     found = ablations(model, texts(BATCHES), METRICS, how="zero")
     attnviz.save(tmp_path / "effects.safetensors", found)

@@ -46,7 +46,7 @@ def test_the_page_has_the_curves_of_the_library(saved) -> None:
     heads = [EffectsState.read(part.link).head for part in named if isinstance(part, Anchor)]
     assert heads == [(part.layer, part.index) for part in curves.order]
     notes = " ".join(block.content for block in blocks if isinstance(block, Note))
-    assert "on the first 2 texts; measured are the other 2" in notes
+    assert "first half of the texts, 2; measured are the other 2" in notes
 
 
 @pytest.mark.parametrize(("alone", "is_alarm"), [(0.9, False), (1.2, True)])
