@@ -10,6 +10,7 @@ import { download, raster } from "./files.js";
 import { HeatmapController } from "./heatmap.js";
 import { MosaicController } from "./mosaic.js";
 import { PaintingController } from "./painting.js";
+import { PictureController } from "./picture.js";
 import { PlaneController } from "./plane.js";
 import { Graph, load } from "./plotly_adapter.js";
 import { PointsController } from "./points.js";
@@ -30,6 +31,7 @@ const MODES = {
   mosaic: MosaicController,
   heatmap: HeatmapController,
   plane: PlaneController,
+  picture: PictureController,
 };
 
 export class Chart {

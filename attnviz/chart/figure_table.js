@@ -16,7 +16,7 @@ export function figureTable({ figure, spec }) {
     return [["", ...spec.keyTokens], ...spec.queryTokens.map((token, i) => [token, ...Array.from(rows[i] ?? [], known)])];
   }
   if (spec.mode === "mosaic") return spec.height > 1 || spec.width > 1 ? null : headTable(spec, data[0].z ?? []);
-  if (spec.mode === "plane") return null;
+  if (spec.mode === "plane" || spec.mode === "picture") return null;
   const series = data.filter(({ x, y }) => x?.length && y?.length);
   const table = series.flatMap(({ name, x, y }) => Array.from(/** @type {ArrayLike<number>} */ (x), (at, i) => [String(name ?? ""), at, known(y?.[i] ?? NaN)]));
   return table.length ? [["", "x", "y"], ...table] : null;

@@ -25,6 +25,8 @@ const OWN_MARGINS = { automargin: false, ticklabeloverflow: "allow" };
 const AXES = /** @type {const} */ (["xaxis", "yaxis"]);
 /** @type {Set<HeatmapController>} */
 const open = new Set();
+/** @type {Set<{ spec: { link: string }, follow: () => void }>} charts that show what the maps of their link show */
+export const followers = new Set();
 
 /** @extends {ReadingController<import("./types").HeatmapSpec>} */
 export class HeatmapController extends ReadingController {
@@ -464,6 +466,7 @@ export class HeatmapController extends ReadingController {
     if (shown && shown.row !== pinned) this.frame(shown.row, null, { fill: "none", stroke, "stroke-width": 1.5 });
     if (shown && shown.column !== null) this.frame(shown.row, shown.column, { fill: "none", stroke, "stroke-width": 3 });
     if (this.spec.fan) drawFan(this, shown?.row ?? null, shown?.column ?? null);
+    for (const one of followers) if (one.spec.link === this.spec.link) one.follow();
   }
 
   /**
@@ -537,6 +540,14 @@ export function visibleCells(range, whole) {
   const to = Math.min(Math.max(...range), Math.max(...whole)) - 0.5;
   const [first, last] = [from, to].map((end) => Number(end.toFixed(3)));
   return [Math.floor(first), Math.max(Math.floor(first), Math.ceil(last))];
+}
+
+/**
+ * The map of a link, once it is drawn.
+ * @param {string} link
+ */
+export function linkedMap(link) {
+  return [...open].find((map) => map.spec.link === link && map.chart.drawn);
 }
 
 /**

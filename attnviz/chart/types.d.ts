@@ -81,7 +81,16 @@ export interface PlaneSpec {
     matrix: [Pair, Pair] | null;
   };
 }
-export type Spec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
+export type Box = [left: number, top: number, right: number, bottom: number];
+export interface PictureSpec {
+  mode: "picture";
+  link: string;
+  aspect: number;
+  patches: { box: Box; name: string; row: number; column: number }[];
+  rowSentence: string;
+  turnedSentence: string;
+}
+export type Spec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
 
 interface ColorAxis {
   cmax?: number;

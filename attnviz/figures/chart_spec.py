@@ -193,7 +193,35 @@ class PlaneSpec:
     aspect: float = 1.0
 
 
-ChartSpec = PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec
+@dataclass(frozen=True)
+class PicturePatch:
+    """A patch: its left, top, right and bottom in the units of the axes, its name in a sentence, and its row and column
+    in the map, −1 where it is none of its queries or keys."""
+
+    box: tuple[float, float, float, float]
+    name: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class PictureSpec:
+    """A picture over which a map of the same `link` lays the weights of the query that it shows.
+
+    The picture is at most `aspect` times as high as it is wide. The sentence of a row has {query} and {share}, and that
+    of a picture that shows who looks at a patch {key}.
+    """
+
+    mode: ClassVar[str] = "picture"
+    grows: ClassVar[bool] = True
+    link: str
+    aspect: float
+    patches: tuple[PicturePatch, ...]
+    row_sentence: str
+    turned_sentence: str
+
+
+ChartSpec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec
 Spec = TypeVar("Spec", bound=ChartSpec, covariant=True)
 
 

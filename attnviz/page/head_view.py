@@ -72,9 +72,9 @@ def head_view(selection: Selection, links: ScoreLinks | None = None) -> HeadView
     return HeadView(selection, selected_map(selection), selected_thumbnails(selection), links)
 
 
-def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: bool = True) -> Figure:
+def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: bool = True, link: str = "") -> Figure:
     """Returns the map of the selected head, where a click pins a query: with the lines of the pinned row beside it, if
-    wanted."""
+    wanted. Charts of one `link` show the same row."""
     selection, head_map, is_whole = view.selection, view.head_map, view.is_whole
 
     def opens(cell_row: int, column: int) -> Link | None:
@@ -83,7 +83,7 @@ def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: boo
         place = head_map.position_at(cell_row, column) if column >= 0 else None  # the name of a row is of several
         return None if place is None else state.row_link(selection.queries.index(place[0]))
 
-    picture = head_map.chart(largest=view.map_end, fan=fan and is_whole)
+    picture = head_map.chart(largest=view.map_end, link=link, fan=fan and is_whole)
     reading = map_reading(head_map, row) if is_whole and row is not None else ""
     picture = picture.with_about(
         description=f"{picture.about.description} {reading}".strip(),
@@ -116,17 +116,18 @@ def heads_figure(state: LongMapState, view: HeadView) -> Figure:
     return Figure(picture, "heads", HEIGHT, opens, grows=True)
 
 
-def heads_and_map(selection: Selection, heads: Figure, picture: Figure) -> Iterator[Block]:
-    """Yields the small maps of all heads and a figure beside each other, or below each other where layers run from left
-    to right."""
+def heads_and_map(selection: Selection, heads: Figure, picture: Figure, seen: Figure | None = None) -> Iterator[Block]:
+    """Yields the small maps of all heads, a figure and the picture that was seen beside each other, or below each other
+    where layers run from left to right."""
     count, tiles = selection.inputs.heads, selection.tiles
     if tiles.is_wide:
         yield heads
-        yield picture
+        yield picture if seen is None else Columns([(0.5, [seen]), (0.5, [picture])])
         return
     # Twelve heads in a row fit beside a map that has its lines beside it on a laptop.
     left = 0.45 if count > 16 else 0.38 if count > 8 and tiles.layers > 1 else 0.32
-    yield Columns([(left, [heads]), (1 - left, [picture])])
+    others = [(1 - left, [picture])] if seen is None else [((1 - left) / 2, [one]) for one in (seen, picture)]
+    yield Columns([(left, [heads]), *others])
 
 
 def head_link(state: LongMapState, index: int, head: int) -> Link | None:

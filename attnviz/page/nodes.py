@@ -14,7 +14,7 @@ from attnviz.base.language import _
 from attnviz.base.link import Link
 from attnviz.chart import header, pack
 from attnviz.figures.bands import frame
-from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec
+from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec, PictureSpec
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (
     Anchor,
@@ -151,7 +151,7 @@ def _figure(page: PageNodes, block: Figure, key: str) -> Node:
 
 def _draw(block: Figure, key: str, controls: Controls) -> Drawn:
     opens, picture = _opens(block, controls), block.picture
-    if isinstance(picture.spec, HeatmapSpec) and picture.spec.link:
+    if isinstance(picture.spec, HeatmapSpec | PictureSpec) and picture.spec.link:
         picture = replace(picture, spec=_with_keys(picture.spec, key))
     sent = header(
         picture,
@@ -171,8 +171,10 @@ def _draw(block: Figure, key: str, controls: Controls) -> Drawn:
     return sent, shapes, opens
 
 
-def _with_keys(spec: HeatmapSpec, key: str) -> HeatmapSpec:
-    """Returns the specification of a map that is linked to charts of this page alone."""
+def _with_keys(spec: HeatmapSpec | PictureSpec, key: str) -> HeatmapSpec | PictureSpec:
+    """Returns the specification of a map, or of a picture, that is linked to charts of this page alone."""
+    if isinstance(spec, PictureSpec):
+        return replace(spec, link=f"{key} {spec.link}")
     difference = spec.difference
     if difference is not None:
         before, after = difference.charts

@@ -39,6 +39,7 @@ from attnviz.page.head_view import (
 )
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
 from attnviz.page.result_cache import result_cache
+from attnviz.page.seen_picture import seen_picture
 from attnviz.page.selected_maps import HeadMap, map_files
 from attnviz.page.selection import Selection
 from attnviz.pages.explore.state import ExploreState
@@ -49,6 +50,7 @@ QUESTIONS: dict[str, HeadMetric] = {
     N_("the previous-token head"): Previous(),
     N_("the one that gives most to the first token"): First(),
 }
+HEAD = "head"  # the link of its map and the picture
 UNPINNED = N_("Click a row of the map to read what it looks at.")
 
 
@@ -84,7 +86,10 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    yield from heads_and_map(view.selection, _heads(state, view), map_figure(state, view, row))
+    seen = seen_picture(state.source, view.head_map, HEAD)
+    link = "" if seen is None else HEAD
+    picture = map_figure(state, view, row, fan=seen is None, link=link)
+    yield from heads_and_map(view.selection, _heads(state, view), picture, seen)
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:

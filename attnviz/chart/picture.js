@@ -1,0 +1,234 @@
+// A picture as a model saw it: the weights of the query that a linked map shows lie over its patches, or turned round
+// those of all queries on one key. The pointer reads a patch in the map, and a click pins its query there.
+
+import { ReadingController } from "./controller.js";
+import { button } from "./elements.js";
+import { followers, linkedMap } from "./heatmap.js";
+import { number } from "./number.js";
+import { _ } from "./words.js";
+
+/** @typedef {import("./types").Cell} Cell */
+/** @typedef {import("./types").PictureSpec} PictureSpec */
+
+const DIMMEST = 0.75; // how much of a patch without weight is covered
+const BUTTONS = 34; // pixels above the picture
+const SAME = 1e-6; // fractions of a picture
+
+/** A cell is a patch, its number as the row. @extends {ReadingController<PictureSpec>} */
+export class PictureController extends ReadingController {
+  isTurned = false; // to who looks at a patch
+
+  /**
+   * @param {import("./chart.js").Chart} chart
+   * @param {import("./types").Header & { spec: PictureSpec }} header
+   */
+  constructor(chart, header) {
+    super(chart, header);
+    followers.add(this);
+    this.turn = button(_("Who looks at it"), "", () => this.#turn());
+    this.turn.setAttribute("aria-pressed", "false");
+    chart.tools.append(this.turn);
+    this.update(header);
+  }
+
+  /** @param {import("./types").Header & { spec: PictureSpec }} header */
+  update(header) {
+    super.update(header);
+    this.turn.hidden = !header.spec.patches.some(({ row }) => row >= 0);
+  }
+
+  close() {
+    super.close();
+    followers.delete(this);
+    this.turn.remove();
+  }
+
+  #turn() {
+    this.isTurned = !this.isTurned;
+    this.turn.setAttribute("aria-pressed", String(this.isTurned));
+    this.follow();
+  }
+
+  get map() {
+    return linkedMap(this.spec.link);
+  }
+
+  get size() {
+    return { rows: this.spec.patches.length, columns: 1 };
+  }
+
+  get isSmall() {
+    return true; // the sentence has the whole width
+  }
+
+  /** @param {import("./types").Layout} layout */
+  arrange(layout) {
+    layout.margin.t = BUTTONS;
+  }
+
+  async drawn() {
+    await super.drawn();
+    this.follow();
+  }
+
+  /** Shows what the map shows. */
+  follow() {
+    if (!this.chart.drawn) return;
+    this.#tell();
+    this.chart.redraw();
+  }
+
+  /**
+   * The numbers that lie over the patches: those of the row that is shown, or turned round those of a column.
+   * @returns {{ row: number, column: number | null, weights: number[] } | null} NaN where there is none
+   */
+  get shown() {
+    const { map, spec } = this;
+    const cell = map && (map.cursor ?? map.rest);
+    if (!map || !cell) return null;
+    if (!this.isTurned) return { ...cell, weights: spec.patches.map(({ column }) => map.weights[cell.row][column] ?? NaN) };
+    const column = cell.column ?? spec.patches.find(({ row }) => row === cell.row)?.column ?? -1;
+    if (column < 0) return null;
+    return { row: cell.row, column, weights: spec.patches.map(({ row }) => map.weights[row]?.[column] ?? NaN) };
+  }
+
+  /** Says the cell that is read, or where the weights of the row go. */
+  #tell() {
+    const { map, spec, shown, chart } = this;
+    if (!map || !shown) return chart.say(chart.hint, true);
+    const { patches } = spec;
+    /** @type {(side: "row" | "column", place: number, tokens: string[]) => string} */
+    const name = (side, place, tokens) => patches.find((patch) => patch[side] === place)?.name ?? tokens[place];
+    const query = name("row", shown.row, map.spec.queryTokens);
+    const key = shown.column === null ? "" : name("column", shown.column, map.spec.keyTokens);
+    if (this.isTurned) return chart.say(spec.turnedSentence, false, { key });
+    if (key) return chart.say(map.spec.sentences.allowed, false, { query, key, weight: number(map.weights[shown.row][shown.column ?? 0]) });
+    const share = shown.weights.reduce((sum, weight) => sum + (weight || 0), 0);
+    chart.say(spec.rowSentence, false, { query, share: number(share) });
+  }
+
+  // Reading and clicking -------------------------------------------------------------------------------------------
+
+  /** @param {PointerEvent} event */
+  cellAt(event) {
+    const { graph } = this.chart;
+    if (!graph.hasAxes || !graph.area) return null;
+    const [x, y] = graph.point(this.chart.pixelsOf(event));
+    const row = this.spec.patches.findIndex(({ box: [left, top, right, bottom] }) => x >= left && x < right && y >= top && y < bottom);
+    return row < 0 ? null : { row, column: null };
+  }
+
+  /** @param {Cell | null} cell a patch */
+  read(cell) {
+    this.cursor = cell;
+    const { map } = this;
+    if (map && (cell || map.cursor)) map.readAll(cell && this.#cellOf(cell.row));
+    else this.follow();
+  }
+
+  /**
+   * The cell of the map that a patch reads: what the shown query gives to it; without such a query, or turned round, its
+   * own row.
+   * @param {number} patch
+   * @returns {Cell | null}
+   */
+  #cellOf(patch) {
+    const { row, column } = this.spec.patches[patch];
+    const pinned = this.map?.rest?.row ?? null;
+    if (!this.isTurned && pinned !== null && column >= 0) return { row: pinned, column };
+    if (row >= 0) return { row, column: this.isTurned && column >= 0 ? column : null };
+    return null;
+  }
+
+  /** @type {ReadingController<any>["click"]} */
+  click({ row }) {
+    const query = this.spec.patches[row].row;
+    if (query >= 0) this.map?.click({ row: query });
+  }
+
+  /** @type {ReadingController<any>["next"]} */
+  next({ row }, [down, right]) {
+    const { patches } = this.spec;
+    const [x, y] = middle(patches[row].box);
+    /** @type {(patch: number) => number} */
+    const distance = (patch) => {
+      const [left, top] = middle(patches[patch].box);
+      const [along, across] = right ? [(left - x) * right, Math.abs(top - y)] : [(top - y) * down, Math.abs(left - x)];
+      return along > SAME ? along + 4 * across : Infinity;
+    };
+    const nearest = patches.reduce((best, _patch, i) => (distance(i) < distance(best) ? i : best), row);
+    return { row: nearest, column: null };
+  }
+
+  // Over the picture -----------------------------------------------------------------------------------------------
+
+  draw() {
+    const { shown, chart, spec: { patches } } = this;
+    if (!shown) return;
+    const { row, column, weights } = shown;
+    const largest = Math.max(...weights.filter((weight) => weight > 0), 0);
+    weights.forEach((weight, i) => {
+      const dim = DIMMEST * (1 - (largest ? Math.max(0, weight || 0) / largest : 0));
+      chart.add("rect", { ...this.#rectangle(patches[i].box), fill: "#000", "fill-opacity": dim.toFixed(3), "shape-rendering": "crispEdges" });
+    });
+    for (const [style, width] of [["#1b1e2e", 4], [chart.accent, 2.2]])
+      chart.add("path", { d: this.#outline(halfOfMass(weights)), fill: "none", stroke: style, "stroke-width": width, "stroke-linejoin": "round" });
+    const marked = this.isTurned ? [] : patches.filter((patch) => patch.row === row);
+    for (const { box } of [...marked, ...patches.filter((patch) => column !== null && patch.column === column)])
+      for (const [stroke, width] of [["#1b1e2e", 5], ["#fff", 2.5]]) chart.add("rect", { ...this.#rectangle(box), fill: "none", stroke, "stroke-width": width });
+  }
+
+  /** @param {import("./types").Box} box */
+  #rectangle([left, top, right, bottom]) {
+    const [[x, y], [x1, y1]] = [this.chart.graph.pixels([left, top]), this.chart.graph.pixels([right, bottom])];
+    return { x, y, width: Math.max(0, x1 - x), height: Math.max(0, y1 - y) };
+  }
+
+  /**
+   * The lines around some patches together.
+   * @param {number[]} chosen
+   */
+  #outline(chosen) {
+    return outline(chosen.map((i) => this.spec.patches[i].box)).map(([x0, y0, x1, y1]) => {
+      const [from, to] = [this.chart.graph.pixels([x0, y0]), this.chart.graph.pixels([x1, y1])];
+      return `M${from}L${to}`;
+    }).join("");
+  }
+}
+
+/** @param {import("./types").Box} box @returns {import("./types").Pair} */
+function middle([left, top, right, bottom]) {
+  return [(left + right) / 2, (top + bottom) / 2];
+}
+
+/**
+ * The fewest patches that have half of the sum of all weights.
+ * @param {ArrayLike<number>} weights NaN where there is none
+ * @returns {number[]}
+ */
+export function halfOfMass(weights) {
+  const order = Array.from(weights, (_weight, i) => i).filter((i) => weights[i] > 0).sort((a, b) => weights[b] - weights[a]);
+  const half = order.reduce((sum, i) => sum + weights[i], 0) / 2;
+  let sum = 0;
+  return order.filter((i) => {
+    const isIn = sum < half;
+    sum += weights[i];
+    return isIn;
+  });
+}
+
+/**
+ * The edges of boxes of one size that no two of them share.
+ * @param {import("./types").Box[]} boxes
+ * @returns {import("./types").Box[]} lines, from x and y to x and y
+ */
+export function outline(boxes) {
+  /** @type {Map<string, { line: import("./types").Box, count: number }>} */
+  const edges = new Map();
+  for (const [left, top, right, bottom] of boxes)
+    for (const line of /** @type {import("./types").Box[]} */ ([[left, top, right, top], [left, bottom, right, bottom], [left, top, left, bottom], [right, top, right, bottom]])) {
+      const key = line.map((value) => Math.round(value / SAME)).join();
+      edges.set(key, { line, count: (edges.get(key)?.count ?? 0) + 1 });
+    }
+  return [...edges.values()].filter(({ count }) => count === 1).map(({ line }) => line);
+}

@@ -1,0 +1,56 @@
+"""The picture that a model saw, beside the map of a head."""
+
+import numpy as np
+from jaxtyping import UInt8
+
+from attnviz.base.language import _
+from attnviz.figures.chart_spec import PicturePatch
+from attnviz.figures.picture import picture
+from attnviz.inputs import PatchGrid
+from attnviz.page.blocks import Figure
+from attnviz.page.selected_maps import HeadMap
+from attnviz.sources import Model, Source
+
+HEIGHT = 420  # pixels
+
+
+def seen_picture(source: Source, head_map: HeadMap, link: str) -> Figure | None:
+    """Returns the picture with the patches that are queries or keys of a map of this `link`; None of another source,
+    and where it is not known which token is which patch."""
+    grid = head_map.inputs.grid
+    if grid is None or head_map.downsampled is not None or not isinstance(source, Model):
+        return None
+    colors = seen_colors(source)
+    return None if colors is None else Figure(
+        picture(colors, _patches(head_map, grid, colors.shape[:2]), link=link), "picture", HEIGHT, grows=True
+    )  # fmt: skip
+
+
+def seen_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
+    """Returns the picture of a source as its model saw it; None of a model that reads no pictures."""
+    model = source.model()
+    if model.image_inputs is None or "picture" not in model.modality:
+        return None
+    seen = model.image_inputs.shown(source.image.data if source.image else None)
+    colors = (255 * seen).round().byte().permute(1, 2, 0).numpy()
+    return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
+
+
+def _patches(head_map: HeadMap, grid: PatchGrid, size: tuple[int, int]) -> list[PicturePatch]:
+    """Returns the patches in pixels of a picture of this size, height and width."""
+    inputs, (height, width) = head_map.inputs, size
+    of_queries, of_keys = (
+        dict(enumerate(each.positions)) if each is not None else {} for each in (inputs.query_grid, inputs.key_grid)
+    )
+    rows, columns = ({position: i for i, position in enumerate(axis)} for axis in (head_map.queries, head_map.keys))
+    patches = []
+    for patch in range(grid.rows * grid.columns):
+        row, column = divmod(patch, grid.columns)
+        box = (
+            column * width / grid.columns, row * height / grid.rows,
+            (column + 1) * width / grid.columns, (row + 1) * height / grid.rows,
+        )  # fmt: skip
+        name = _("the patch in row {row}, column {column}", row=row, column=column)
+        places = rows.get(of_queries.get(patch, -1), -1), columns.get(of_keys.get(patch, -1), -1)
+        patches.append(PicturePatch(box, name, *places))
+    return patches

@@ -1,0 +1,29 @@
+// What lies over a picture: the patches that have half of the weights, and the line around them.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { halfOfMass, outline } from "../../attnviz/chart/picture.js";
+
+/** @typedef {import("../../attnviz/chart/types").Box} Box */
+
+test("half of the mass is in the fewest patches", () => {
+  assert.deepEqual(halfOfMass([0.1, 0.4, 0.2, 0.3]), [1, 3]);
+  assert.deepEqual(halfOfMass([0.1, 0.6, NaN, 0.3]), [1]);
+  assert.deepEqual(halfOfMass([0.25, 0.25, 0.25, 0.25]), [0, 1]);
+  assert.deepEqual(halfOfMass([0, NaN, -1]), []);
+});
+
+test("boxes side by side have one line around them", () => {
+  /** @type {Box[]} */
+  const both = [[0, 0, 14, 14], [14, 0, 28, 14]];
+  const lines = outline(both);
+  assert.equal(lines.length, 6); // not the edge between them
+  assert.ok(!lines.some(([x0, , x1]) => x0 === 14 && x1 === 14));
+  assert.equal(outline([both[0], [28, 0, 42, 14]]).length, 8);
+});
+
+test("edges that are equal but for rounding are shared", () => {
+  const third = 1 / 3;
+  assert.equal(outline([[0, 0, third, 1], [1 - 2 * third, 0, 2 * third, 1]]).length, 6);
+});

@@ -1,0 +1,61 @@
+"""The picture beside a map: where its patches are, by what the model makes of a picture in which one patch differs."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from attnviz.page.blocks import Figure, every_block
+from attnviz.page.seen_picture import seen_colors
+from attnviz.pages.explore.blocks import explore
+from attnviz.pages.explore.state import ExploreState
+from attnviz.sources import Model
+from attnviz.sources.upload import File
+
+
+def file_of(colors: np.ndarray) -> File:
+    file = io.BytesIO()
+    Image.fromarray(colors).save(file, "PNG")
+    return File("picture.png", file.getvalue())
+
+
+def figures(state: ExploreState) -> dict[str, Figure]:
+    return {block.name: block for block in every_block(explore(state)) if isinstance(block, Figure)}
+
+
+@pytest.fixture
+def state(saved: Path) -> ExploreState:
+    return ExploreState(source=Model("", str(saved / "vit")), pinned=0)
+
+
+def test_a_map_of_patches_has_the_picture_beside_it(state: ExploreState) -> None:
+    shown = figures(state)
+    spec, of_map = shown["picture"].picture.spec, shown["heatmap"].picture.spec
+    assert (spec.link, of_map.fan) == (of_map.link, False)
+    assert [patch.row for patch in spec.patches] == [*range(1, 17)]  # [CLS] is the first
+    assert [patch.column for patch in spec.patches] == [*range(1, 17)]
+    assert spec.patches[6].name == "the patch in row 1, column 2"
+    assert spec.patches[6].box == (16, 8, 24, 16)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (50, 90), (200, 64)])
+def test_the_token_of_a_patch_is_the_one_that_its_pixels_change(saved: Path, size: tuple[int, int]) -> None:
+    state = ExploreState(source=Model("", str(saved / "vit"), image=file_of(np.zeros((*size, 3), np.uint8))))
+    spec = figures(state)["picture"].picture.spec
+    model = state.source.model()
+    embeddings = model.model.vit.embeddings
+    seen = torch.from_numpy(seen_colors(state.source).copy()).permute(2, 0, 1)[None].float() / 255
+    for patch in (spec.patches[0], spec.patches[7], spec.patches[15]):
+        left, top, right, bottom = map(int, patch.box)
+        other = seen.clone()
+        other[..., top:bottom, left:right] = 1
+        with torch.no_grad():
+            difference = (embeddings(other) - embeddings(seen)).abs().amax(-1)[0]
+        assert difference.nonzero().flatten().tolist() == [patch.column]
+
+
+def test_a_text_has_no_picture() -> None:
+    assert "picture" not in figures(ExploreState())
