@@ -38,8 +38,8 @@ from attnviz.page.head_view import (
     strongest_blocks,
 )
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
+from attnviz.page.model_picture import model_picture
 from attnviz.page.result_cache import result_cache
-from attnviz.page.seen_picture import seen_picture
 from attnviz.page.selected_maps import HeadMap, map_files
 from attnviz.page.selection import Selection
 from attnviz.pages.explore.state import ExploreState
@@ -86,10 +86,10 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    seen = seen_picture(state.source, view.head_map, HEAD)
-    link = "" if seen is None else HEAD
-    picture = map_figure(state, view, row, fan=seen is None, link=link)
-    yield from heads_and_map(view.selection, _heads(state, view), picture, seen)
+    beside = model_picture(state.source, view.head_map, HEAD)
+    link = "" if beside is None else HEAD
+    picture = map_figure(state, view, row, fan=beside is None, link=link)
+    yield from heads_and_map(view.selection, _heads(state, view), picture, beside)
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:

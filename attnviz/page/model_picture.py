@@ -5,7 +5,7 @@ from jaxtyping import UInt8
 
 from attnviz.base.language import _
 from attnviz.figures.chart_spec import PicturePatch
-from attnviz.figures.picture import picture
+from attnviz.figures.patch_picture import patch_picture
 from attnviz.inputs import PatchGrid
 from attnviz.page.blocks import Figure
 from attnviz.page.selected_maps import HeadMap
@@ -14,25 +14,25 @@ from attnviz.sources import Model, Source
 HEIGHT = 420  # pixels
 
 
-def seen_picture(source: Source, head_map: HeadMap, link: str) -> Figure | None:
+def model_picture(source: Source, head_map: HeadMap, link: str) -> Figure | None:
     """Returns the picture with the patches that are queries or keys of a map of this `link`; None of another source,
     and where it is not known which token is which patch."""
     grid = head_map.inputs.grid
     if grid is None or head_map.downsampled is not None or not isinstance(source, Model):
         return None
-    colors = seen_colors(source)
+    colors = model_colors(source)
     return None if colors is None else Figure(
-        picture(colors, _patches(head_map, grid, colors.shape[:2]), link=link), "picture", HEIGHT, grows=True
+        patch_picture(colors, _patches(head_map, grid, colors.shape[:2]), link=link), "picture", HEIGHT, grows=True
     )  # fmt: skip
 
 
-def seen_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
+def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
     """Returns the picture of a source as its model saw it; None of a model that reads no pictures."""
     model = source.model()
     if model.image_inputs is None or "picture" not in model.modality:
         return None
-    seen = model.image_inputs.shown(source.image.data if source.image else None)
-    colors = (255 * seen).round().byte().permute(1, 2, 0).numpy()
+    pixels = model.image_inputs.shown(source.image.data if source.image else None)
+    colors = (255 * pixels).round().byte().permute(1, 2, 0).numpy()
     return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
 
 

@@ -17,14 +17,14 @@ LOOKS_AT = N_("{query} gives {share} of its attention to the picture; the line i
 LOOKED_AT = N_("Who looks at {key}: the line is around half of the weights.")
 
 
-def picture(
+def patch_picture(
     colors: UInt8[np.ndarray, "height width 3"], patches: Sequence[PicturePatch], *, link: str
 ) -> Chart[PictureSpec]:
     """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights.
 
     Example:
         >>> patch = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
-        >>> picture(np.zeros((4, 4, 3), np.uint8), [patch], link="head").spec.aspect
+        >>> patch_picture(np.zeros((4, 4, 3), np.uint8), [patch], link="head").spec.aspect
         1.0
     """
     height, width, _channels = colors.shape

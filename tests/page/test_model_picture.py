@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from attnviz.page.blocks import Figure, every_block
-from attnviz.page.seen_picture import seen_colors
+from attnviz.page.model_picture import model_colors
 from attnviz.pages.explore.blocks import explore
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
@@ -47,7 +47,7 @@ def test_the_token_of_a_patch_is_the_one_that_its_pixels_change(saved: Path, siz
     spec = figures(state)["picture"].picture.spec
     model = state.source.model()
     embeddings = model.model.vit.embeddings
-    seen = torch.from_numpy(seen_colors(state.source).copy()).permute(2, 0, 1)[None].float() / 255
+    seen = torch.from_numpy(model_colors(state.source).copy()).permute(2, 0, 1)[None].float() / 255
     for patch in (spec.patches[0], spec.patches[7], spec.patches[15]):
         left, top, right, bottom = map(int, patch.box)
         other = seen.clone()

@@ -7,13 +7,13 @@ import numpy as np
 from PIL import Image
 
 from attnviz.figures.chart_spec import PicturePatch
-from attnviz.figures.picture import LONGEST_SIDE, picture
+from attnviz.figures.patch_picture import LONGEST_SIDE, patch_picture
 
 PATCH = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
 
 
 def sent(colors: np.ndarray) -> Image.Image:
-    [image] = picture(colors, [PATCH], link="head").figure.layout.images
+    [image] = patch_picture(colors, [PATCH], link="head").figure.layout.images
     return Image.open(io.BytesIO(base64.b64decode(image.source.split(",")[1])))
 
 
@@ -25,14 +25,14 @@ def test_the_picture_is_sent_as_it_is() -> None:
 def test_a_large_picture_is_sent_smaller_on_the_same_axes() -> None:
     colors = np.zeros((900, 1800, 3), np.uint8)
     assert sent(colors).size == (LONGEST_SIDE, LONGEST_SIDE // 2)
-    layout = picture(colors, [PATCH], link="head").figure.layout
+    layout = patch_picture(colors, [PATCH], link="head").figure.layout
     assert (layout.xaxis.range, layout.yaxis.range) == ((0, 1800), (900, 0))
     [image] = layout.images
     assert (image.sizex, image.sizey, image.x, image.y) == (1800, 900, 0, 0)
 
 
 def test_its_patches_are_those_of_the_map() -> None:
-    spec = picture(np.zeros((4, 8, 3), np.uint8), [PATCH], link="head").spec
+    spec = patch_picture(np.zeros((4, 8, 3), np.uint8), [PATCH], link="head").spec
     assert (spec.patches, spec.link, spec.aspect) == ((PATCH,), "head", 0.5)
     assert "{share}" in spec.row_sentence
     assert "{key}" in spec.turned_sentence
