@@ -117,18 +117,18 @@ def heads_figure(state: LongMapState, view: HeadView) -> Figure:
 
 
 def heads_and_map(
-    selection: Selection, heads: Figure, picture: Figure, beside: Figure | None = None
+    selection: Selection, heads: Figure, picture: Figure, second: Figure | None = None
 ) -> Iterator[Block]:
-    """Yields the small maps of all heads, a figure, and a picture, beside each other, or below each other
-    where layers run from left to right."""
+    """Yields the small maps of all heads, one or two figures beside each other, or below each other where layers run
+    from left to right."""
     count, tiles = selection.inputs.heads, selection.tiles
     if tiles.is_wide:
         yield heads
-        yield picture if beside is None else Columns([(0.5, [beside]), (0.5, [picture])])
+        yield picture if second is None else Columns([(0.5, [second]), (0.5, [picture])])
         return
     # Twelve heads in a row fit beside a map that has its lines beside it on a laptop.
     left = 0.45 if count > 16 else 0.38 if count > 8 and tiles.layers > 1 else 0.32
-    others = [(1 - left, [picture])] if beside is None else [((1 - left) / 2, [one]) for one in (beside, picture)]
+    others = [(1 - left, [picture])] if second is None else [((1 - left) / 2, [one]) for one in (second, picture)]
     yield Columns([(left, [heads]), *others])
 
 

@@ -14,7 +14,7 @@ from attnviz.sources import Model, Source
 HEIGHT = 420  # pixels
 
 
-def model_picture(source: Source, head_map: HeadMap, link: str) -> Figure | None:
+def picture_of_model(source: Source, head_map: HeadMap, link: str) -> Figure | None:
     """Returns the picture with the patches that are queries or keys of a map of this `link`; None of another source,
     and where it is not known which token is which patch."""
     grid = head_map.inputs.grid

@@ -38,7 +38,7 @@ from attnviz.page.head_view import (
     strongest_blocks,
 )
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
-from attnviz.page.model_picture import model_picture
+from attnviz.page.model_picture import picture_of_model
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selected_maps import HeadMap, map_files
 from attnviz.page.selection import Selection
@@ -86,10 +86,10 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    beside = model_picture(state.source, view.head_map, HEAD)
-    link = "" if beside is None else HEAD
-    picture = map_figure(state, view, row, fan=beside is None, link=link)
-    yield from heads_and_map(view.selection, _heads(state, view), picture, beside)
+    second = picture_of_model(state.source, view.head_map, HEAD)
+    link = "" if second is None else HEAD
+    picture = map_figure(state, view, row, fan=second is None, link=link)
+    yield from heads_and_map(view.selection, _heads(state, view), picture, second)
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
