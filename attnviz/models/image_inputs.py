@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -104,7 +105,10 @@ def _opened(image: bytes) -> "Image":
         width, height = opened.size
         small = width * height <= MOST_PIXELS
         if small:
-            upright = ImageOps.exif_transpose(opened).convert("RGB")
+            upright = ImageOps.exif_transpose(opened)
+            if upright.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lowest values alone
+                upright = Image.fromarray((np.asarray(upright) / 257).round().clip(0, 255).astype(np.uint8))
+            upright = upright.convert("RGB")
     except (*DAMAGED, Image.DecompressionBombError) as error:
         raise value_error("This is not an image that can be read. Use a PNG, JPEG or WebP file.") from error
     if not small:
