@@ -1,7 +1,6 @@
 """Images as inputs of vision models."""
 
 import io
-import math
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from attnviz.base.formatting import grouped, quoted
 from attnviz.base.language import _, value_error
+from attnviz.models.drawings import drawing
 from attnviz.models.image_processor import (
     LONGEST_SIDE,
     MOST_PIXELS,
@@ -85,16 +85,6 @@ def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
     processor = processor or square_processor(settings, (height, width))
     size = processor.example_size or (height, width)
     return ImageInputs(processor, size, channels or 3, unknown) if 0 < min(size) <= max(size) <= LONGEST_SIDE else None
-
-
-def drawing(height: int, width: int) -> Float[Tensor, "3 height width"]:
-    """Returns the example image: a sun in the evening sky above a dark field."""
-    y, x = torch.meshgrid(torch.linspace(0, 1, height), torch.linspace(0, 1, width), indexing="ij")
-    sky = torch.stack([0.3 + 0.6 * y, 0.4 + 0.2 * y, 0.8 - 0.5 * y])
-    sun = ((x - 0.65) ** 2 + (y - 0.35) ** 2).sqrt() < 0.15
-    field = y > 0.75 - 0.05 * (x * 2 * math.pi).sin()
-    sky = torch.where(sun, torch.tensor([1.0, 0.9, 0.5])[:, None, None], sky)
-    return torch.where(field, torch.tensor([0.1, 0.25, 0.1])[:, None, None], sky)
 
 
 def _opened(image: bytes) -> "Image":

@@ -31,7 +31,7 @@ def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
     model = source.model()
     if model.image_inputs is None or "picture" not in model.modality:
         return None
-    pixels = model.image_inputs.shown(source.image.data if source.image else None)
+    pixels = model.image_inputs.shown(source.example[2])
     colors = (255 * pixels).round().byte().permute(1, 2, 0).numpy()
     return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
 

@@ -10,6 +10,7 @@ from attnviz.base.settings import MB, upload_bytes
 from attnviz.base.text import EXAMPLE
 from attnviz.base.turns import HEAVY_WORK, SHORT_WORK, turn
 from attnviz.models import MINILM, TRANSLATOR
+from attnviz.models.drawings import SUNSET, Drawing, drawing_file
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.source import Opening, Source
 from attnviz.sources.upload import File
@@ -89,7 +90,7 @@ class Model(ModelSource):
         torch.Size([12, 6, 32])
 
     `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
-    or beside the text, or see an `image` in place of the text.
+    or beside the text, or see an `image`, or without one a `drawing`, in place of the text.
     """
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
@@ -98,6 +99,7 @@ class Model(ModelSource):
     image: File | None = field(
         default=None, metadata={"label": "Image", "max_bytes": picture_bytes, "endings": PICTURES}
     )
+    drawing: Drawing = field(default=SUNSET, metadata={"label": "Picture"})
 
     @property
     def own_example(self) -> "Model":
@@ -121,7 +123,15 @@ class Model(ModelSource):
         """The input of the model: the text, the second text and the content of the picture."""
         modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
-        return text, pair, self.image.data if self.image and "picture" in modality else None
+        return text, pair, self._picture if "picture" in modality else None
+
+    @property
+    def _picture(self) -> bytes | None:
+        """The content of the picture; None is what a model is given of itself, the first drawing."""
+        inputs = self.model().image_inputs
+        if self.image is not None or inputs is None or self.drawing == SUNSET:
+            return self.image.data if self.image else None
+        return drawing_file(*inputs.example_size, self.drawing)
 
     @property
     def work(self) -> int:

@@ -1,6 +1,7 @@
 """The widgets of the source Model: the model, and what it reads, with the facts of the model."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,17 +59,18 @@ def choose_model_source(
     def draw_one(name: str, **options: Any) -> Any:
         return draw_setting(setting[name], prefix[name], source, **options)
 
-    reads_text, image = "text" in modality, None
+    reads_text, image, drawing = "text" in modality, None, source.drawing
     with place if reads_text else hidden_container("text"):
         text = draw_one("text")
     with more if reads_text else hidden_container("second"):
         pair = choose_pair(partial(draw_one, "pair"), source.model() if is_loaded else None)
     if "picture" in modality:
         with side if reads_text else place:
-            image = choose_picture(partial(draw_one, "image"), source.model())
+            drawing = draw_one("drawing")
+            image = choose_picture(partial(draw_one, "image"), replace(source, drawing=drawing))
     if not is_loaded:
         raise PageEnd
-    return Model(text, source.name, pair, image)
+    return Model(text, source.name, pair, image, drawing)
 
 
 def show_facts(source: Source, layers: Sequence[Layer], place: DeltaGenerator) -> None:
@@ -167,9 +169,9 @@ def choose_pair(draw_pair: Callable[..., str], model: LoadedModel | None) -> str
     return draw_pair(label=label, help=about)
 
 
-def choose_picture(draw_upload: Callable[..., File | None], model: LoadedModel) -> File | None:
+def choose_picture(draw_upload: Callable[..., File | None], source: Model) -> File | None:
     """Draws the upload, and the picture as the model sees it."""
-    inputs = model.image_inputs
+    inputs = source.model().image_inputs
     about = _("It is resized and cropped as the model’s own image processor does.")
     if inputs is None or inputs.processor.square:
         about = _("The largest square from its middle is what the model sees.")
@@ -178,7 +180,7 @@ def choose_picture(draw_upload: Callable[..., File | None], model: LoadedModel) 
             file = draw_upload(help=about)
         if inputs is not None:
             try:
-                pixels = inputs.shown(file.data if file else None)
+                pixels = inputs.shown(replace(source, image=file).example[2])
             except ValueError:  # which is shown where the model reads it
                 return file
             *_channels, height, width = pixels.shape

@@ -9,7 +9,7 @@ import transformers as hf
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from attnviz.models.image_inputs import drawing
+from attnviz.models.drawings import drawing
 from attnviz.models.loading import inspect_folder
 from tests.support.tiny_models import SMALL, TEXT, png, word_pieces
 

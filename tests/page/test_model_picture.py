@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from attnviz.models.drawings import drawing
 from attnviz.page.blocks import Figure, every_block
 from attnviz.page.model_picture import model_colors
 from attnviz.pages.explore.blocks import explore
@@ -55,6 +56,14 @@ def test_the_token_of_a_patch_is_the_one_that_its_pixels_change(saved: Path, siz
         with torch.no_grad():
             difference = (embeddings(other) - embeddings(seen)).abs().amax(-1)[0]
         assert difference.nonzero().flatten().tolist() == [patch.column]
+
+
+def test_another_drawing_is_the_one_that_the_model_sees(saved: Path) -> None:
+    source = Model("", str(saved / "vit"), drawing="shapes")
+    shown = model_colors(source) / 255
+    np.testing.assert_allclose(shown, drawing(32, 32, "shapes").permute(1, 2, 0), atol=0.01)
+    maps = [one.layers()[0].maps() for one in (source, Model("", str(saved / "vit")))]
+    assert not torch.allclose(*maps)
 
 
 def test_a_text_has_no_picture() -> None:
