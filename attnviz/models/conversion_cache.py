@@ -20,7 +20,8 @@ from io import BufferedReader
 from pathlib import Path
 
 from attnviz.base.bounded_json import CONFIG_BYTES
-from attnviz.base.language import _
+from attnviz.base.formatting import quoted
+from attnviz.base.language import _, value_error
 from attnviz.base.settings import cache_folder
 
 MANIFEST = "manifest.json"  # the digests of the other files
@@ -56,6 +57,16 @@ def converted_folder(key: str, write: Callable[[Path], None]) -> Path:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def unwritable_cache(name: str, error: OSError) -> ValueError:
+    """Returns the error for a model that cannot be converted, because `converted_folder` has failed."""
+    return value_error(
+        "{name} cannot be converted, because the cache folder cannot be written. The reason given is: "
+        "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
+        name=quoted(name),
+        reason=quoted(str(error)),
+    )
 
 
 def _is_whole(folder: Path) -> bool:

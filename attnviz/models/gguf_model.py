@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from attnviz.base.formatting import grouped, quoted
 from attnviz.base.language import _, value_error
-from attnviz.models.conversion_cache import converted_folder
+from attnviz.models.conversion_cache import converted_folder, unwritable_cache
 from attnviz.models.folder import check_file
 from attnviz.models.gguf_file import MAGIC
 from attnviz.models.hub import Progress, no_progress
@@ -115,14 +115,9 @@ def inspect_gguf(
     try:
         return replace(inspect_folder(converted_folder(f"{digest}-{VERSION}", write), name), trusted=trusted)
     except OSError as error:
-        problem = quoted(str(error))
         if not trusted:
-            raise value_error(
-                "{name} cannot be converted, because the cache folder cannot be written. The reason given is: "
-                "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
-                name=quoted(name),
-                reason=problem,
-            ) from error
+            raise unwritable_cache(name, error) from error
+        problem = quoted(str(error))
     note = _(
         "{name} cannot be kept in the cache folder, so it is converted again at every start. The reason given is: "
         "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",

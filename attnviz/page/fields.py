@@ -143,7 +143,8 @@ def opening_text(opening: str | Callable[[Any], str]) -> Callable[[Any], str]:
 
 class ModelField(TextField):
     """A model, by its id or address on the hub or by the path of a folder; the same parameter on all pages that open
-    with the same model. `former` are names that older links have, with the models that they are of."""
+    with the same model. `former` are names that older links have, with the models that they are of. With `needs_text`,
+    models that read no text are not in its menu."""
 
     def __init__(
         self,
@@ -151,9 +152,12 @@ class ModelField(TextField):
         parameter: str = "model",
         former: Mapping[str, str] | None = None,
         label: str = N_("Model"),
+        *,
+        needs_text: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(label, opening, parameter=parameter, **{"about": ABOUT_MODELS, "place": "side"} | options)
+        self.needs_text = needs_text
         self.former = former or {}
         self.parse = self._model
 

@@ -88,7 +88,7 @@ class TextQuestion(State):
     """A text and the model that reads it; a page may ask what it says at a position, with fields of the names
     `position`, `token` and `other`."""
 
-    model = ModelField(SMOLLM2, "why-model")
+    model = ModelField(SMOLLM2, "why-model", needs_text=True)
     text = TextField(
         N_("Text"), lambda state: MARY if state.model == SMOLLM2 else example_text(state.model, EXAMPLE), place="side"
     )

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.formatting import byte_size
 from attnviz.base.language import N_, _
-from attnviz.models import ENGLISH, MINILM, model_cache
+from attnviz.models import ENGLISH, MINILM, WITHOUT_TEXT, model_cache
 from attnviz.models.hub import NotDownloaded, RemoteModel, allowed_models, model_id
 from attnviz.page.fields import ModelField
 from attnviz.sources.model import load_model
@@ -78,7 +78,8 @@ def choose_model(field: ModelField, *, more: DeltaGenerator | None = None, is_fi
     current = field_text(field) or field.opening(None)  # even if it will be refused, with a reason
     if has_widget(field.parameter) and current != (name := typed_model(field.parse(current))):
         write_widget(field.parameter, current := name)
-    options = list(dict.fromkeys([field.opening(None), *model_choices(), current]))
+    choices = [name for name in model_choices() if not (field.needs_text and name in WITHOUT_TEXT)]
+    options = list(dict.fromkeys([field.opening(None), *choices, current]))
 
     def menu(value: str, **more: Any) -> str | None:
         names = names_of(field.parameter, options)

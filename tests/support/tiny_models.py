@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ from PIL import Image
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from attnviz.base.settings import NAMES
-from attnviz.models import model_cache
+from attnviz.models import dinov2, model_cache
 from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
+from attnviz.models.wheel import DINOV2_WHEEL
 
 TEXT = "The quick brown fox doesn't stop."
 
@@ -178,9 +180,10 @@ def copied(saved, tmp_path):
 
 @pytest.fixture
 def isolated(monkeypatch, tmp_path):
-    """No setting from outside, an empty model cache, nothing from the hub here, and no network."""
+    """No setting from outside, an empty model cache, no optional model, nothing from the hub here, and no network."""
     proxies = ("http_proxy", "https_proxy", "all_proxy")
     for name in (*NAMES, *proxies, *map(str.upper, proxies)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
+    monkeypatch.setattr(dinov2, "WHEEL", replace(DINOV2_WHEEL, distribution="no-such-package"))
     model_cache.shared_cache.cache_clear()

@@ -132,7 +132,7 @@ def draws_word(state: Any) -> bool:
 class TransformerState(TextQuestion):
     """A model and a text that it reads, a tab, and in it what is open."""
 
-    model = ModelField(TRANSLATOR, "transformer-model")
+    model = ModelField(TRANSLATOR, "transformer-model", needs_text=True)
     text = TextField(
         N_("Text"), lambda state: example_text(state.model, PROMPT if state.model == SMOLLM2 else EXAMPLE), place="side"
     )

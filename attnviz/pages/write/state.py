@@ -105,7 +105,7 @@ def opening_length(state: Any) -> int:
 class WriteState(LongMapState):
     """A model, a prompt, how the next token is chosen, and the head whose attention is shown."""
 
-    model = ModelField(SMOLLM2, parameter="writer")
+    model = ModelField(SMOLLM2, "writer", needs_text=True)
     prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT), place="side")
     chat = FlagField(
         N_("As a chat"),
