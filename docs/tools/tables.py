@@ -242,7 +242,7 @@ def support() -> str:
             "from Python",
             "effects, sums and patching of [parts](docs/many-texts.md#parts-of-a-model) at any position, in one text "
             "or in [many](docs/many-texts.md), with mean and spread; circuits from both sides; an atlas of what each "
-            "head does over all of them",
+            "head and MLP does over all of them",
         ),
         (
             "app",

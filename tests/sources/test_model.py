@@ -196,7 +196,8 @@ def test_a_model_that_was_trained_on_is_another_source_for_caches(copied):
     assert repr(source) != before
     shutil.rmtree(folder)
     assert repr(source) != before
-    assert repr(Model()) == f"Model(text={EXAMPLE!r}, name={MINILM!r}, pair='', image=None, drawing='sunset', version='')"
+    fields = f"text={EXAMPLE!r}, name={MINILM!r}, pair='', image=None, drawing='sunset', version=''"
+    assert repr(Model()) == f"Model({fields})"
 
 
 def test_a_hosted_instance_does_not_look_at_the_files_of_other_models(saved, monkeypatch):
