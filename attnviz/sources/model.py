@@ -9,7 +9,7 @@ from attnviz.base.extras import check_installed
 from attnviz.base.settings import MB, upload_bytes
 from attnviz.base.text import EXAMPLE
 from attnviz.base.turns import HEAVY_WORK, SHORT_WORK, turn
-from attnviz.models import MINILM, TRANSLATOR
+from attnviz.models import DINOV2, MINILM, TRANSLATOR
 from attnviz.models.drawings import SUNSET, Drawing, drawing_file
 from attnviz.models.image_inputs import FORMATS
 from attnviz.sources.source import Opening, Source
@@ -108,7 +108,10 @@ class Model(ModelSource):
     @property
     def opening(self) -> Opening:
         """The head of the default model in which “it” attends to “animal”, in the example; of the translator, that in
-        which French words attend to the English words that they translate."""
+        which French words attend to the English words that they translate; of DINOv2 one in which [CLS] attends to
+        objects."""
+        if self.name == DINOV2:
+            return Opening(layer=11, head=2, query=0)
         if self.name not in (MINILM, TRANSLATOR):
             return Opening()
         return Opening(layer=3, head=1, query=10 if (self.text, self.pair) == (EXAMPLE, "") else None)

@@ -65,8 +65,9 @@ def choose_model_source(
     with more if reads_text else hidden_container("second"):
         pair = choose_pair(partial(draw_one, "pair"), source.model() if is_loaded else None)
     if "picture" in modality:
-        with side if reads_text else place:
+        with side:
             drawing = draw_one("drawing")
+        with side if reads_text else place:
             image = choose_picture(partial(draw_one, "image"), replace(source, drawing=drawing))
     if not is_loaded:
         raise PageEnd

@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from attnviz.models import DINOV2
 from attnviz.models.drawings import drawing
 from attnviz.page.blocks import Figure, every_block
 from attnviz.page.model_picture import model_colors
@@ -64,6 +65,16 @@ def test_another_drawing_is_the_one_that_the_model_sees(saved: Path) -> None:
     np.testing.assert_allclose(shown, drawing(32, 32, "shapes").permute(1, 2, 0), atol=0.01)
     maps = [one.layers()[0].maps() for one in (source, Model("", str(saved / "vit")))]
     assert not torch.allclose(*maps)
+
+
+def test_dinov2_opens_where_cls_looks_at_what_is_drawn() -> None:
+    """At the sun of the first drawing: more than at any background as large."""
+    state = ExploreState(source=Model("", DINOV2))
+    assert (state.layer, state.head, state.pinned) == (11, 2, 0)
+    weights = state.layers[11].maps([2], slice(0, 1))[0, 0, 1:].reshape(16, 16)
+    sun = drawing(224, 224)[0].unfold(0, 14, 14).unfold(1, 14, 14).mean((-1, -2)) > 0.9
+    assert float(weights[sun].sum()) > 0.5
+    assert int(sun.sum()) < 20
 
 
 def test_a_text_has_no_picture() -> None:
