@@ -98,10 +98,15 @@ def map_figure(state: LongMapState, view: HeadView, row: int | None, *, fan: boo
     return Figure(picture, "heatmap", HEIGHT, opens, panels, pinned=pinned, score_links=links, zooms=zooms, grows=True)
 
 
-def heads_figure(state: LongMapState, view: HeadView) -> Figure:
-    """Returns the small maps of all heads, where a click opens one."""
+def heads_figure(
+    state: LongMapState, view: HeadView, of_row: Float[np.ndarray, "heads height width"] | None = None
+) -> Figure:
+    """Returns the small maps of all heads, or what each gives in one row, where a click opens one."""
     selection = view.selection
-    picture = head_mosaic(selection, view.thumbnails, view.mosaic_end, hint=_("Click a head to open it."))
+    thumbnails, end = view.thumbnails, view.mosaic_end
+    if of_row is not None:
+        thumbnails, end = of_row, float(np.nanmax(of_row, initial=0)) or 1.0
+    picture = head_mosaic(selection, thumbnails, end, hint=_("Click a head to open it."))
     picture = picture.with_about(
         label=_("Mosaic"), description=f"{picture.about.description} {_('The head menu opens one.')}"
     )

@@ -1,7 +1,8 @@
 """The picture that a model saw, beside the map of a head."""
 
 import numpy as np
-from jaxtyping import UInt8
+import torch
+from jaxtyping import Float, UInt8
 
 from attnviz.base.language import _
 from attnviz.figures.chart_spec import PicturePatch
@@ -9,6 +10,7 @@ from attnviz.figures.patch_picture import patch_picture
 from attnviz.inputs import PatchGrid
 from attnviz.page.blocks import Figure
 from attnviz.page.selected_maps import HeadMap
+from attnviz.page.selection import Selection
 from attnviz.sources import Model, Source
 
 HEIGHT = 420  # pixels
@@ -24,6 +26,17 @@ def picture_of_model(source: Source, head_map: HeadMap, link: str) -> Figure | N
     return None if colors is None else Figure(
         patch_picture(colors, _patches(head_map, grid, colors.shape[:2]), link=link), "picture", HEIGHT, grows=True
     )  # fmt: skip
+
+
+def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads rows columns"] | None:
+    """Returns what one of the shown queries gives to each patch, in all heads of the mosaic, layer by layer; None where
+    the keys are not the patches of one image."""
+    grid, query = selection.inputs.key_grid, selection.queries[row]
+    if grid is None:
+        return None
+    positions = [*grid.positions]
+    weights = [selection.layers[i].maps(rows=[query])[:, 0, positions] for i in selection.mosaic_layers]
+    return torch.cat(weights).reshape(-1, grid.rows, grid.columns).numpy()
 
 
 def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:

@@ -11,7 +11,7 @@ from PIL import Image
 from attnviz.models import DINOV2
 from attnviz.models.drawings import drawing
 from attnviz.page.blocks import Figure, every_block
-from attnviz.page.model_picture import model_colors
+from attnviz.page.model_picture import model_colors, patches_of_heads
 from attnviz.pages.explore.blocks import explore
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
@@ -57,6 +57,13 @@ def test_the_token_of_a_patch_is_the_one_that_its_pixels_change(saved: Path, siz
         with torch.no_grad():
             difference = (embeddings(other) - embeddings(seen)).abs().amax(-1)[0]
         assert difference.nonzero().flatten().tolist() == [patch.column]
+
+
+def test_small_pictures_of_all_heads_are_the_pinned_row_by_patches(state: ExploreState) -> None:
+    found = patches_of_heads(state.selection, 3)
+    assert found is not None
+    weights = state.layers[0].maps()
+    np.testing.assert_allclose(found[: len(weights)].reshape(-1, 16), weights[:, 3, 1:], atol=1e-6)
 
 
 def test_another_drawing_is_the_one_that_the_model_sees(saved: Path) -> None:

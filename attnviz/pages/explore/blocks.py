@@ -38,7 +38,7 @@ from attnviz.page.head_view import (
     strongest_blocks,
 )
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
-from attnviz.page.model_picture import picture_of_model
+from attnviz.page.model_picture import patches_of_heads, picture_of_model
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selected_maps import HeadMap, map_files
 from attnviz.page.selection import Selection
@@ -89,7 +89,15 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     second = picture_of_model(state.source, view.head_map, HEAD)
     link = "" if second is None else HEAD
     picture = map_figure(state, view, row, fan=second is None, link=link)
-    yield from heads_and_map(view.selection, _heads(state, view), picture, second)
+    of_row = None if second is None or row is None else patches_of_heads(view.selection, row)
+    yield from heads_and_map(view.selection, _heads(state, view, of_row), picture, second)
+    if of_row is not None and row is not None and state.color_by is None:
+        yield Note(
+            _(
+                "The small pictures are what {query} looks at in each head.",
+                query=visible(view.selection.shown_query(row)),
+            )
+        )
 
 
 def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: bool) -> Iterator[Block]:
@@ -111,7 +119,9 @@ def _numbers(state: ExploreState, view: HeadView, row: int | None, is_known: boo
         yield _table(shown.head_map)
 
 
-def _heads(state: ExploreState, view: HeadView) -> Figure:
+def _heads(
+    state: ExploreState, view: HeadView, of_row: Float[np.ndarray, "heads height width"] | None = None
+) -> Figure:
     """Returns the small maps of all heads, or one number for each."""
     selection, link = view.selection, partial(head_link, state)
     if state.color_by is not None:
@@ -123,7 +133,7 @@ def _heads(state: ExploreState, view: HeadView) -> Figure:
         chosen = (place, selection.head) if isinstance(selection.head, int) else None
         hint = _("Click a head to open it.")
         return numbers.grid("heads", hint, lambda place: link(indices[place[0]], place[1]), chosen)
-    return heads_figure(state, view)
+    return heads_figure(state, view, of_row)
 
 
 def _metric_of_heads(selection: Selection, metric: HeadMetric) -> Float[np.ndarray, "layers heads"]:
