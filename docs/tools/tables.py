@@ -245,6 +245,11 @@ def support() -> str:
             "head and MLP does over all of them",
         ),
         (
+            "images",
+            "the weights of a token [over the image](docs/app/explore.md) that the model saw, of DINOv2-small, which is "
+            "[installed apart](docs/start.md#images), and of other models that read images",
+        ),
+        (
             "app",
             f"{sum(len(group.pages) for group in PAGE_GROUPS)} pages, [{languages[ENGLISH]} lessons]"
             "(docs/app/lessons.md), English and German; 100 phones in a [class](docs/app/class.md)",
