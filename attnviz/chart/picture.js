@@ -34,7 +34,7 @@ export class PictureController extends ReadingController {
   /** @param {import("./types").Header & { spec: PictureSpec }} header */
   update(header) {
     super.update(header);
-    this.turn.hidden = !header.spec.patches.some(({ row }) => row >= 0);
+    this.turn.hidden = header.spec.row !== null || !header.spec.patches.some(({ row }) => row >= 0);
   }
 
   close() {
@@ -83,7 +83,8 @@ export class PictureController extends ReadingController {
    * @returns {{ row: number, column: number | null, weights: number[] } | null} NaN where there is none
    */
   get shown() {
-    const { map, spec } = this;
+    const { map, spec, cursor } = this;
+    if (spec.row) return { row: NaN, column: cursor && spec.patches[cursor.row].column, weights: [...spec.row.weights] };
     const cell = map && (map.cursor ?? map.rest);
     if (!map || !cell) return null;
     if (!this.isTurned) return { ...cell, weights: spec.patches.map(({ column }) => map.weights[cell.row][column] ?? NaN) };
@@ -94,17 +95,21 @@ export class PictureController extends ReadingController {
 
   /** Says the cell that is read, or where the weights of the row go. */
   #tell() {
-    const { map, spec, shown, chart } = this;
-    if (!map || !shown) return chart.say(chart.hint, true);
+    const { map, spec, shown, chart, cursor } = this;
     const { patches } = spec;
+    if (spec.row && shown) {
+      const { query, weights, sentence } = spec.row;
+      if (cursor) return chart.say(sentence, false, { query, key: patches[cursor.row].name, weight: number(weights[cursor.row]) });
+      return chart.say(spec.rowSentence, false, { query, share: number(sumOf(shown.weights)) });
+    }
+    if (!map || !shown) return chart.say(chart.hint, true);
     /** @type {(side: "row" | "column", place: number, tokens: string[]) => string} */
     const name = (side, place, tokens) => patches.find((patch) => patch[side] === place)?.name ?? tokens[place];
     const query = name("row", shown.row, map.spec.queryTokens);
     const key = shown.column === null ? "" : name("column", shown.column, map.spec.keyTokens);
     if (this.isTurned) return chart.say(spec.turnedSentence, false, { key });
     if (key) return chart.say(map.spec.sentences.allowed, false, { query, key, weight: number(map.weights[shown.row][shown.column ?? 0]) });
-    const share = shown.weights.reduce((sum, weight) => sum + (weight || 0), 0);
-    chart.say(spec.rowSentence, false, { query, share: number(share) });
+    chart.say(spec.rowSentence, false, { query, share: number(sumOf(shown.weights)) });
   }
 
   // Reading and clicking -------------------------------------------------------------------------------------------
@@ -122,7 +127,7 @@ export class PictureController extends ReadingController {
   read(cell) {
     this.cursor = cell;
     const { map } = this;
-    if (map && (cell || map.cursor)) map.readAll(cell && this.#cellOf(cell.row));
+    if (map && !this.spec.row && (cell || map.cursor)) map.readAll(cell && this.#cellOf(cell.row));
     else this.follow();
   }
 
@@ -143,7 +148,9 @@ export class PictureController extends ReadingController {
   /** @type {ReadingController<any>["click"]} */
   click({ row }) {
     const query = this.spec.patches[row].row;
-    if (query >= 0) this.map?.click({ row: query });
+    if (query < 0) return;
+    if (this.spec.row) super.click({ row });
+    else this.map?.click({ row: query });
   }
 
   /** @type {ReadingController<any>["next"]} */
@@ -194,6 +201,11 @@ export class PictureController extends ReadingController {
       return `M${from}L${to}`;
     }).join("");
   }
+}
+
+/** @param {number[]} weights NaN where there is none */
+function sumOf(weights) {
+  return weights.reduce((sum, weight) => sum + (weight || 0), 0);
 }
 
 /** @param {import("./types").Box} box @returns {import("./types").Pair} */

@@ -89,6 +89,7 @@ export interface PictureSpec {
   patches: { box: Box; name: string; row: number; column: number }[];
   rowSentence: string;
   turnedSentence: string;
+  row: { query: string; weights: Row; sentence: string } | null;
 }
 export type Spec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
 

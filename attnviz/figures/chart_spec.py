@@ -204,9 +204,20 @@ class PicturePatch:
     column: int
 
 
+@dataclass(frozen=True, eq=False)
+class PictureRow:
+    """The weights of one query at all patches, NaN where there is none, and the sentence of one of them, with {query},
+    {key} and {weight}."""
+
+    query: str
+    weights: Float[np.ndarray, " patches"]
+    sentence: str
+
+
 @dataclass(frozen=True)
 class PictureSpec:
-    """A picture over which a map of the same `link` lays the weights of the query that it shows.
+    """A picture over which a map of the same `link` lays the weights of the query that it shows, or those of a `row` of
+    its own, where a cell of the map is not one query and one key.
 
     The picture is at most `aspect` times as high as it is wide. The sentence of a row has {query} and {share}, and that
     of a picture that shows who looks at a patch {key}.
@@ -219,6 +230,7 @@ class PictureSpec:
     patches: tuple[PicturePatch, ...]
     row_sentence: str
     turned_sentence: str
+    row: PictureRow | None = None
 
 
 ChartSpec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec

@@ -9,7 +9,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from attnviz.base.language import N_, _
-from attnviz.figures.chart_spec import About, Chart, PicturePatch, PictureSpec
+from attnviz.figures.chart_spec import About, Chart, PicturePatch, PictureRow, PictureSpec
 from attnviz.figures.themes import light_figure
 
 LONGEST_SIDE = 640  # pixels of the picture that is sent; the axes are those of the whole one
@@ -18,9 +18,14 @@ LOOKED_AT = N_("Who looks at {key}: the line is around half of the weights.")
 
 
 def patch_picture(
-    colors: UInt8[np.ndarray, "height width 3"], patches: Sequence[PicturePatch], *, link: str
+    colors: UInt8[np.ndarray, "height width 3"],
+    patches: Sequence[PicturePatch],
+    *,
+    link: str,
+    row: PictureRow | None = None,
 ) -> Chart[PictureSpec]:
-    """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights.
+    """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights, or a
+    `row` of its own.
 
     Example:
         >>> patch = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
@@ -51,5 +56,5 @@ def patch_picture(
         description=_("The picture as the model saw it, in {count} patches.", count=len(patches)),
         hint=_("Point at a patch to read it, click to pin it."),
     )
-    spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT))
+    spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT), row)
     return Chart(figure, spec, about)

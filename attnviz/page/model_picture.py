@@ -1,31 +1,47 @@
 """The picture that a model saw, beside the map of a head."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
+from attnviz.base.formatting import visible
 from attnviz.base.language import _
-from attnviz.figures.chart_spec import PicturePatch
+from attnviz.base.link import Link
+from attnviz.figures.chart_spec import PicturePatch, PictureRow
 from attnviz.figures.patch_picture import patch_picture
 from attnviz.inputs import PatchGrid
 from attnviz.page.blocks import Figure
-from attnviz.page.selected_maps import HeadMap
+from attnviz.page.long_map_state import LongMapState
+from attnviz.page.selected_maps import HeadMap, row_weights
 from attnviz.page.selection import Selection
-from attnviz.sources import Model, Source
+from attnviz.sources import Model
 
 HEIGHT = 420  # pixels
 
 
-def picture_of_model(source: Source, head_map: HeadMap, link: str) -> Figure | None:
-    """Returns the picture with the patches that are queries or keys of a map of this `link`; None of another source,
-    and where it is not known which token is which patch."""
-    grid = head_map.inputs.grid
-    if grid is None or head_map.downsampled is not None or not isinstance(source, Model):
+def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, link: str) -> Figure | None:
+    """Returns the picture with the patches that are queries or keys of a map of this `link`; of a map in fewer cells
+    with the weights of the pinned row. None of another source, and where it is not known which token is which patch."""
+    source, selection, grid = state.source, state.selection, head_map.inputs.grid
+    if grid is None or not isinstance(source, Model) or (colors := model_colors(source)) is None:
         return None
-    colors = model_colors(source)
-    return None if colors is None else Figure(
-        patch_picture(colors, _patches(head_map, grid, colors.shape[:2]), link=link), "picture", HEIGHT, grows=True
-    )  # fmt: skip
+    if head_map.downsampled is None:
+        patches = _patches(head_map, grid, colors.shape[:2], head_map.queries, head_map.keys)
+        return Figure(patch_picture(colors, patches, link=link), "picture", HEIGHT, grows=True)
+    if row is None:
+        return None
+    patches = _patches(head_map, grid, colors.shape[:2], selection.queries, selection.keys)
+    weights = row_weights(selection, head_map, row).float().numpy()
+    own = np.array([weights[patch.column] if patch.column >= 0 else np.nan for patch in patches], np.float32)
+    of_row = PictureRow(visible(selection.shown_query(row)), own, head_map.sentences.allowed)
+
+    def opens(patch: int, _column: int) -> Link | None:
+        query = patches[patch].row
+        return None if query < 0 else state.row_link(query)
+
+    return Figure(patch_picture(colors, patches, link=link, row=of_row), "picture", HEIGHT, opens, grows=True)
 
 
 def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads rows columns"] | None:
@@ -49,13 +65,16 @@ def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
     return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
 
 
-def _patches(head_map: HeadMap, grid: PatchGrid, size: tuple[int, int]) -> list[PicturePatch]:
-    """Returns the patches in pixels of a picture of this size, height and width."""
+def _patches(
+    head_map: HeadMap, grid: PatchGrid, size: tuple[int, int], queries: Sequence[int], keys: Sequence[int]
+) -> list[PicturePatch]:
+    """Returns the patches in pixels of a picture of this size, height and width, with their places among the positions
+    of queries and keys."""
     inputs, (height, width) = head_map.inputs, size
     of_queries, of_keys = (
         dict(enumerate(each.positions)) if each is not None else {} for each in (inputs.query_grid, inputs.key_grid)
     )
-    rows, columns = ({position: i for i, position in enumerate(axis)} for axis in (head_map.queries, head_map.keys))
+    rows, columns = ({position: i for i, position in enumerate(axis)} for axis in (queries, keys))
     patches = []
     for patch in range(grid.rows * grid.columns):
         row, column = divmod(patch, grid.columns)

@@ -252,6 +252,8 @@ def _opens(block: Figure, controls: Controls) -> list[str | None]:
         return []
     if isinstance(spec, HeatmapSpec):
         links = [block.opens(row, 0) for row in range(len(spec.query_tokens))]
+    elif isinstance(spec, PictureSpec):
+        links = [block.opens(patch, 0) for patch in range(len(spec.patches))]
     elif isinstance(spec, MosaicSpec):
         links = [block.opens(*spec.corner(tile)) for tile in range(spec.rows * spec.columns)]
     else:

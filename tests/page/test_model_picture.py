@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers as hf
 from PIL import Image
 
 from attnviz.models import DINOV2
@@ -16,6 +17,7 @@ from attnviz.pages.explore.blocks import explore
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
 from attnviz.sources.upload import File
+from tests.support.tiny_models import SMALL
 
 
 def file_of(colors: np.ndarray) -> File:
@@ -64,6 +66,33 @@ def test_small_pictures_of_all_heads_are_the_pinned_row_by_patches(state: Explor
     assert found is not None
     weights = state.layers[0].maps()
     np.testing.assert_allclose(found[: len(weights)].reshape(-1, 16), weights[:, 3, 1:], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def fine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of 40 × 40 patches, whose maps are shown in fewer cells."""
+    folder = tmp_path_factory.mktemp("models") / "fine"
+    torch.manual_seed(0)
+    hf.ViTModel(hf.ViTConfig(image_size=80, patch_size=2, **SMALL)).save_pretrained(folder)
+    return folder
+
+
+def test_of_many_patches_the_pinned_row_lies_over_the_picture(fine: Path) -> None:
+    state = ExploreState(source=Model("", str(fine)), pinned=5)
+    shown = figures(state)
+    figure = shown["picture"]
+    assert shown["heatmap"].picture.spec.downsampled is not None
+    row = figure.picture.spec.row
+    weights = state.layers[0].maps([0], slice(5, 6))[0, 0]
+    np.testing.assert_allclose(row.weights, weights[1:], atol=1e-6)
+    assert figure.opens is not None
+    assert ExploreState.read(figure.opens(7, 0)).pinned == 8
+    np.testing.assert_allclose(
+        patches_of_heads(state.selection, 5)[0].ravel(),
+        weights[1:],
+        atol=1e-6,  # type: ignore[index]
+    )
+    assert "picture" not in figures(ExploreState(source=Model("", str(fine)), pinned=None))
 
 
 def test_another_drawing_is_the_one_that_the_model_sees(saved: Path) -> None:

@@ -86,7 +86,7 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     """Yields both figures, without a row that is still to be predicted."""
     if not is_known:
         view, row = view.without_row(row), None
-    second = picture_of_model(state.source, view.head_map, HEAD)
+    second = picture_of_model(state, view.head_map, row, HEAD)
     link = "" if second is None else HEAD
     picture = map_figure(state, view, row, fan=second is None, link=link)
     of_row = None if second is None or row is None else patches_of_heads(view.selection, row)
