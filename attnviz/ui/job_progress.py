@@ -22,6 +22,7 @@ _LOGGER = logging.getLogger(__name__)
 EVERY = 0.5  # seconds between two looks
 KEPT = 2.0  # seconds between two looks at what is not shown yet
 REDRAW = 3.0  # seconds between two pictures of one job
+JUST_BEGUN = 5.0  # seconds
 
 
 def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T], str]) -> T:
@@ -90,16 +91,16 @@ def _show_progress(job: jobs.Job[Any], description: str) -> None:
 
 def _follow(job: jobs.Job[Any], description: str, drawn: object, when: float) -> None:
     job.look(scheduling.session())
-    left = job.seconds_left
-    time_left = scheduling.line_sentence(job.place) if job.place else _duration(left)
+    time_left = scheduling.line_sentence(job.place) if job.place else _duration(job.seconds, job.seconds_left)
     st.progress(job.progress, plain(f"{description} {time_left}".strip()))
     if job.is_over or (job.latest is not drawn and time.monotonic() > when + REDRAW):
         st.rerun()
 
 
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return _("It has just begun.")
-    if seconds < 90:
-        return _("About {value} s are left.", value=max(1, round(seconds)))
-    return _("About {seconds} minutes are left.", seconds=round(seconds / 60))
+def _duration(past: float, left: float | None) -> str:
+    """Returns how many seconds are left, where an estimate is known after those that are past."""
+    if left is None:
+        return _("It has just begun.") if past < JUST_BEGUN else _("How long it will take is not known yet.")
+    if left < 90:
+        return _("About {value} s are left.", value=max(1, round(left)))
+    return _("About {seconds} minutes are left.", seconds=round(left / 60))

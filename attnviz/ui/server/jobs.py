@@ -49,7 +49,7 @@ class Job(Generic[T]):
         self.latest: T | None = None  # a result so far, and at last the whole
         self.error: Exception | None = None
         self.is_over = self.is_cancelled = False
-        self.start, self.end = time.monotonic(), 0.0
+        self.start, self.end = time.monotonic(), 0.0  # it starts when it is asked for, and again when it has its slot
         # In the language of who asks first.
         self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
         self._compute, self._session, self._line, self.stops_at_once = compute, session, line, stops_at_once
@@ -58,11 +58,14 @@ class Job(Generic[T]):
         self._has_first = threading.Event()  # there is a result, or there will be none
 
     @property
+    def seconds(self) -> float:
+        """How long it has computed."""
+        return time.monotonic() - self.start
+
+    @property
     def seconds_left(self) -> float | None:
         """An estimate from the share that is done; None at first."""
-        if self.progress < 0.01:
-            return None
-        return (time.monotonic() - self.start) * (1 - self.progress) / self.progress
+        return None if self.progress < 0.01 else self.seconds * (1 - self.progress) / self.progress
 
     def first(self) -> T:
         """Returns the latest result, after waiting for the first. Raises what was wrong if there is none."""
@@ -97,6 +100,7 @@ class Job(Generic[T]):
                 scheduling.heavy_slot(self._session, self._check, self._wait_at) as give_way,
                 run_results(),
             ):
+                self.start = time.monotonic()  # without the time in the line
 
                 def on_result(share: float, result: T) -> None:
                     self._check()
