@@ -27,7 +27,7 @@ class HeadEffects:
     measures: Float[np.ndarray, " texts"]  # of each text, in which nothing is taken away
     heads: Float[np.ndarray, "layers heads"]
     mlps: Float[np.ndarray, " layers"]
-    each: Float[np.ndarray, "texts layers heads"] | None = None  # those of each text, once all are measured
+    each: Float[np.ndarray, "measured layers heads"] | None = None  # of each text that is measured, the first ones
     estimated: Float[np.ndarray, "layers heads"] | None = None  # what heads have until they are measured
 
     @property
@@ -41,14 +41,19 @@ class HeadEffects:
         return float(self.measures.mean())
 
     @property
-    def spread(self) -> Float[np.ndarray, "layers heads"] | None:
-        """The standard deviation over the texts."""
-        return None if self.each is None else self.each.std(0)
+    def texts(self) -> int:
+        """The number of texts in which all heads and MLPs have been measured."""
+        return 0 if self.each is None else len(self.each)
+
+    @property
+    def errors(self) -> Float[np.ndarray, "layers heads"] | None:
+        """The standard error of the means over these texts; None of fewer than two."""
+        return None if self.each is None or self.texts < 2 else self.each.std(0, ddof=1) / self.texts**0.5
 
     @property
     def is_complete(self) -> bool:
-        """Whether every head and every MLP has been measured."""
-        return bool(np.isfinite(self.heads).any()) and self.each is not None
+        """Whether every head and every MLP has been measured in every text."""
+        return bool(np.isfinite(self.heads).any()) and self.texts == len(self.measures)
 
 
 def effects_key(state: EffectsState) -> tuple[object, ...]:
@@ -86,23 +91,23 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
             progress((number + done / sum(parts)) / len(runs), so_far)
 
     for number, (batch, metric) in enumerate(runs):
-        # Of the first text what is known grows part by part, and then there are the means of whole texts.
+        # Of one text what is known grows part by part; of many there are means of whole texts alone.
 
         def on_heads(share: float, grid: Tensor, number: int = number, known: HeadEffects = known) -> None:
-            report(number, parts[0] * share, known if number else replace(known, heads=grid.numpy()))
+            report(number, parts[0] * share, known if len(runs) > 1 else replace(known, heads=grid.numpy()))
 
         of_heads.append(ablations(model, batch, metric, **options, on_progress=on_heads))
-        known = known if number else replace(known, heads=of_heads[0].numpy())
+        known = known if len(runs) > 1 else replace(known, heads=of_heads[0].numpy())
 
         def on_mlps(share: float, mlps: Tensor, number: int = number, known: HeadEffects = known) -> None:
-            so_far = known if number else replace(known, mlps=_on_layers(state, mlps))
+            so_far = known if len(runs) > 1 else replace(known, mlps=_on_layers(state, mlps))
             report(number, parts[0] + parts[1] * share, so_far)
 
         of_mlps.append(mlp_ablations(model, batch, metric, **options, on_progress=on_mlps))
-        mlps = _on_layers(state, torch.stack(of_mlps).mean(0))
-        known = replace(known, heads=torch.stack(of_heads).mean(0).numpy(), mlps=mlps)
+        each, mlps = torch.stack(of_heads), _on_layers(state, torch.stack(of_mlps).mean(0))
+        known = replace(known, heads=each.mean(0).numpy(), mlps=mlps, each=each.numpy())
         report(number + 1, 0, known)
-    return replace(known, each=torch.stack(of_heads).numpy())
+    return known
 
 
 def other_effects(state: EffectsState, heads: Sequence[Head]) -> dict[Head, float]:

@@ -4,17 +4,15 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
 
 from attnviz.attribution.metrics import LogitDifference
 from attnviz.base.formatting import number
 from attnviz.base.language import _
-from attnviz.effects.ablation import Head, ablations
+from attnviz.effects.ablation import Head
 from attnviz.figures.shares import signed
 from attnviz.layer import head_name
-from attnviz.page.blocks import Anchor, Block, Caption, Control, available
+from attnviz.page.blocks import Anchor, Block, Caption, Control, Note, available
 from attnviz.page.html import element
-from attnviz.page.result_cache import result_cache
 from attnviz.page.text_list import MeasuredText, difference_name, text_link
 from attnviz.page.text_list_blocks import (
     above_sentence,
@@ -23,7 +21,7 @@ from attnviz.page.text_list_blocks import (
     texts_control,
     totals_sentence,
 )
-from attnviz.pages.effects.head_effects import HeadEffects, effects_key
+from attnviz.pages.effects.head_effects import HeadEffects
 from attnviz.pages.effects.links import why_link
 from attnviz.pages.effects.sentences import measure_name
 from attnviz.pages.effects.state import DIFFERENCE, HEADS_AND_WORDS, EffectsState
@@ -38,7 +36,7 @@ def effects_over_texts(state: EffectsState) -> Iterator[Block]:
     yield from ablation_controls(state)
     yield Control(EffectsState.circuit, state)
     if state.circuit:
-        yield from available(text_circuits(state))
+        yield computed_effects("many circuits", state, partial(_circuits, state))
     yield Caption(
         _(
             "**What you are seeing.** Each number is what the measure becomes without a part, minus what it is with "
@@ -56,27 +54,20 @@ def _measures(state: EffectsState, effects: HeadEffects) -> str:
     return f"{totals_sentence(measure, effects.measures)} {above_sentence(effects.measures)}"
 
 
-def effects_of_head(state: EffectsState, head: Head, effects: HeadEffects) -> Float[np.ndarray, " texts"]:
-    """Returns the effect of a head in each text; from all effects where they are known."""
-    if effects.each is not None:
-        return effects.each[:, head[0], head[1]]
-    key = "effects of a head", *effects_key(state)[1:], head
-    work = 2 * len(effects.measures) * state.source.forward_work
-    return result_cache().once(partial(_measured, state, head), *key, work=work)
-
-
-def _measured(state: EffectsState, head: Head) -> Float[np.ndarray, " texts"]:
-    texts = None if state.ablation == "zero" else state.other_runs
-    model = state.run.linearized.model
-    return np.array([
-        float(ablations(model, batch, metric, how=state.ablation, texts=texts, heads=[head])[head])
-        for batch, metric in state.measured_runs
-    ])  # fmt: skip
+def _circuits(state: EffectsState, effects: HeadEffects) -> Iterator[Block]:
+    """Yields how few heads are enough, which is not computed before all effects are known."""
+    if effects.is_complete:
+        yield from available(text_circuits(state))
 
 
 def _head_over_texts(state: EffectsState, head: Head, effects: HeadEffects) -> Iterator[Block]:
-    """Yields the effect of a head in all texts, as a sentence, as bars, and text by text."""
-    values, name = effects_of_head(state, head, effects), head_name(state.run.layers[head[0]], head[1])
+    """Yields the effect of a head in the texts that have been measured, as a sentence, as bars, and text by text."""
+    if effects.each is None:
+        return
+    if not effects.is_complete:
+        count = len(effects.measures)
+        yield Note(_("{done} of {count} texts so far.", done=effects.texts, count=count))
+    values, name = effects.each[:, head[0], head[1]], head_name(state.run.layers[head[0]], head[1])
     yield from numbers_of_texts(name, _("effect of {head}", head=name), values, "effects-distribution")
     order = np.argsort(values, kind="stable")
     items = [_item(state, head, state.measured_texts[i], effects.measures[i], values[i]) for i in order]

@@ -76,8 +76,13 @@ def effect_colors(state: EffectsState) -> tuple[bool, tuple[str, str]]:
 
 def progress_sentence(effects: HeadEffects) -> str:
     """Returns how much has been measured, of how many texts it is the mean, and how far off estimates are."""
-    if effects.is_complete and len(effects.measures) > 1:
-        return _("The mean of {count} texts, ± the standard deviation over them.", count=len(effects.measures))
+    count, done = len(effects.measures), effects.texts
+    if count > 1 and effects.is_complete:
+        return _("The mean of {count} texts, ± its standard error.", count=count)
+    if count > 1 and done > 1:
+        return _("The mean of {done} of {count} texts so far, ± its standard error.", done=done, count=count)
+    if count > 1 and done:
+        return _("These are the effects in the first of {count} texts, so far.", count=count)
     if effects.is_complete:
         return _("Each head and each MLP has been measured by running the model without it.")
     if effects.estimated is None:
@@ -125,14 +130,14 @@ def differ(one: float, other: float) -> bool:
     return one * other < 0 or abs(one - other) > max(abs(one), abs(other)) / 2
 
 
-def effect_text(effect: float, estimated: bool = False, spread: float = 0.0) -> str:
-    """Returns an effect, with its standard deviation over texts, or with a word that it is an estimate, or that it is
-    not known yet."""
+def effect_text(effect: float, estimated: bool = False, error: float = 0.0) -> str:
+    """Returns an effect, with its standard error over texts, or with a word that it is an estimate, or that it is not
+    known yet."""
     if np.isnan(effect):
         return _("not measured yet")
     if estimated:
         return _("about {effect}, estimated", effect=signed(effect))
-    return f"{signed(effect)} ± {number(spread)}" if spread > 0 else signed(effect)
+    return f"{signed(effect)} ± {number(error)}" if error > 0 else signed(effect)
 
 
 def changes_sentence(made: Compensation, others: Sequence[tuple[str, float, float]], least: float) -> str:

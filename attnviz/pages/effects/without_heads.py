@@ -74,7 +74,9 @@ def computed_effects(
 
 
 def _so_far(state: EffectsState, effects: HeadEffects) -> str:
-    """Returns how many effects are known."""
+    """Returns how many effects are known, or in how many texts all are."""
+    if (count := len(effects.measures)) > 1:
+        return _("{done} of {count} texts so far.", done=effects.texts, count=count)
     parts = sum(state.run.heads) + len(state.run.mlp_layers)
     return _("{done} of {parts} heads and MLPs so far.", done=effects.measured, parts=parts)
 
@@ -108,8 +110,8 @@ def effect_numbers(state: EffectsState, effects: HeadEffects) -> HeadNumbers:
     def text(place: Place) -> str:
         is_head = place[1] < heads.shape[1]
         is_estimated = is_head and bool(np.isnan(effects.heads[place]))
-        spread = float(effects.spread[place]) if is_head and effects.spread is not None else 0.0
-        return effect_text(float(heads[place] if is_head else effects.mlps[place[0]]), is_estimated, spread)
+        error = float(effects.errors[place]) if is_head and effects.errors is not None else 0.0
+        return effect_text(float(heads[place] if is_head else effects.mlps[place[0]]), is_estimated, error)
 
     reverse, ends = effect_colors(state)
     largest = float(np.nanmax(np.abs(heads), initial=0)) or 1.0  # MLPs do far more

@@ -167,7 +167,7 @@ def test_progress_grows_with_heads_and_then_mlps(saved) -> None:
     head_effects(tiny(saved), lambda share, so_far: steps.append((share, so_far.measured, so_far.is_complete)))
     assert steps == sorted(steps)
     assert (8 / 10, 8, False) in steps
-    assert steps[-1] == (1.0, 10, False)
+    assert steps[-1] == (1.0, 10, True)
 
 
 def test_words_are_hidden_from_all_heads_or_from_some(saved) -> None:

@@ -6,11 +6,11 @@ import torch
 
 from attnviz.effects import LogitDifference, ablations, estimates
 from attnviz.models.smollm2 import smollm2
-from attnviz.page.blocks import Anchor, Figure, Listing, every_block
+from attnviz.page.blocks import Anchor, Computed, Figure, Listing, Note, Paragraph, Table, every_block
 from attnviz.page.text_list import MOST_MEASURED, MeasuredText
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.effects.head_effects import head_effects
-from attnviz.pages.effects.many_texts import _head_over_texts, effects_of_head
+from attnviz.pages.effects.many_texts import _head_over_texts, effects_over_texts
 from attnviz.pages.effects.sentences import effect_colors
 from attnviz.pages.effects.state import LOSS, MANY_TEXTS, EffectsState
 from tests.support.page_texts import said, summary
@@ -44,7 +44,7 @@ def test_effects_are_the_mean_of_those_of_each_text(saved) -> None:
     effects = head_effects(state)
     np.testing.assert_allclose(effects.heads, each.mean(0), rtol=0, atol=1e-9)
     np.testing.assert_allclose(effects.each, each, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(effects.spread, each.std(0), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(effects.errors, each.std(0, ddof=1) / 3**0.5, rtol=0, atol=1e-9)
     for (batch, metric), own in zip(runs, effects.measures, strict=True):
         logits = model(**batch).logits[0, -1].detach()
         assert own == pytest.approx(float(logits[metric.token] - logits[metric.other]), abs=1e-5)
@@ -52,7 +52,34 @@ def test_effects_are_the_mean_of_those_of_each_text(saved) -> None:
     parts: list = []
     head_effects(state, lambda _share, so_far: parts.append(so_far))
     np.testing.assert_allclose(parts[1].estimated, estimated.mean(0), rtol=0, atol=1e-9)
-    np.testing.assert_allclose(effects_of_head(state, (1, 2), parts[1]), each[:, 1, 2], rtol=0, atol=1e-5)
+    done = {so_far.texts: so_far for so_far in parts}
+    assert [*done] == [0, 1, 2, 3]
+    assert not done[0].measured  # means are of whole texts alone
+    for texts in (1, 2):
+        np.testing.assert_allclose(done[texts].heads, each[:texts].mean(0), rtol=0, atol=1e-9)
+
+
+def test_while_it_runs_the_page_computes_nothing_and_says_how_many(saved, monkeypatch) -> None:
+    state = tiny(saved, circuit=True)
+    parts: list = []
+    head_effects(state, lambda _share, so_far: parts.append(so_far))
+    done = {so_far.texts: so_far for so_far in parts}
+    effects, circuits = (block for block in effects_over_texts(state) if isinstance(block, Computed))
+    assert effects.key() == circuits.key()  # one job
+    monkeypatch.setattr("attnviz.effects.sweep.Text.from_batch", None)  # by which models run
+    for texts, note in (
+        (0, "Heads that have not been measured yet have an estimate"),
+        (1, "These are the effects in the first of 3 texts, so far."),
+        (2, "The mean of 2 of 3 texts so far, ± its standard error."),
+    ):
+        blocks = [*every_block(effects.shows(done[texts]))]
+        assert any(note in block.content for block in blocks if isinstance(block, Note)), texts
+        assert effects.describe(done[texts]) == f"{texts} of 3 texts so far."
+        assert not [*circuits.shows(done[texts])]
+        assert [isinstance(block, Table) for block in blocks].count(True) == (texts > 0)
+        said = " ".join(str(block.content) for block in blocks if isinstance(block, Paragraph))
+        assert ("in one text" in said, "on average" in said) == (texts == 1, texts == 2)
+    assert [*circuits.shows(done[3])]
 
 
 def test_texts_stand_in_the_order_of_the_effect_and_open_alone(saved) -> None:
