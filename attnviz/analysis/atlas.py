@@ -257,7 +257,7 @@ def shipped_texts() -> tuple[str, ...]:
     return made.texts
 
 
-OnAtlas = Callable[[int, int], None]  # gets the number of texts that are read, and of all
+OnAtlas = Callable[[int, int], None]  # gets the number of texts that are read, or of heads and MLPs, and of all
 
 
 def atlas(
@@ -269,13 +269,15 @@ def atlas(
     engine: Engine | None = None,
     part_size: int = PART,
     on_progress: OnAtlas | None = None,
+    on_raised: OnAtlas | None = None,
 ) -> Atlas:
     """Returns the atlas of a model: what each head does over texts.
 
     `model` is a loaded one, or its name, which an engine of other machines needs. With a `folder`, what is counted is
     written there every `part_size` texts, so that a run that was ended goes on, and at the end the atlas, as
-    atlas.safetensors. `seed` is that of the random examples. Raises ValueError if the model cannot read a text, and if
-    the folder cannot be written.
+    atlas.safetensors. `seed` is that of the random examples. `on_progress` gets how many texts are read, and then
+    `on_raised` of how many heads and MLPs it is known which tokens they raise. Raises ValueError if the model cannot
+    read a text, and if the folder cannot be written.
 
     Example:
         >>> from attnviz.models import load
@@ -303,7 +305,7 @@ def atlas(
         if on_progress:
             on_progress(min(first + part_size, len(strings)), len(strings))
     assert counted is not None
-    made = _atlas(loaded, name, strings, counted)
+    made = _atlas(loaded, name, strings, counted, on_raised)
     if place is not None and drafts is not None:
         save(place / FILE, made)
         with suppress(OSError):  # nothing else that is there is touched
@@ -362,12 +364,14 @@ def _loaded(model: Any) -> "LoadedModel":
     return cast("LoadedModel", model)
 
 
-def _atlas(model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasPart) -> Atlas:
+def _atlas(
+    model: "LoadedModel", name: str, texts: tuple[str, ...], part: AtlasPart, on_raised: OnAtlas | None
+) -> Atlas:
     means = part.sums / part.counts
     variances = (part.squares / part.counts - means.square()).clamp(min=0)
     cosines = (part.alike / part.compared).fill_diagonal_(-torch.inf).nan_to_num(-1, neginf=-2)
     likeness, neighbors = cosines.topk(min(NEIGHBORS, len(cosines) - 1))
-    raised, raised_by_mlps = _raised(model, part, Texts(model, texts[:1]))
+    raised, raised_by_mlps = _raised(model, part, Texts(model, texts[:1]), on_raised)
     return Atlas(
         name,
         _precision(model),
@@ -397,7 +401,7 @@ def _most(part: AtlasPart, weights: Float[Tensor, "heads tokens"]) -> LookedToke
     return LookedTokens(ids, weight, part.occurrences[places])
 
 
-def _raised(model: "LoadedModel", part: AtlasPart, texts: Texts) -> tuple[Tensor, Tensor]:
+def _raised(model: "LoadedModel", part: AtlasPart, texts: Texts, on_progress: OnAtlas | None) -> tuple[Tensor, Tensor]:
     """Returns the tokens whose logits are raised most, and lowered most, by what heads write from the keys of examples,
     (heads, raising, 2, raised), and by what MLPs write at theirs, (mlps, raising, 2, raised)."""
     of_heads, of_mlps = part.examples[WRITTEN].first(RAISING), part.mlps.examples[WRITTEN].first(RAISING)
@@ -413,12 +417,16 @@ def _raised(model: "LoadedModel", part: AtlasPart, texts: Texts) -> tuple[Tensor
         both = [logits.topk(RAISED, largest=largest).indices for largest in (True, False)]
         return torch.stack(both, 1).cpu().where(order[:, None, None] > -torch.inf, -1)
 
+    heads, count = len(part.heads), len(part.heads) + len(part.mlps.layers)
+    report = on_progress or (lambda done, count: None)
     for number, (id, head) in enumerate(zip(part.layers, part.heads, strict=True)):
+        report(number, count)
         if (layer := layers.get(id)) is not None:
             values = of_heads.values[number, :, : layer.output.shape[-1]].to(layer.output)
             raised[number] = tokens(values @ layer.output[head].T, of_heads.order[number])
     is_added = bool(part.mlps.layers) and are_added(Text.from_batch(model.model, texts[0]))
     for number, id in enumerate(part.mlps.layers if is_added else ()):
+        report(heads + number, count)
         if (layer := layers.get(id)) is not None:
             by_mlps[number] = tokens(of_mlps.values[number].to(layer.output), of_mlps.order[number])
     return raised, by_mlps

@@ -11,8 +11,22 @@ from attnviz.analysis.head_detectors import Detector
 from attnviz.base.formatting import grouped, number, percent
 from attnviz.base.language import _, plural, value_error
 from attnviz.effects.ablation import Head
-from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Heading, More, Note, Summary, available
+from attnviz.page.blocks import (
+    Block,
+    Caption,
+    Columns,
+    Computed,
+    Control,
+    Heading,
+    More,
+    Note,
+    Summary,
+    Unavailable,
+    available,
+)
 from attnviz.page.head_numbers import HeadNumbers
+from attnviz.page.result_cache import result_cache
+from attnviz.page.text_list import text_refusal
 from attnviz.pages.heads.head_examples import head_examples
 from attnviz.pages.heads.measured_heads import (
     kinds_of_heads,
@@ -25,13 +39,16 @@ from attnviz.pages.heads.mlp_examples import mlp_examples
 from attnviz.pages.heads.state import HeadsState
 
 PART = 8  # texts that are read before others get their turn
+BEFORE, AFTER = 30, 45  # texts that would be read in the time before the first one, and after the last (SmolLM2)
 
 
 @dataclass(frozen=True, eq=False)
 class ReadTexts:
-    """How many of the texts have been read, and the atlas once they all are."""
+    """How many of the texts have been read, of how many heads and MLPs it is known what they raise, and the atlas once
+    it is of all of them."""
 
     count: int
+    raised: tuple[int, int] | None = None  # that are known, and all; None before all texts have been read
     atlas: Atlas | None = None
 
 
@@ -42,10 +59,22 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     yield Columns(
         [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
     )
-    yield from available(_over_texts(state))  # what a list is refused for stands above its field
-    about = _("{count} texts that SmolLM2 has written are read, unless you give your own.", count=len(shipped_texts()))
-    inputs: list[Block] = [Control(HeadsState.own_texts, state), Control(HeadsState.file, state), Note(about)]
-    yield More(_("Texts of your own"), inputs, is_open=bool(state.own_texts or state.file), name="texts-read")
+    refusal = ""
+    try:
+        lines = read_lines(state)
+    except ValueError as problem:
+        lines, refusal = (), str(problem)
+    inputs: list[Block] = [Control(HeadsState.own_texts, state), Control(HeadsState.file, state)]
+    if not lines and not refusal:
+        count = len(shipped_texts())
+        inputs.append(
+            Note(_("{count} texts that SmolLM2 has written are read, unless you give your own.", count=count))
+        )
+    yield More(_("Texts of your own"), inputs, is_open=bool(refusal), name="texts-read")
+    if refusal:
+        yield from (Unavailable(refusal), _choices(state))
+    else:
+        yield from available(_over_texts(state, lines))
     yield Caption(
         _(
             "**What you are seeing.** A number of each head in each text, and its mean over the texts. Examples are of "
@@ -56,35 +85,71 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     )
 
 
-def _over_texts(state: HeadsState) -> Iterator[Block]:
-    texts = state.lines or shipped_texts()
-    known = None if state.lines else shipped_atlas(state.source.model())
+def read_lines(state: HeadsState) -> tuple[str, ...]:
+    """Returns one's own texts, once it is known that the model reads each of them. Raises ValueError for another list,
+    with the number of the text that the model does not read."""
+    lines, model = state.lines, state.source.model()
+
+    def check() -> bool:
+        for number, line in enumerate(lines, 1):
+            try:
+                with model.refusals():
+                    model.text_inputs.encode(line, None)  # without what a decoder writes, which takes time
+            except ValueError as problem:
+                raise text_refusal(number, problem) from problem
+        return True
+
+    result_cache().once(check, "texts are read", state.model, lines)
+    return lines
+
+
+def _choices(state: HeadsState) -> Columns:
+    """Returns what has been chosen of what is not known yet, which the link keeps so."""
+    fields = HeadsState.head, HeadsState.examples, HeadsState.mlp
+    return Columns([(1 / len(fields), [Control(field, state)]) for field in fields])
+
+
+def _over_texts(state: HeadsState, lines: tuple[str, ...]) -> Iterator[Block]:
+    texts = lines or shipped_texts()
+    known = None if lines else shipped_atlas(state.source.model())
     if known is not None:
         yield from _of_atlas(state, known)
     else:
         compute, describe, shows = partial(_read, state, texts), partial(_so_far, len(texts)), partial(_of_texts, state)
-        yield Computed("atlas", compute, lambda: ("atlas", state.model, texts), describe, shows)
+        key = "atlas", state.model, texts
+        yield Computed("atlas", compute, lambda: key, describe, shows, subject=state.model)
 
 
 def _so_far(count: int, read: ReadTexts) -> str:
-    return _("{done} of {count} texts have been read.", done=read.count, count=count)
+    if read.raised is None:
+        return _("{done} of {count} texts have been read.", done=read.count, count=count)
+    done, parts = read.raised
+    return _("Which tokens heads and MLPs raise is known of {done} of {parts}.", done=done, parts=parts)
 
 
 def _read(
     state: HeadsState, texts: Sequence[str], progress: Callable[[float, ReadTexts], None] | None = None
 ) -> ReadTexts:
-    def report(done: int, count: int) -> None:
-        if progress is not None:
-            progress(done / count, ReadTexts(done))
+    count = len(texts)
+    report = progress or (lambda share, read: None)
 
-    report(0, len(texts))
-    made = atlas(state.source.model(), texts, part_size=PART, on_progress=report)
-    return ReadTexts(len(texts), made)
+    def on_texts(done: int, count: int) -> None:
+        report((BEFORE + done) / (BEFORE + count + AFTER), ReadTexts(done))
+
+    def on_raised(done: int, parts: int) -> None:
+        share = (BEFORE + count + AFTER * done / parts) / (BEFORE + count + AFTER)
+        report(share, ReadTexts(count, (done, parts)))
+
+    report(0, ReadTexts(0))
+    made = atlas(state.source.model(), texts, part_size=PART, on_progress=on_texts, on_raised=on_raised)
+    return ReadTexts(count, atlas=made)
 
 
 def _of_texts(state: HeadsState, read: ReadTexts) -> Iterator[Block]:
     if read.atlas is None:
-        yield Summary(_("The texts are being read."), None)
+        reading = _("The texts are being read.") if read.raised is None else _("All texts have been read.")
+        yield Summary(reading, None)
+        yield _choices(state)
     else:
         yield from _of_atlas(state, read.atlas)
 

@@ -1,6 +1,7 @@
 """Heads over many texts: numbers of those that come with attnviz and of one's own, and what there is about a head."""
 
 import re
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -18,7 +19,19 @@ from attnviz.models.minilm import minilm
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.texts import Texts
 from attnviz.page.block_html import block_html
-from attnviz.page.blocks import Anchor, Block, Control, Figure, Listing, More, Summary, Unavailable, every_block
+from attnviz.page.blocks import (
+    Anchor,
+    Block,
+    Computed,
+    Control,
+    Figure,
+    Listing,
+    More,
+    Note,
+    Summary,
+    Unavailable,
+    every_block,
+)
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.heads.blocks import heads
 from attnviz.pages.heads.head_examples import SHOWN
@@ -183,7 +196,7 @@ def test_a_file_has_a_text_on_each_line() -> None:
 
 def test_a_text_that_the_model_cannot_read_is_named(saved) -> None:
     state = opened(why_model=str(saved / "gpt2"), own_texts="word " * 390)
-    with pytest.raises(ValueError, match="tokens"):
+    with pytest.raises(ValueError, match=r"Text 1: .* tokens"):
         [*every_block(heads(state))]
 
 
@@ -196,7 +209,42 @@ def test_the_head_of_the_documentation_has_these_numbers() -> None:
 
 def test_a_list_that_is_refused_stays_in_its_field() -> None:
     [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
-    [reason] = [block.text for block in tabs.blocks if isinstance(block, Unavailable)]
-    assert reason.startswith(f"At most {MOST_TEXTS} texts")
-    [inputs] = [block for block in tabs.blocks if isinstance(block, More)]
+    [place] = [i for i, block in enumerate(tabs.blocks) if isinstance(block, Unavailable)]
+    assert tabs.blocks[place].text.startswith(f"At most {MOST_TEXTS} texts")
+    inputs = tabs.blocks[place - 1]  # right above it
+    assert isinstance(inputs, More)
+    assert inputs.is_open
     assert HeadsState.own_texts in [block.field for block in inputs.blocks if isinstance(block, Control)]
+
+
+def fields(blocks: Iterable[Block]) -> set[Any]:
+    return {block.field for block in every_block(blocks, of_results=False) if isinstance(block, Control)}
+
+
+def test_what_is_chosen_stays_while_texts_are_read_or_refused(saved) -> None:
+    chosen = {HeadsState.head, HeadsState.examples, HeadsState.mlp}
+    [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
+    assert chosen <= fields(block for block in tabs.blocks if not isinstance(block, Unavailable))
+    state = opened(why_model=str(saved / "gpt2"), own_texts="\n".join(OWN))
+    [computed] = of_unread(state, Computed)
+    parts: list[tuple[float, Any]] = []
+    whole = computed.compute(progress=lambda share, read: parts.append((share, read)))
+    assert [share for share, _read in parts] == sorted(share for share, _read in parts)
+    assert parts[-1][0] < 1
+    for _share, read in parts:
+        assert chosen <= fields(computed.shows(read))
+    sentences = [computed.describe(read) for _share, read in parts]
+    assert sentences[:2] == ["0 of 3 texts have been read.", "3 of 3 texts have been read."]
+    assert sentences[2] == "Which tokens heads and MLPs raise is known of 0 of 10."
+    assert chosen <= fields(computed.shows(whole))
+
+
+def of_unread(state: HeadsState, block_type: type[B]) -> list[B]:
+    """The blocks without those of results that take time."""
+    return [block for block in every_block(heads(state), of_results=False) if isinstance(block, block_type)]
+
+
+@pytest.mark.parametrize(("own", "is_said"), [("", True), ("a cat", False)])
+def test_the_texts_that_are_shipped_are_named_where_they_are_read(saved, own: str, is_said: bool) -> None:
+    notes = of_unread(opened(why_model=str(saved / "gpt2"), own_texts=own), Note)
+    assert any("texts that SmolLM2 has written are read" in note.content for note in notes) is is_said
