@@ -26,7 +26,7 @@ from attnviz.page.page_view import Panel
 from attnviz.pages.effects.links import effects_link
 from attnviz.pages.explore.links import pinned_query_link
 from attnviz.pages.heads.measured_heads import measure_title
-from attnviz.pages.heads.state import HeadsState
+from attnviz.pages.heads.state import REPEATED, HeadsState
 from attnviz.pages.why.links import text_of_model
 from attnviz.sources import Model
 
@@ -36,9 +36,10 @@ TOKENS = 10  # of each kind in a table
 
 
 class Example(NamedTuple):
-    """A pair of an atlas with its text and the tokens of that."""
+    """A pair of an atlas, its place among those of its head and kind, and its text with the tokens of that."""
 
     pair: Pair
+    rank: int
     text: str
     queries: tuple[str, ...]
     keys: tuple[str, ...]
@@ -52,14 +53,22 @@ def head_examples(state: HeadsState, known: Atlas, head: Head) -> Iterator[Block
     random = _examples(state, known, number_of_head, RANDOM)
     for sentence in (*_kinds(known, number_of_head), *_relations(known.layers[number_of_head], random)):
         yield Paragraph(sentence)
+    repeated = state.link_with(inspect=REPEATED, head=head)
+    yield Paragraph((Anchor(_("And on repeated tokens?"), repeated, style="attnviz-page-link"),))
     yield from _distribution(state, known, number_of_head)
     yield Control(HeadsState.examples, state)
     examples = random if state.examples == RANDOM else _examples(state, known, number_of_head, state.examples)
     if not examples:
         yield Note(_("This head gives no weight to other tokens than the first, special ones and the query itself."))
         return
-    yield Note((element("u", _("query")), ", ", element("mark", _("key")), ", ", element("b", _("weight"))))
-    items = [_item(state, known, number_of_head, rank, example) for rank, example in enumerate(examples)]
+    legend: list[object] = [element("u", _("query")), ", ", element("mark", _("key")), ", "]
+    legend.append(element("b", _("weight")))
+    if state.examples == WRITTEN:
+        legend.append(f", {_('norm of what is written from the key')}")
+        if (known.raised[number_of_head] >= 0).any():
+            legend.append(f". {about_raised()}")
+    yield Note(tuple(legend))
+    items = [_item(state, known, number_of_head, example) for example in examples]
     yield Listing(items[:SHOWN], _("Examples"), "attnviz-examples")
     if len(items) > SHOWN:
         rest = Listing(items[SHOWN:], _("Examples"), "attnviz-examples", SHOWN + 1)
@@ -73,14 +82,14 @@ def head_examples(state: HeadsState, known: Atlas, head: Head) -> Iterator[Block
 def _examples(state: HeadsState, known: Atlas, head: int, kind: str) -> list[Example]:
     model, id = state.source.model(), known.layers[head]
     examples = []
-    for pair in known.pairs(head, kind):
+    for rank, pair in enumerate(known.pairs(head, kind)):
         inputs = model.encode(known.texts[pair.text])
         sides = [
             (inputs.source, "input_ids") if is_source else (inputs.target or Tokens(), "decoder_input_ids")
             for is_source in (id.stack != "decoder", id.stack != "decoder" or id.cross)
         ]
         (queries, _ids), (keys, ids) = sides
-        read = Example(pair, known.texts[pair.text], queries.tokens, keys.tokens, inputs.batch[ids][0].tolist())
+        read = Example(pair, rank, known.texts[pair.text], queries.tokens, keys.tokens, inputs.batch[ids][0].tolist())
         if pair.query < len(read.queries) and pair.key < len(read.keys):  # of the same tokenizer
             examples.append(read)
     return examples
@@ -123,10 +132,14 @@ def _relations(layer: LayerId, examples: Sequence[Example]) -> Iterator[str]:
         *[_("the token after the same one elsewhere in {count}", count=after_same)] * bool(after_same),
     ]
     drawn = plural("{count} pair", "{count} pairs", len(examples), count=len(examples))
+    text = _(
+        "Of the weight on other tokens than the first, special ones and the query itself, {pairs} are drawn at random.",
+        pairs=drawn,
+    )
     if parts:
-        yield _("Of {pairs} drawn by weight, the key is {parts}.", pairs=drawn, parts=enumeration(parts))
+        yield text + " " + _("The key is {parts}.", parts=enumeration(parts))
     else:
-        yield _("Of {pairs} drawn by weight, none has the token before, or the same token.", pairs=drawn)
+        yield text + " " + _("In none of them the key is the token before, or the same token.")
 
 
 def _distribution(state: HeadsState, known: Atlas, head: int) -> Iterator[Block]:
@@ -141,8 +154,9 @@ def _distribution(state: HeadsState, known: Atlas, head: int) -> Iterator[Block]
     yield Figure(histogram(values, title, marked=marked), "heads-distribution", HISTOGRAM, panels=[panel])
 
 
-def _item(state: HeadsState, known: Atlas, head: int, rank: int, example: Example) -> tuple[object, ...]:
-    """Returns a text with its pair marked, the weight, and links to the same pair on other pages."""
+def _item(state: HeadsState, known: Atlas, head: int, example: Example) -> tuple[object, ...]:
+    """Returns a text with its pair marked, the weight, what such examples are ordered by, and links to the same pair on
+    other pages."""
     pair, id = example.pair, known.layers[head]
     if id.cross:
         texts = [
@@ -152,8 +166,11 @@ def _item(state: HeadsState, known: Atlas, head: int, rank: int, example: Exampl
         ]
     else:
         texts = [marked_tokens(example.keys, {pair.key: "mark", pair.query: "u"})]
-    written = raised_tokens(state, known.raised[head], rank) if state.examples == WRITTEN else ""
     parts: list[object] = [element("bdi", *texts), " ", element("b", number(pair.weight))]
+    written: Markup | str = ""
+    if state.examples == WRITTEN:
+        parts.append(f", {number(float(known.examples[WRITTEN].order[head, example.rank]))}")
+        written = raised_tokens(state, known.raised[head], example.rank)
     parts += [part for link in _links(state, id, known.heads[head], example) for part in (" · ", link)]
     return (*parts, written)
 
@@ -175,6 +192,14 @@ def _links(state: HeadsState, id: LayerId, head: int, example: Example) -> Itera
         yield Anchor(_("Why there?"), read.score_link(id, head, pair.query, pair.key), "why")
         without = effects_link(read.position_link(pair.query), head_option(id, head))
         yield Anchor(_("Without the head?"), without, "effects")
+
+
+def about_raised() -> str:
+    """Returns what is said of tokens that are raised and lowered."""
+    return _(
+        "After “Writes for” are the tokens whose logits what is written there raises most, after “against” those whose "
+        "logits it lowers most."
+    )
 
 
 def raised_tokens(state: HeadsState, raised: Int[Tensor, "raising 2 raised"], rank: int) -> Markup | str:
@@ -201,8 +226,11 @@ def _token_table(state: HeadsState, title: str, looked: LookedTokens, head: int)
     count = min(TOKENS, int((looked.ids[head] >= 0).sum()))
     names = _names(state, looked.ids[head, :count].tolist())
     numbers = zip(names, looked.weight[head].tolist(), looked.occurrences[head].tolist(), strict=False)
-    rows = [(element("bdi", name), number(weight), grouped(times)) for name, weight, times in numbers]
-    return Table((title, _("weight in all texts"), _("occurs")), rows)
+    rows = [
+        (element("bdi", name), number(weight), grouped(times), number(weight / times) if times else "–")
+        for name, weight, times in numbers
+    ]
+    return Table((title, _("weight in all texts"), _("occurs"), _("weight each time")), rows)
 
 
 def _neighbors(state: HeadsState, known: Atlas, head: int) -> Paragraph:

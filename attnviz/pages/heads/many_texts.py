@@ -91,12 +91,12 @@ def read_lines(state: HeadsState) -> tuple[str, ...]:
     lines, model = state.lines, state.source.model()
 
     def check() -> bool:
-        for number, line in enumerate(lines, 1):
+        for place, line in enumerate(lines, 1):
             try:
                 with model.refusals():
                     model.text_inputs.encode(line, None)  # without what a decoder writes, which takes time
             except ValueError as problem:
-                raise text_refusal(number, problem) from problem
+                raise text_refusal(place, problem) from problem
         return True
 
     result_cache().once(check, "texts are read", state.model, lines)
@@ -169,9 +169,11 @@ def _of_atlas(state: HeadsState, known: Atlas) -> Iterator[Block]:
         )
     ]
     missing = texts - int(known.counts[known.metrics.index(_metric(state.measure))].max())
-    if missing:
+    if missing == texts:
+        rests.append(_("It is not defined there."))
+    elif missing:
         rests.append(_("In {count} of them it is not defined.", count=missing))
-    largest = partial(_largest, state, texts)
+    largest = partial(_largest, state, known)
     yield from measured_heads(state, measured, " ".join(rests), largest, partial(head_examples, state, known))
     if state.at_least is None:
         yield Heading(_("Heads that do mainly one thing, as a mean over the texts"))
@@ -187,7 +189,7 @@ def _numbers(state: HeadsState, known: Atlas, measure: Detector) -> HeadNumbers:
     if least is not None:
         title = _("{name}: texts with at least {least}", name=measure_title(measure), least=number(least))
         values = state.grid(*places, known.share_above(metric, least).numpy().astype("f8"))
-        return HeadNumbers(title, state.ids, values, largest=1.0, texts=lambda place: percent(float(values[place]), 2))
+        return HeadNumbers(title, state.ids, values, largest=1.0, texts=lambda place: percent(float(values[place])))
     of_texts = known.values[:, index].float().numpy()
     is_known = np.isfinite(of_texts)
     low = np.where(is_known, of_texts, np.inf).min(0)
@@ -202,8 +204,12 @@ def _metric(measure: Detector) -> str:
     return measure.metric.name
 
 
-def _largest(state: HeadsState, texts: int, shown: HeadNumbers, strongest: Sequence[Head]) -> str:
-    if state.at_least is None or not strongest:
+def _largest(state: HeadsState, known: Atlas, shown: HeadNumbers, strongest: Sequence[Head]) -> str:
+    if not strongest:
+        return largest_share(state.measure, shown, strongest)
+    if state.at_least is None:
+        # Of the texts in which the number of this head is defined.
+        texts = int(known.counts[known.metrics.index(_metric(state.measure)), known.head(*strongest[0])])
         over = plural("That is of {count} text.", "That is the mean of {count} texts.", texts, count=grouped(texts))
         return f"{largest_share(state.measure, shown, strongest)} {over}"
     others = int((shown.values == shown.values[strongest[0]]).sum()) - 1

@@ -78,6 +78,9 @@ def largest_share(measure: Detector, shown: HeadNumbers, strongest: Sequence[Hea
     if not strongest:
         return _("No head here has a number for “{name}”.", name=shown.title)
     name, value = shown.name(strongest[0]), shown.text(strongest[0])
+    texts = [shown.text((int(layer), int(head))) for layer, head in np.argwhere(np.isfinite(shown.values))]
+    if len(texts) > 1 and {*texts} == {value}:  # the largest is that by rounding
+        return _("All {count} heads have {value} for “{name}”.", count=len(texts), value=value, name=shown.title)
     if measure in DETECTORS and shown.values[strongest[0]] < MOST_OF:
         text = _(
             "No head is a clear “{kind}” here. The largest share, {value}, has {head}.",

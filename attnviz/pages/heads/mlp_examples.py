@@ -11,7 +11,7 @@ from attnviz.models.text_inputs import Tokens
 from attnviz.page.blocks import Block, Control, Figure, Listing, Note, Paragraph
 from attnviz.page.html import element
 from attnviz.page.page_view import Panel
-from attnviz.pages.heads.head_examples import HISTOGRAM, SHOWN, marked_tokens, raised_tokens
+from attnviz.pages.heads.head_examples import HISTOGRAM, SHOWN, about_raised, marked_tokens, raised_tokens
 from attnviz.pages.heads.state import HeadsState
 
 
@@ -39,6 +39,8 @@ def mlp_examples(state: HeadsState, known: Atlas) -> Iterator[Block]:
         examples = known.tokens_of_mlp(mlp, kind)[:SHOWN]
         items = [_item(state, known, mlp, kind, rank, example) for rank, example in enumerate(examples)]
         yield Paragraph(element("b", heading))
+        if kind == WRITTEN and (known.raised_by_mlps[mlp] >= 0).any():
+            yield Note(about_raised())
         yield Listing(items, heading, "attnviz-examples")
 
 

@@ -28,14 +28,16 @@ from attnviz.page.blocks import (
     Listing,
     More,
     Note,
+    Paragraph,
     Summary,
+    Table,
     Unavailable,
     every_block,
 )
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.heads.blocks import heads
 from attnviz.pages.heads.head_examples import SHOWN
-from attnviz.pages.heads.state import MANY_TEXTS, MOST_CHARACTERS, MOST_TEXTS, HeadsState
+from attnviz.pages.heads.state import MANY_TEXTS, MOST_CHARACTERS, MOST_TEXTS, REPEATED, HeadsState
 from attnviz.sources.upload import File
 from tests.support.page_texts import link_of, said
 
@@ -84,7 +86,8 @@ def test_the_page_opens_with_means_over_the_texts_that_are_shipped() -> None:
     np.testing.assert_allclose(grid(state), means)
     [sentence] = of(Summary, state)
     layer, head = np.unravel_index(means.argmax(), means.shape)
-    assert f"layer {layer}, head {head}. That is the mean of 200 texts." in sentence.content
+    assert known.counts[known.metrics.index("Same token before"), known.head(int(layer), int(head))] == 195
+    assert f"layer {layer}, head {head}. That is the mean of 195 texts." in sentence.content
     assert sentence.quantities()[f"number of {layer}.{head}"] == pytest.approx(means.max())
 
 
@@ -145,7 +148,8 @@ def test_what_is_said_of_a_head_is_counted() -> None:
     count = int((before >= 0.5).sum())
     assert f"Previous-token head in {count} of 200 texts: there it has at least 50% of all attention." in text
     drawn = sum(pair.key == pair.query - 1 for pair in pairs)
-    assert f"Of 20 pairs drawn by weight, the key is the token before the query in {drawn}" in text
+    assert "special ones and the query itself, 20 pairs are drawn at random. " in text
+    assert f"The key is the token before the query in {drawn}" in text
 
 
 def test_written_examples_have_the_tokens_that_they_raise() -> None:
@@ -155,6 +159,51 @@ def test_written_examples_have_the_tokens_that_they_raise() -> None:
     words = [smollm2().tokenizer.decode([int(one)]).strip() for one in up]
     [first] = re.findall(r"Writes for (.*?);", text)[:1]
     assert [word.strip("␣ ") for word in first.split(", ")] == words
+    assert "logits what is written there raises most" in text
+
+
+def test_written_examples_have_the_number_that_orders_them() -> None:
+    state = opened(effects_head="layer 18, head 6", examples="with most that is written")
+    items = [item for listing in of(Listing, state)[:2] for item in listing.items]
+    norms = [float(next(part for part in item if str(part).startswith(", "))[2:]) for item in items]
+    assert norms == sorted(norms, reverse=True)
+    known = shipped_atlas(smollm2())
+    pair, norm = known.pairs(known.head(18, 6))[0], float(known.examples["written"].order[known.head(18, 6), 0])
+    assert norms[0] == pytest.approx(norm, abs=0.005)
+    layer = smollm2().layers(known.texts[pair.text])[18]
+    values = layer.inputs.value[6 // 3, pair.key].float()  # three heads have one value
+    written = smollm2().model.model.layers[18].self_attn.o_proj.weight[:, 6 * 64 : 7 * 64].float() @ values
+    assert pair.weight * float(written.detach().norm()) == pytest.approx(norm, rel=1e-3)
+
+
+def test_a_number_that_no_head_has_is_of_no_texts() -> None:
+    sentence = of(Summary, opened(kind="Special tokens"))[0].content  # of which SmolLM2 reads none
+    assert sentence == "No head here has a number for “Special tokens”."
+    assert any("It is not defined there." in note.content for note in of(Note, opened(kind="Special tokens")))
+
+
+def test_no_head_is_the_largest_where_all_have_the_same() -> None:
+    sentence = of(Summary, opened(kind="Row sum"))[0].content
+    assert sentence == "All 270 heads have 1.00 for “Row sum”. That is the mean of 200 texts."
+
+
+def test_a_head_leads_to_the_same_on_repeated_tokens() -> None:
+    anchors = [
+        part
+        for block in of(Paragraph, opened(effects_head="layer 18, head 6"))
+        for part in (block.content if isinstance(block.content, tuple) else ())
+        if isinstance(part, Anchor) and "repeated" in str(part.text)
+    ]
+    [state] = [HeadsState.read(anchor.link) for anchor in anchors]
+    assert (state.inspect, state.head, state.problem, state.refused) == (REPEATED, (18, 6), "", ())
+
+
+def test_tokens_have_their_weight_each_time() -> None:
+    known = shipped_atlas(smollm2())
+    [table, _from] = [one for one in of(Table, opened(effects_head="layer 18, head 6")) if len(one.headings) == 4]
+    head = known.head(18, 6)
+    each = float(known.looked_at.weight[head, 0] / known.looked_at.occurrences[head, 0])
+    assert float(table.rows[0][3]) == pytest.approx(each, rel=0.05)
 
 
 def test_an_mlp_has_its_norms_and_tokens() -> None:
