@@ -12,6 +12,7 @@ from attnviz.figures.maps import Array, as_array
 from attnviz.figures.themes import ACCENT, light_figure
 
 MOST_BARS = 20
+FEW = 5  # texts in the highest bar
 LEAST_RANGE = 0.01
 STEPS = (1, 2, 5)  # of bars, times a power of ten
 
@@ -56,6 +57,8 @@ def histogram(
         title={"text": title, "standoff": 6}, automargin=True, range=[lefts[0], lefts[-1] + step], nticks=6
     )
     figure.update_yaxes(title={"text": _("texts"), "standoff": 10}, automargin=True, rangemode="tozero", nticks=5)
+    if counts.max() <= FEW:  # for which the axis would have halves
+        figure.update_yaxes(dtick=1)
     about = About(
         label=_("Distribution over the texts"),
         description=". ".join(sentence for sentence, count in zip(sentences, counts, strict=True) if count),

@@ -20,6 +20,8 @@ EDGE = "rgba(128,128,128,0.9)"
 PADDING = 0.06  # of what an axis spans, beyond its last point
 FENCE = 1.5  # interquartile ranges from the quartiles to an outlier (Tukey 1977)
 MOST_LABELS, APART = 8, (0.12, 0.06)  # outliers with a label, and the shares of both axes that keep labels apart
+LABEL, BESIDE = (0.06, 0.05), (0.012, 0.025)  # the size of a label and its distance from its point, as such shares
+SIDES = {"top center": (0, 1), "middle right": (1, 0), "middle left": (-1, 0), "bottom center": (0, -1)}
 
 
 def scatter(
@@ -43,8 +45,8 @@ def scatter(
     With another `scale`, `groups` are numbers in the colors of weights, from 0 to 1, or of changes, around 0, whose
     `reverse` and `ends` are those of `head_grid`.
     `names` are the sentences of the points. The `chosen` points have a ring. `titles` are those of the axes. `kinds`
-    are numbers that choose the shape of a point from SHAPES. Of the `labels`, one for each point, those of the farthest
-    outliers are written. The picture is at most `aspect` times as high as wide.
+    are numbers that choose the shape of a point from SHAPES. Of the `labels`, one for each point, those of the chosen
+    ones and of the farthest outliers are written. The picture is at most `aspect` times as high as wide.
 
     Example:
         >>> x, y = np.array([0.1, 0.9]), np.array([1.0, 2.0])
@@ -80,8 +82,10 @@ def scatter(
     selected = list(chosen)
     ring = {"symbol": "circle-open", "size": 20, "color": ACCENT, "line": {"width": 3}}
     figure.add_scatter(x=all_x[selected], y=all_y[selected], mode="markers", marker=ring, **style)
-    named = _labeled(x, y) if labels else []
-    text = {"text": [labels[i] for i in named], "textposition": "top center", "textfont": letters}
+    places = np.stack([all_x, all_y], 1)
+    places = (places - [_range(x)[0], _range(y)[0]]) / [np.ptp(_range(x)), np.ptp(_range(y))]  # shares of both axes
+    named = _labeled(x, y, places, selected) if labels else []
+    text = {"text": [labels[i] for i in named], "textposition": _sides(places, named), "textfont": letters}
     figure.add_scatter(x=all_x[named], y=all_y[named], mode="text", **text, **style)
     figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", margin={"l": 8, "r": 8, "t": 56, "b": 8})
     grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
@@ -112,16 +116,34 @@ def outliers(values: Float[np.ndarray, " points"]) -> Float[np.ndarray, " points
     return np.nan_to_num(beyond / (real.max() - real.min()))
 
 
-def _labeled(x: np.ndarray, y: np.ndarray) -> list[int]:
-    """Returns the points that have a label: the farthest outliers, without those too close to a farther one."""
-    beyond = np.where(np.isfinite(x) & np.isfinite(y), np.maximum(outliers(x), outliers(y)), 0)
-    places = np.stack([x, y]) / [[np.ptp(_range(x))], [np.ptp(_range(y))]]
-    chosen: list[int] = []
+def _labeled(x: np.ndarray, y: np.ndarray, places: np.ndarray, chosen: Sequence[int]) -> list[int]:
+    """Returns the points that have a label: the chosen ones and the farthest outliers, without those too close to a
+    chosen or a farther one."""
+    is_shown = np.isfinite(places).all(1)
+    beyond = np.where(is_shown, np.maximum(outliers(x), outliers(y)), 0)
+    named = [i for i in chosen if is_shown[i]]
+    most = len(named) + MOST_LABELS
     for i in np.argsort(-beyond, kind="stable")[: np.count_nonzero(beyond)].tolist():
-        near = (abs(places[:, chosen] - places[:, [i]]) < np.array([APART]).T).all(0).any()
-        if not near and len(chosen) < MOST_LABELS:
-            chosen.append(i)
-    return chosen
+        near = (abs(places[named] - places[i]) < APART).all(1).any()
+        if not near and len(named) < most:
+            named.append(i)
+    return named
+
+
+def _sides(places: np.ndarray, named: Sequence[int]) -> list[str]:
+    """Returns on which side of its point each label has the fewest points and labels below it, within the axes."""
+    half, beside = np.array(LABEL) / 2, np.array(BESIDE)
+    sides: list[str] = []
+    labels = np.zeros((0, 2))  # their middles
+    for i in named:
+        middles = places[i] + (half + beside) * [*SIDES.values()]
+        is_outside = ((middles < half) | (middles > 1 - half)).any(1)
+        hidden = (abs(np.delete(places, i, 0) - middles[:, None]) < half + beside).all(-1).sum(1)
+        hidden += (abs(labels - middles[:, None]) < LABEL).all(-1).sum(1)
+        best = int(np.lexsort([hidden, is_outside])[0])
+        sides.append([*SIDES][best])
+        labels = np.concatenate([labels, middles[[best]]])
+    return sides
 
 
 def _range(values: np.ndarray) -> list[float]:

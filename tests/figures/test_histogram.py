@@ -26,6 +26,11 @@ def test_bars_hold_every_value_once(values: list[float]) -> None:
     assert [int(re.search(r"(\d+) texts?$", text)[1]) for text in chart.spec.sentences] == [*bar.y]
 
 
+@pytest.mark.parametrize(("texts", "step"), [(1, 1), (5, 1), (6, None)])
+def test_few_texts_have_no_halves(texts: int, step: int | None) -> None:
+    assert histogram(np.full(texts, 0.3)).figure.layout.yaxis.dtick == step
+
+
 def test_values_that_are_not_known_are_in_no_bar() -> None:
     assert sum(histogram(np.array([0.5, np.nan])).figure.data[0].y) == 1
     with pytest.raises(ValueError, match="expected"):

@@ -53,6 +53,19 @@ def test_the_farthest_outliers_have_their_labels_apart_from_each_other() -> None
     assert list(zip(labels.x, labels.y, strict=True)) == [(x[int(name[1:])], y[int(name[1:])]) for name in labels.text]
 
 
+def test_a_chosen_head_has_its_label() -> None:
+    labels = scatter(X, Y, NAMES, LAYERS, chosen=[1, 2], labels=NAMES).figure.data[2]
+    assert labels.text == ("b",)  # c has no point
+
+
+def test_labels_are_beside_other_points_and_within_the_axes() -> None:
+    x, y = np.r_[np.linspace(0, 1, 40), 0.5, 0.5, 9.0], np.r_[np.linspace(0, 1, 40), 7.0, 7.6, 0.5]
+    names = [f"n{i}" for i in range(43)]
+    labels = scatter(x, y, names, np.zeros(43, dtype=int), chosen=[40], labels=names).figure.data[2]
+    sides = dict(zip(labels.text, labels.textposition, strict=True))
+    assert sides == {"n40": "middle right", "n41": "middle right", "n42": "top center"}
+
+
 @pytest.mark.parametrize("values", [np.full(4, 3.0), np.full(4, np.nan), np.zeros(0), X], ids=str)
 def test_values_without_outliers_have_no_labels(values: np.ndarray) -> None:
     names = NAMES[: len(values)]
