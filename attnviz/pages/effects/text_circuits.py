@@ -134,9 +134,20 @@ def _of_curves(state: EffectsState, curves: CircuitCurves) -> Iterator[Block]:
 
 
 def _sentence(curves: CircuitCurves) -> str:
-    """Returns the first size that has most of the measure alone, and what is left without these heads."""
+    """Returns the first size that has most of the measure alone, and what is left without these heads; or that random
+    heads have as much."""
     for place, size in enumerate(curves.sizes):
         alone, left = float(curves.faithfulness[place]), float(curves.completeness[place])
+        at_random = float(curves.random_faithfulness.mean(0)[place])
+        if alone >= ENOUGH and at_random >= alone:
+            return _(
+                "No few heads are found: with the first {size} of {count} alone, {alone} of the measure is there, but "
+                "with as many random heads {random}.",
+                size=grouped(size),
+                count=grouped(len(curves.order)),
+                alone=_percent(alone),
+                random=_percent(at_random),
+            )
         if alone >= ENOUGH:
             return _(
                 "With {size} of {count} heads alone, {alone} of the measure is there; without them, {left} is left.",

@@ -65,6 +65,25 @@ def test_more_than_the_whole_model_is_an_alarm(saved, alone: float, is_alarm: bo
     assert sentence.startswith(f"With 0 of 8 heads alone, {alone:.0%} of the measure is there; without them, 100% is")
 
 
+@pytest.mark.parametrize(("at_random", "is_found"), [(0.85, True), (0.9, False), (1.09, False)])
+def test_random_heads_that_do_as_well_are_no_finding(saved, at_random: float, is_found: bool) -> None:
+    state = tiny(saved)
+    batches, metrics = zip(*state.measured_runs, strict=True)
+    curves = circuit_curves(
+        state.run.linearized.model, Texts(None, batches), PerText(metrics), neutral=state.other_runs, mlps=False
+    )
+    way = curves.whole - curves.nothing
+    made = replace(
+        curves,
+        circuit=(curves.nothing + 0.9 * way)[:, None].expand_as(curves.circuit),
+        random=(curves.nothing + at_random * way)[:, None, None].expand_as(curves.random),
+    )
+    [sentence] = (block.content for block in _of_curves(state, made) if isinstance(block, Summary))
+    found = "With 0 of 8 heads alone, 90% of the measure is there"
+    none = f"but with as many random heads {at_random:.0%}."
+    assert (found in sentence, none in sentence) == (is_found, not is_found)
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [({"measure": DIVERGENCE}, "estimates of effects"), ({"ablation": "zero"}, "write"), ({"many": "a fox"}, "two")],
