@@ -138,6 +138,16 @@ def measures_many(state: Any) -> bool:
     return bool(state.inspect == MANY_TEXTS)
 
 
+def names_all(state: Any) -> bool:
+    """Returns whether each of many texts names what is measured in it."""
+    try:
+        texts = measured_texts(state.values.get("many", ""))
+    except ValueError:  # of a list that is refused
+        return False
+    needed = 2 if compares_tokens(state) else 1
+    return all(all(text[1 : 1 + needed]) for text in texts)
+
+
 def known_ablations(state: Any) -> dict[str, AblationKind]:
     """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
     is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
@@ -268,7 +278,10 @@ class EffectsState(TextQuestion):
 
     @property
     def asks(self) -> bool:
-        """Whether what is open depends on the measure; a tab that does not is named here."""
+        """Whether what is open depends on the question; a tab that does not is named here, as are texts that all say
+        what is measured in them."""
+        if measures_many(self):
+            return not names_all(self)
         return self.inspect != MORE or self.more != CIRCUITS
 
     @property

@@ -12,7 +12,7 @@ from attnviz.pages.catalogue import read_state
 from attnviz.pages.effects.head_effects import head_effects
 from attnviz.pages.effects.many_texts import _head_over_texts, effects_over_texts
 from attnviz.pages.effects.sentences import effect_colors
-from attnviz.pages.effects.state import LOSS, MANY_TEXTS, EffectsState
+from attnviz.pages.effects.state import DIFFERENCE, LOGIT, LOSS, MANY_TEXTS, EffectsState
 from tests.support.page_texts import said, summary
 from tests.support.tiny_models import TEXT
 
@@ -35,6 +35,20 @@ def test_a_line_may_say_what_is_measured(saved) -> None:
     names = ("brown", "dog"), ("fox", "lazy"), ("fox", "lazy")
     ids = [[state.run.token_id(name) for name in pair] for pair in names]
     assert [metric for _batch, metric in state.measured_runs] == [LogitDifference(*pair) for pair in ids]
+
+
+@pytest.mark.parametrize(
+    ("many", "measure", "asks"),
+    [
+        (LINES, DIFFERENCE, True),
+        (f"{TEXT} | brown | dog\n{TEXT} | fox | dog", DIFFERENCE, False),
+        (f"{TEXT} | brown\n{TEXT} | fox", DIFFERENCE, True),
+        (f"{TEXT} | brown\n{TEXT} | fox", LOGIT, False),
+        ("", DIFFERENCE, True),
+    ],
+)
+def test_nothing_is_asked_above_texts_that_all_name_it(saved, many: str, measure: str, asks: bool) -> None:
+    assert tiny(saved, many=many, measure=measure).asks is asks
 
 
 def test_effects_are_the_mean_of_those_of_each_text(saved) -> None:
@@ -134,5 +148,5 @@ def test_too_many_texts_are_refused(saved) -> None:
 
 
 def test_colors_are_of_no_token_where_texts_have_their_own(saved) -> None:
-    assert effect_colors(tiny(saved)) == (True, ("for the text", "against"))
+    assert effect_colors(tiny(saved)) == (True, ("for what it says", "against"))
     assert "fox" in " ".join(effect_colors(tiny(saved, many="a fox"))[1])
