@@ -104,6 +104,10 @@ class _Page:
         self.own = tuple(field.parameter for field in state.fields)
         self.terms = Terms.of_state(state)
 
+    def folds(self, block: Block) -> bool:
+        """Returns whether a block is a control that the step of a lesson does not name."""
+        return isinstance(block, Control) and self.named is not None and block.field.parameter not in self.named
+
     def address(self, anchor: Anchor) -> str:
         """Returns where an anchor leads."""
         if anchor.page:
@@ -180,6 +184,9 @@ def _draw_block(page: _Page, block: Block) -> None:
                 on_click=None if opens is None else click, on_zoom=None if block.zooms is None else zoom,
                 on_stroke=None if block.paints is None else paint, on_drag=None if block.drags is None else drop,
             )  # fmt: skip
+        case Columns(columns) if all(page.folds(block) for _share, blocks in columns for block in blocks):
+            for _share, blocks in columns:  # nothing is in columns, which would keep their place
+                _draw(page, blocks)
         case Columns(columns):
             places = st.columns([share for share, _blocks in columns], gap="medium")
             # The widest first: it has what people wait for, and a browser draws figures one after the other.
@@ -217,9 +224,8 @@ def _draw_block(page: _Page, block: Block) -> None:
         case Control(DictionaryField() as field, state):
             draw_dictionary(field, state)
         case Control(field, state, stays):
-            folds = page.named is not None and field.parameter not in page.named
             with (
-                page.folded if folds else nullcontext(),
+                page.folded if page.folds(block) else nullcontext(),
                 presentation.control(field.parameter) if stays else nullcontext(),
             ):
                 if isinstance(field, MaskField):

@@ -176,6 +176,11 @@ def test_controls_that_a_step_does_not_name_are_folded() -> None:
     assert "attnviz-solved" in html(healthy(app))
 
 
+def test_no_place_is_kept_for_columns_of_folded_controls() -> None:
+    columns = [opened("one-sentence", step).columns for step in (2, 3)]
+    assert [len(each) for each in columns] == [2 + 2, 2 + 2]  # of the lesson, and of the table and the head
+
+
 def test_what_takes_time_of_the_next_step_begins_while_one_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
     request = jobs.request

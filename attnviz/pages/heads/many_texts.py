@@ -70,11 +70,9 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
         inputs.append(
             Note(_("{count} texts that SmolLM2 has written are read, unless you give your own.", count=count))
         )
-    yield More(_("Texts of your own"), inputs, is_open=bool(refusal), name="texts-read")
-    if refusal:
-        yield from (Unavailable(refusal), _choices(state))
-    else:
-        yield from available(_over_texts(state, lines))
+    # The reason that a list is refused stands right above its field.
+    yield from (_choices(state), Unavailable(refusal)) if refusal else available(_over_texts(state, lines))
+    yield More(_("Texts of your own"), inputs, is_open=bool(refusal or lines), name="texts-read")
     yield Caption(
         _(
             "**What you are seeing.** A number of each head in each text, and its mean over the texts. Examples are of "

@@ -260,7 +260,7 @@ def test_a_list_that_is_refused_stays_in_its_field() -> None:
     [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
     [place] = [i for i, block in enumerate(tabs.blocks) if isinstance(block, Unavailable)]
     assert tabs.blocks[place].text.startswith(f"At most {MOST_TEXTS} texts")
-    inputs = tabs.blocks[place - 1]  # right above it
+    inputs = tabs.blocks[place + 1]  # right below it
     assert isinstance(inputs, More)
     assert inputs.is_open
     assert HeadsState.own_texts in [block.field for block in inputs.blocks if isinstance(block, Control)]
