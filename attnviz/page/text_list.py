@@ -131,5 +131,5 @@ def against_and_for(run: NamedPass, token: int, texts: Sequence[MeasuredText]) -
     """Returns labels for the ends of a scale of shares: against the token, or against what a text says where one of
     them has a token of its own, and for it."""
     if any(text.token for text in texts):
-        return _("against"), _("for what it says")
+        return _("against"), _("for it")
     return for_and_against(run.token_text(token))

@@ -16,6 +16,8 @@ from attnviz.effects.sweep import Text
 from attnviz.page.result_cache import result_cache
 from attnviz.pages.effects.state import EffectsState, known_ablations, measures_many
 
+ESTIMATES = 0.1  # the share of the time that estimates of many texts take (SmolLM2)
+
 OnEffects: TypeAlias = Callable[[float, "HeadEffects"], None]
 
 
@@ -79,16 +81,18 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     of_mlps: list[Tensor] = []
     parts = sum(layers), len(state.run.mlp_layers)
     options: dict[str, Any] = {"how": state.ablation, "texts": others}
+    before = 0.0
     if progress is not None:
         if state.ablation != "resample":  # whose texts are refused, if they are too short, once they are read
             progress(0, known)
         known = replace(known, estimated=_estimates(state, runs, **options))
         if known.estimated is not None:
-            progress(0, known)
+            before = ESTIMATES if len(runs) > 1 else 0.0
+            progress(before, known)
 
     def report(number: int, done: float, so_far: HeadEffects) -> None:
         if progress is not None:
-            progress((number + done / sum(parts)) / len(runs), so_far)
+            progress(before + (1 - before) * (number + done / sum(parts)) / len(runs), so_far)
 
     for number, (batch, metric) in enumerate(runs):
         # Of one text what is known grows part by part; of many there are means of whole texts alone.

@@ -148,5 +148,5 @@ def test_too_many_texts_are_refused(saved) -> None:
 
 
 def test_colors_are_of_no_token_where_texts_have_their_own(saved) -> None:
-    assert effect_colors(tiny(saved)) == (True, ("for what it says", "against"))
+    assert effect_colors(tiny(saved)) == (True, ("for it", "against"))
     assert "fox" in " ".join(effect_colors(tiny(saved, many="a fox"))[1])
