@@ -86,7 +86,9 @@ def scatter(
     places = (places - [_range(x)[0], _range(y)[0]]) / [np.ptp(_range(x)), np.ptp(_range(y))]  # shares of both axes
     named = _labeled(x, y, places, selected) if labels else []
     text = {"text": [labels[i] for i in named], "textposition": _sides(places, named), "textfont": letters}
-    figure.add_scatter(x=all_x[named], y=all_y[named], mode="text", **text, **style)
+    # Markers that are not seen keep labels off those that are.
+    hidden = {"size": [ring["size"] if i in selected else marker["size"] for i in named], "opacity": 0}
+    figure.add_scatter(x=all_x[named], y=all_y[named], mode="markers+text", marker=hidden, **text, **style)
     figure.update_layout(plot_bgcolor="rgba(0,0,0,0)", margin={"l": 8, "r": 8, "t": 56, "b": 8})
     grid = {"automargin": True, "showgrid": True, "gridcolor": "rgba(128,128,128,0.18)", "nticks": 7}
     figure.update_xaxes(range=_range(x), title={"text": titles[0], "standoff": 8}, **grid)
