@@ -20,7 +20,7 @@ EDGE = "rgba(128,128,128,0.9)"
 PADDING = 0.06  # of what an axis spans, beyond its last point
 FENCE = 1.5  # interquartile ranges from the quartiles to an outlier (Tukey 1977)
 MOST_LABELS, APART = 8, (0.12, 0.06)  # outliers with a label, and the shares of both axes that keep labels apart
-LABEL, BESIDE = (0.06, 0.05), (0.012, 0.025)  # the size of a label and its distance from its point, as such shares
+LABEL, OFFSET = (0.06, 0.05), (0.012, 0.025)  # the size of a label and its distance from its point, as such shares
 SIDES = {"top center": (0, 1), "middle right": (1, 0), "middle left": (-1, 0), "bottom center": (0, -1)}
 
 
@@ -134,13 +134,13 @@ def _labeled(x: np.ndarray, y: np.ndarray, places: np.ndarray, chosen: Sequence[
 
 def _sides(places: np.ndarray, named: Sequence[int]) -> list[str]:
     """Returns on which side of its point each label has the fewest points and labels below it, within the axes."""
-    half, beside = np.array(LABEL) / 2, np.array(BESIDE)
+    half, offset = np.array(LABEL) / 2, np.array(OFFSET)
     sides: list[str] = []
     labels = np.zeros((0, 2))  # their middles
     for i in named:
-        middles = places[i] + (half + beside) * [*SIDES.values()]
+        middles = places[i] + (half + offset) * [*SIDES.values()]
         is_outside = ((middles < half) | (middles > 1 - half)).any(1)
-        hidden = (abs(np.delete(places, i, 0) - middles[:, None]) < half + beside).all(-1).sum(1)
+        hidden = (abs(np.delete(places, i, 0) - middles[:, None]) < half + offset).all(-1).sum(1)
         hidden += (abs(labels - middles[:, None]) < LABEL).all(-1).sum(1)
         best = int(np.lexsort([hidden, is_outside])[0])
         sides.append([*SIDES][best])

@@ -133,7 +133,7 @@ def _relations(layer: LayerId, examples: Sequence[Example]) -> Iterator[str]:
     ]
     drawn = plural("{count} pair", "{count} pairs", len(examples), count=len(examples))
     text = _(
-        "Of the weight on other tokens than the first, special ones and the query itself, {pairs} are drawn at random.",
+        "Drawn by weight, among other keys than the first token, special ones and the query itself: {pairs}.",
         pairs=drawn,
     )
     if parts:

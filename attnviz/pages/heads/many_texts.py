@@ -61,7 +61,7 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     )
     refusal = ""
     try:
-        lines = read_lines(state)
+        lines = _readable_lines(state)
     except ValueError as problem:
         lines, refusal = (), str(problem)
     inputs: list[Block] = [Control(HeadsState.own_texts, state), Control(HeadsState.file, state)]
@@ -83,7 +83,7 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     )
 
 
-def read_lines(state: HeadsState) -> tuple[str, ...]:
+def _readable_lines(state: HeadsState) -> tuple[str, ...]:
     """Returns one's own texts, once it is known that the model reads each of them. Raises ValueError for another list,
     with the number of the text that the model does not read."""
     lines, model = state.lines, state.source.model()

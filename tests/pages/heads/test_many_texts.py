@@ -148,7 +148,7 @@ def test_what_is_said_of_a_head_is_counted() -> None:
     count = int((before >= 0.5).sum())
     assert f"Previous-token head in {count} of 200 texts: there it has at least 50% of all attention." in text
     drawn = sum(pair.key == pair.query - 1 for pair in pairs)
-    assert "special ones and the query itself, 20 pairs are drawn at random. " in text
+    assert "among other keys than the first token, special ones and the query itself: 20 pairs. " in text
     assert f"The key is the token before the query in {drawn}" in text
 
 
