@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Real
@@ -18,21 +18,32 @@ LARGEST = 1e12
 COMPACT = (torch.uint8, torch.int8, torch.int16, torch.float16, torch.bfloat16)
 
 
+Box: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom
+WHOLE: Box = (0.0, 0.0, 1.0, 1.0)
+MOST_IMAGES = 1 << 20  # as many as there may be tokens
+
+
 @dataclass(frozen=True)
 class PatchGrid:
-    """The rows and columns of an image's patches, and the position of each patch among the tokens.
+    """The rows and columns of an image's patches on an axis of tokens, where each patch is one token.
 
-    Raises ValueError if there is not one position for each patch.
+    A patch may be several of those that the model cuts the image into, where it merges them. Raises ValueError if there
+    is not one position for each patch, or if the box or a number is not valid.
 
     Example:
         >>> grid = PatchGrid(1, 3, positions=(1, 2, 3))
         >>> grid.named(["[CLS]", "1", "2", "3"])
         ('[CLS]', '0·0', '0·1', '0·2')
+        >>> PatchGrid(2, 2, (0, 1, 2, 3)).place(3)
+        (0.5, 0.5, 1.0, 1.0)
     """
 
     rows: int
     columns: int
     positions: tuple[int, ...]  # of the patches, row by row
+    box: Box = WHOLE  # where the grid lies, in widths and heights of the image as the model sees it
+    image: int = 0  # the place of the image among those that the model is given
+    tile: int | None = None  # the place among the tiles or frames of the image
 
     def __post_init__(self) -> None:
         distinct = len(set(self.positions)) == len(self.positions) and min(self.positions, default=-1) >= 0
@@ -45,13 +56,36 @@ class PatchGrid:
                 count=self.rows * self.columns,
                 got=len({position for position in self.positions if position >= 0}),
             )
+        left, top, right, bottom = self.box
+        if not (-MOST_IMAGES < left < right < MOST_IMAGES and -MOST_IMAGES < top < bottom < MOST_IMAGES):
+            raise value_error(
+                "The box of a grid is its left, top, right and bottom, as fractions of the image; it is {box}. Give "
+                "four finite numbers, left less than right and top less than bottom.",
+                box=self.box,
+            )
+        if not (0 <= self.image < MOST_IMAGES and 0 <= (self.tile or 0) < MOST_IMAGES):
+            raise value_error("Images and tiles are counted from 0 to {most}.", most=MOST_IMAGES - 1)
 
-    def named(self, tokens: Sequence[str]) -> tuple[str, ...]:
-        """Returns the tokens of the axis, those of patches by their row and column."""
+    def place(self, patch: int) -> Box:
+        """Returns the left, top, right and bottom of a patch, counted row by row, as fractions of the image."""
+        row, column = divmod(patch, self.columns)
+        left, top = self.box[:2]
+        width, height = self._patch_size
+        return left + column * width, top + row * height, left + (column + 1) * width, top + (row + 1) * height
+
+    @property
+    def _patch_size(self) -> tuple[float, float]:
+        left, top, right, bottom = self.box
+        return (right - left) / self.columns, (bottom - top) / self.rows
+
+    def named(self, tokens: Sequence[str], before: str = "") -> tuple[str, ...]:
+        """Returns the tokens of the axis, those of patches by their row and column in the image, after a text."""
         names = list(tokens)
+        (width, height), (left, top) = self._patch_size, self.box[:2]
+        first_row, first_column = round(top / height), round(left / width)
         for patch, position in enumerate(self.positions):
             row, column = divmod(patch, self.columns)
-            names[position] = f"{row}·{column}"
+            names[position] = f"{before}{first_row + row}·{first_column + column}"
         return tuple(names)
 
 
@@ -67,8 +101,8 @@ class MapAxes:
     special_keys: tuple[int, ...] = ()
     query_ids: tuple[int, ...] = ()  # token ids, where a tokenizer gave them: equal tokens may have unlike texts
     key_ids: tuple[int, ...] = ()
-    query_grid: PatchGrid | None = None  # where the queries hold the patches of an image
-    key_grid: PatchGrid | None = None
+    query_grids: tuple[PatchGrid, ...] = ()  # of the images, tiles or frames whose patches the queries are
+    key_grids: tuple[PatchGrid, ...] = ()
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -97,9 +131,9 @@ class MapAxes:
         return len(self.key_tokens)
 
     @property
-    def grid(self) -> PatchGrid | None:
-        """The grid of the image that the keys are patches of, or else the queries; None if neither are."""
-        return self.key_grid or self.query_grid
+    def grids(self) -> tuple[PatchGrid, ...]:
+        """The grids of the images that the keys are patches of, or else the queries; none if neither are."""
+        return self.key_grids or self.query_grids
 
     @property
     def vectors(self) -> "Inputs":
@@ -128,7 +162,7 @@ class MapAxes:
     def _check_axes(self, queries: int, keys: int) -> None:
         """Raises ValueError if tokens, ids or patches do not fit these numbers of queries and keys."""
         for side, count in (("query", queries), ("key", keys)):
-            tokens, ids, grid = (getattr(self, f"{side}_{part}") for part in ("tokens", "ids", "grid"))
+            tokens, ids, grids = (getattr(self, f"{side}_{part}") for part in ("tokens", "ids", "grids"))
             if len(tokens) != count:
                 raise value_error(
                     "{name} must name {count} tokens; it names {names}.",
@@ -143,13 +177,16 @@ class MapAxes:
                     count=count,
                     ids=len(ids),
                 )
-            if grid is not None and max(grid.positions) >= count:
+            positions = [position for grid in grids for position in grid.positions]
+            if max(positions, default=0) >= count:
                 raise value_error(
                     "{name} has a patch at position {position}, but there are {count} tokens.",
-                    name=f"{side}_grid",
-                    position=max(grid.positions),
+                    name=f"{side}_grids",
+                    position=max(positions),
                     count=count,
                 )
+            if len(set(positions)) < len(positions):
+                raise value_error("{name} has two patches at one position.", name=f"{side}_grids")
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +212,8 @@ class Inputs(MapAxes):
     special_keys: tuple[int, ...] = ()
     query_ids: tuple[int, ...] = ()
     key_ids: tuple[int, ...] = ()
-    query_grid: PatchGrid | None = None
-    key_grid: PatchGrid | None = None
+    query_grids: tuple[PatchGrid, ...] = ()
+    key_grids: tuple[PatchGrid, ...] = ()
 
     def __post_init__(self) -> None:
         for name, array in self.tensors.items():

@@ -37,8 +37,8 @@ class WeightsOnly(MapAxes):
     special_keys: tuple[int, ...] = ()
     query_ids: tuple[int, ...] = ()
     key_ids: tuple[int, ...] = ()
-    query_grid: PatchGrid | None = None
-    key_grid: PatchGrid | None = None
+    query_grids: tuple[PatchGrid, ...] = ()
+    key_grids: tuple[PatchGrid, ...] = ()
 
     def __post_init__(self) -> None:
         weights = self._set_plain("weights", self.tensors["weights"])

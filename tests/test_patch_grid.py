@@ -26,8 +26,8 @@ def test_a_grid_has_one_position_for_each_patch(rows, columns, positions):
 
 def test_inputs_have_a_grid_for_each_axis(random_inputs):
     inputs, grid = random_inputs(queries=3, keys=5), PatchGrid(2, 2, (1, 2, 3, 4))
-    assert inputs.grid is None
-    assert replace(inputs, key_grid=grid).grid == grid
-    assert replace(inputs, query_grid=PatchGrid(1, 1, (2,))).grid == PatchGrid(1, 1, (2,))
-    with pytest.raises(ValueError, match="query_grid has a patch at position 4, but there are 3 tokens"):
-        replace(inputs, query_grid=grid)
+    assert inputs.grids == ()
+    assert replace(inputs, key_grids=(grid,)).grids == (grid,)
+    assert replace(inputs, query_grids=(PatchGrid(1, 1, (2,)),)).grids == (PatchGrid(1, 1, (2,)),)
+    with pytest.raises(ValueError, match="query_grids has a patch at position 4, but there are 3 tokens"):
+        replace(inputs, query_grids=(grid,))

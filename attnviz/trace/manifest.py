@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from attnviz.base.bounded_json import read_object
 from attnviz.base.formatting import enumeration, quoted, short_repr
 from attnviz.base.text import shorten_token
-from attnviz.inputs import PatchGrid
+from attnviz.inputs import MOST_IMAGES, Box, PatchGrid
 from attnviz.layer import LayerId
 from attnviz.trace.layer_file import check_regular
 from attnviz.trace.problems import TracePlace
@@ -19,8 +19,8 @@ from attnviz.trace.schema import AXIS, FORMAT, GRID, ID, LONGEST_SENTENCE, MOST_
 NAME = "trace.json"
 Member = TypeVar("Member", bound=StrEnum)
 TYPES = {str: "texts", int: "whole numbers", dict: "objects"}
-# Tokens, positions of special ones, ids, and the grid of an image's patches.
-TokenAxis = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], PatchGrid | None]
+# Tokens, positions of special ones, ids, and the grids of images' patches.
+TokenAxis = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[PatchGrid, ...]]
 
 
 def write_manifest(folder: Path, content: dict[str, Any]) -> None:
@@ -100,17 +100,36 @@ def parse_axis(described: object, place: TracePlace) -> TokenAxis | None:
     tokens = place.read(values, "tokens", parse_tokens) or ()
     special = place.read(values, "special", parse_positions, tokens) if tokens else ()
     ids = place.read(values, "ids", parse_list, int, MOST_TOKENS) or ()
-    grid = None if values.get("grid") is None else _parse_grid(values["grid"], place.inside("grid"))
-    return None if len(place.refusals) > before else (tokens, special or (), tuple(ids), grid)
+    grids = place.read(values, "grid", _grid_list) or []
+    if isinstance(values.get("grid"), list):
+        parsed = [_parse_grid(grid, place.inside(f"grid[{number}]")) for number, grid in enumerate(grids)]
+    else:
+        parsed = [_parse_grid(grid, place.inside("grid")) for grid in grids]
+    return None if len(place.refusals) > before else (tokens, special or (), tuple(ids), tuple(filter(None, parsed)))
+
+
+def _grid_list(value: object) -> list[Any]:
+    """Returns the grids of a list, or the only one, as it was written before there were several."""
+    return parse_list(value, dict, MOST_TOKENS) if isinstance(value, list) else [] if value is None else [value]
 
 
 def _parse_grid(described: object, place: TracePlace) -> PatchGrid | None:
     values = place.fields(described, GRID)
-    rows, columns = (place.read(values, name, _parse_size) for name in ("rows", "columns"))
+    rows, columns, image = (place.read(values, name, _parse_size) for name in ("rows", "columns", "image"))
+    tile = None if values.get("tile") is None else place.read(values, "tile", _parse_size)
     positions = place.read(values, "positions", parse_list, int, MOST_TOKENS)
-    if rows is None or columns is None or positions is None:
+    box = place.read(values, "box", _parse_box)
+    if rows is None or columns is None or positions is None or box is None or image is None:
         return None
-    return place.attempt(PatchGrid, rows, columns, tuple(positions))
+    return place.attempt(PatchGrid, rows, columns, tuple(positions), box, image, tile)
+
+
+def _parse_box(values: object) -> Box:
+    numbers: list[Any] = values if isinstance(values, list) and len(values) == 4 else [None]
+    if not all(type(one) in (int, float) and abs(one) < MOST_IMAGES for one in numbers):
+        raise ValueError(f"It must be a list of 4 finite numbers; it is {short_repr(values)}.")
+    left, top, right, bottom = map(float, numbers)
+    return left, top, right, bottom
 
 
 def _parse_size(value: object) -> int:

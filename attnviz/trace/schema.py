@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from attnviz.inputs import WHOLE
 from attnviz.layer import Fidelity, Kind
 
 FORMAT, VERSION = "attnviz trace", 1
@@ -48,12 +49,25 @@ AXIS = (
     ManifestField("tokens", _tokens("texts"), "the token at each position, as it is read on the axis"),
     ManifestField("special", _tokens("positions"), "the tokens that a tokenizer added, such as [CLS]", []),
     ManifestField("ids", _tokens("whole numbers"), "the id of each token, or none", []),
-    ManifestField("grid", "a grid or null", "where the patches of an image are", None),
+    ManifestField(
+        "grid",
+        "a list of grids, one grid or null",
+        "where the patches of each image, tile or frame are",
+        None,
+    ),
 )
 GRID = (
     ManifestField("rows", "a whole number", "the rows of the image's patches"),
     ManifestField("columns", "a whole number", "their columns"),
     ManifestField("positions", _tokens("positions"), "the position of each patch among the tokens, row by row"),
+    ManifestField(
+        "box",
+        "a list of 4 numbers",
+        "left, top, right and bottom of the grid, as fractions of the image",
+        [*WHOLE],
+    ),
+    ManifestField("image", "a whole number", "the place of the image among those that the model is given", 0),
+    ManifestField("tile", "a whole number or null", "the place among the tiles or frames of the image", None),
 )
 LAYER = (
     ManifestField("file", '"layer-0000.safetensors", with 4 to 6 digits', "the file of its tensors, in the folder"),

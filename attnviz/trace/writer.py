@@ -92,8 +92,8 @@ class TraceWriter:
             "locked_reason": layer.locked_reason,
             "comparison": layer.comparison,
             "leak": layer.leak,
-            "queries": self._axis(inputs.query_tokens, inputs.special_queries, inputs.query_ids, inputs.query_grid),
-            "keys": self._axis(inputs.key_tokens, inputs.special_keys, inputs.key_ids, inputs.key_grid),
+            "queries": self._axis(inputs.query_tokens, inputs.special_queries, inputs.query_ids, inputs.query_grids),
+            "keys": self._axis(inputs.key_tokens, inputs.special_keys, inputs.key_ids, inputs.key_grids),
         }
 
     def _axis(self, *axis: Any) -> int:
@@ -101,8 +101,8 @@ class TraceWriter:
 
     def _write_manifest(self, *, whole: bool = False, missing: Sequence[str] = ()) -> None:
         axes = [
-            {"tokens": tokens, "special": special, "ids": ids, "grid": grid and asdict(grid)}
-            for tokens, special, ids, grid in self._axes
+            {"tokens": tokens, "special": special, "ids": ids, "grid": [asdict(grid) for grid in grids]}
+            for tokens, special, ids, grids in self._axes
         ]
         layers = [*self._layers.values()]
         content = {"model": self.model, "whole": whole, "missing": [*missing], "axes": axes, "layers": layers}

@@ -37,7 +37,7 @@ class AxisTokens:
     tokens: tuple[str, ...] = ()
     special: tuple[int, ...] = ()  # positions of those that do not stand for text
     ids: tuple[int, ...] = ()
-    grid: PatchGrid | None = None
+    grids: tuple[PatchGrid, ...] = ()
 
     def with_length(self, count: int, first: int = 0) -> "AxisTokens":
         """Returns the tokens if there are `count` of them, or else numbers, counted from `first`; and the ids if there
@@ -219,7 +219,7 @@ class LayerNames:
 
 
 def _is_of_itself(layer: Layer) -> bool:
-    return layer.kind is not Kind.CROSS and layer.inputs.queries == layer.inputs.keys and layer.inputs.grid is None
+    return layer.kind is not Kind.CROSS and layer.inputs.queries == layer.inputs.keys and not layer.inputs.grids
 
 
 def _known(ids: Sequence[int | None]) -> tuple[int, ...]:

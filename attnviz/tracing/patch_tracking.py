@@ -1,8 +1,8 @@
-"""The patches of images, followed from the convolution that makes them to the attention that they take part in."""
+"""The patches of images, followed from the pixels to the attention that they take part in."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attnviz.inputs import PatchGrid
+from attnviz.tracing.image_cells import FACTOR, ImageCells, input_images, pixel_cells
 from attnviz.tracing.layer_naming import AxisTokens
 
 # Functions by their effect on the origins of a tensor's numbers; after any other function these are not known.
@@ -20,7 +21,7 @@ REARRANGING = {
     *("flatten", "unflatten", "reshape", "view", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "tile"),
     *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "T", "mT", "roll", "flip"),
     *("__getitem__", "narrow", "select", "index_select", "gather", "take_along_dim"),
-    *("chunk", "split", "tensor_split", "unbind"),
+    *("chunk", "split", "tensor_split", "unbind", "pad"),
 }
 JOINING = {"cat", "concat", "concatenate", "stack"}
 ELEMENTWISE = {
@@ -34,33 +35,46 @@ CONVERTING = {
 }
 MIXING_FEATURES = {"linear", "layer_norm", "rms_norm"}
 PRODUCTS = {"matmul", "bmm"}
-FOLLOWED = {*REARRANGING, *JOINING, *ELEMENTWISE, *CONVERTING, *MIXING_FEATURES, *PRODUCTS} | {
-    *("conv2d", "__setitem__", "masked_scatter"),
+# Functions that make one cell of neighbors, with the arguments that say which.
+CONVOLUTIONS = dict.fromkeys(("conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation"))
+WINDOWED = CONVOLUTIONS | {
+    "avg_pool2d": ("input", "kernel_size", "stride", "padding"),
+    "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation"),
 }
+FOLLOWED = {*REARRANGING, *JOINING, *ELEMENTWISE, *CONVERTING, *MIXING_FEATURES, *PRODUCTS, *WINDOWED} | {
+    *("__setitem__", "masked_scatter"),
+}
+PLACEHOLDERS = ("image_token_id", "image_token_index", "video_token_id")  # of a config: ids where images are put
 # A parameter that is a token of the model's own, or several, such as cls_token, class_embedding and register_tokens.
 OWN_TOKEN = re.compile(r"(\w*?)_?(?:tokens?|(?<=class_)embedding)(?:_\d+)?$")
-FACTOR = 1 << 32  # an origin is this times the number of its grid or parameter, plus that of its patch or token from 1
 
 Known: TypeAlias = WeakTensorKeyDictionary  # the origins of tensors
 Sides: TypeAlias = tuple[Tensor | None, Tensor | None]  # the origins of the tokens of queries and of keys
 
 
 class PatchTracking(TorchFunctionMode):
-    """Follows through the functions of torch, while it is active, to which patch of an image, or to which token of the
+    """Follows through the functions of torch, while it is active, to which cell of an image, or to which token of the
     model's own, each number of a tensor belongs: its origin.
 
-    A patch is a place in the output of a two-dimensional convolution. Origins have the shape of their tensor; they are
-    positive for patches, negative for the model's own tokens, and else 0. A product of queries and keys has some along
-    its rows and some along its columns.
+    A cell is a pixel that the model is given, or what it makes of a rectangle of cells: a patch, or several that it
+    merges. Origins have the shape of their tensor; they are positive for cells, negative for the model's own tokens,
+    and else 0. A product of queries and keys has some along its rows and some along its columns.
     """
 
-    def __init__(self, modules: Iterable[nn.Module]) -> None:
+    def __init__(self, modules: Iterable[nn.Module], arguments: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         modules = [*modules]
-        self._grids: list[tuple[int, int]] = []  # rows and columns
+        self._cells: list[ImageCells] = []
+        self._parts: dict[tuple[int, tuple[float, ...]], int] = {}  # the cells that were made of others
         self._names: list[str] = []  # of the model's own tokens, by parameter
         self._rows, self._columns = Known(), Known()
-        self.is_needed = any(isinstance(module, nn.Conv2d) for module in modules)
+        config = getattr(modules[0], "config", None) if modules else None
+        self._placeholders = {getattr(config, name, None) for name in PLACEHOLDERS} - {None}
+        self.notes: dict[str, None] = {}  # sentences about tokens whose patches are not known
+        for tensor, cells, numbers in input_images(arguments or {}, config):
+            _keep(self._rows, tensor, torch.where(numbers > 0, numbers + FACTOR * len(self._cells), 0))
+            self._cells += cells
+        self.is_needed = bool(self._cells) or any(isinstance(module, nn.Conv2d | nn.Conv3d) for module in modules)
         for module in modules if self.is_needed else ():
             for name, parameter in module.named_parameters(recurse=False):
                 if match := OWN_TOKEN.match(name):
@@ -75,8 +89,8 @@ class PatchTracking(TorchFunctionMode):
             name = getattr(getattr(function, "__self__", None), "__name__", "")
         if name in FOLLOWED:
             operands = [*_tensors(args[0] if name in JOINING and args else (*args, *kwargs.values()))]
-            if name == "conv2d":
-                _keep(self._rows, result, self._convolved(operands[0], result))
+            if name in WINDOWED:
+                _keep(self._rows, result, self._windowed(name, args, kwargs, result))
             elif name in PRODUCTS:
                 left, right = map(self._rows.get, operands[:2])
                 _keep(self._rows, result, _constant(left, -1))
@@ -106,64 +120,172 @@ class PatchTracking(TorchFunctionMode):
         return _along(self._rows.get(weights), -2), _along(self._columns.get(weights), -1)
 
     def with_patches(self, axis: AxisTokens, origins: Tensor | None) -> AxisTokens:
-        """Returns the tokens of an axis with the grid of its patches, if they are those of one whole image.
+        """Returns the tokens of an axis with the grids of the images whose patches they are, each a whole rectangle.
 
         Patches and the model's own tokens are named where there are numbers, and patches where all have one name, that
-        of a placeholder in a text.
+        of a placeholder in a text. Placeholders whose patches are not known are noted.
         """
-        if origins is None or len(origins) != len(axis.tokens):
-            return axis
-        grid = self._grid(origins)
-        if grid is None:
+        grids = () if origins is None or len(origins) != len(axis.tokens) else self._grids(origins)
+        positions = [position for grid in grids for position in grid.positions]
+        self._note_unknown(axis, {*positions})
+        if origins is None or not grids:
             return axis
         tokens, special = axis.tokens, axis.special
-        if all(tokens[position] == str(position) for position in grid.positions):
+        is_numbered = all(tokens[position] == str(position) for position in positions)
+        if is_numbered:
             own = self._own_tokens(origins)
-            tokens = grid.named([own.get(i, token) for i, token in enumerate(tokens)])
+            tokens = tuple(own.get(i, token) for i, token in enumerate(tokens))
             special = tuple(sorted({*special, *own}))
-        elif len({tokens[position] for position in grid.positions}) == 1:
-            tokens = grid.named(tokens)
-        return AxisTokens(tokens, special, axis.ids, grid)
+        if is_numbered or len({tokens[position] for position in positions}) == 1:
+            for number, grid in enumerate(grids):
+                tokens = grid.named(tokens, f"{number}:" if len(grids) > 1 else "")
+        return AxisTokens(tokens, special, axis.ids, grids)
 
-    def _grid(self, origins: Tensor) -> PatchGrid | None:
-        patches = origins[origins > 0]
-        if not len(patches):
-            return None
-        image = int(patches[0] // FACTOR)
-        rows, columns = self._grids[image]
-        ordered, order = patches.sort()
-        if not torch.equal(ordered, _numbers(rows * columns, image, origins.device)):
-            return None
-        return PatchGrid(rows, columns, tuple((origins > 0).nonzero()[order, 0].tolist()))
+    def _note_unknown(self, axis: AxisTokens, known: set[int]) -> None:
+        count = sum(id in self._placeholders and i not in known for i, id in enumerate(axis.ids)) if self._cells else 0
+        if count:
+            self.notes[
+                f"Which patch of an image each of {count} tokens in the text is, is not known: the model mixes "
+                "patches, or arranges them in a way that is not followed here."
+            ] = None
+
+    def _grids(self, origins: Tensor) -> tuple[PatchGrid, ...]:
+        """Returns the grids of images of which each cell in a rectangle is one token, in the order of their tokens."""
+        grids = []
+        for number in (origins[origins > 0] // FACTOR).unique().tolist():
+            positions = ((origins > 0) & (origins // FACTOR == number)).nonzero()[:, 0]
+            cells, order = (origins[positions] % FACTOR - 1).sort()
+            image = self._cells[number]
+            (top, bottom), (left, right) = (
+                map(int, places.aminmax()) for places in (cells // image.columns, cells % image.columns)
+            )
+            rows, columns = bottom - top + 1, right - left + 1
+            if rows * columns == len(cells) and bool((cells.diff() > 0).all()):
+                part = image.cut(top, left, rows, columns)
+                ordered = tuple(positions[order].tolist())
+                grids.append(PatchGrid(rows, columns, ordered, part.box, part.image, part.tile))
+        return tuple(sorted(grids, key=lambda grid: min(grid.positions)))
 
     def _own_tokens(self, origins: Tensor) -> dict[int, str]:
         """Returns the names of the model's own tokens by their positions."""
         own = {i: divmod(-number - 1, FACTOR) for i, number in enumerate(origins.tolist()) if number < 0}
-        counts = Counter(parameter for parameter, _ in own.values())
+        counts = Counter(parameter for parameter, _ in {*own.values()})
         return {
             i: f"[{self._names[parameter]}{f' {token}' if counts[parameter] > 1 else ''}]"
             for i, (parameter, token) in own.items()
         }
 
-    def _convolved(self, image: Tensor, result: Tensor) -> Tensor | None:
-        """Returns the origins of the output of a convolution: a new grid of patches, or that of its input if that is of
-        the same size."""
+    def _windowed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor | None:
+        """Returns the origins of the output of a convolution or pooling: cells as large as its stride, or those of its
+        input if that is of the same size."""
+        named: dict[str, Any] = dict(zip(WINDOWED[name], args, strict=False)) | kwargs
+        image, is_convolution, axes = named["input"], name in CONVOLUTIONS, 3 if name == "conv3d" else 2
         before = self._rows.get(image)
-        if image.shape[-2:].numel() == 1 or (before is not None and (before := _constant(before, -3)) is None):
+        if before is None:
+            if not is_convolution or result.shape[-2:].numel() == 1:
+                return None
+            before = self._new_pixels(image, axes)
+        maps = _constant(before, -axes - 1)
+        if maps is None:
             return None
-        if before is not None and image.shape[-2:] == result.shape[-2:]:
-            return before
-        if before is not None and not self._is_whole(before.flatten(-2)):
+        kernel = named["weight"].shape[-axes:] if is_convolution else _lengths(named["kernel_size"], axes)
+        stride = _lengths(named.get("stride") or (1 if is_convolution else kernel), axes)
+        spans = [
+            1 + step * (size - 1) for step, size in zip(_lengths(named.get("dilation", 1), axes), kernel, strict=True)
+        ]
+        padding = named.get("padding", 0)
+        if isinstance(padding, str):
+            padding = [(span - 1) // 2 if padding == "same" else 0 for span in spans]
+        padding = _lengths(padding, axes)
+        if axes == 3:  # several frames become one, which is named by the first
+            maps = (
+                maps[..., :: stride[0], :, :][..., : result.shape[-3], :, :] if not padding[0] else maps[..., :0, :, :]
+            )
+        size = result.shape[-2:]
+        if not maps.numel() or maps.shape[-2:] == size:
+            return maps if maps.numel() else None
+        corner = maps[..., :1, :1]
+        if size.numel() == 1:
+            return corner if bool((maps == corner).all()) else None
+        blocks = self._blocks(maps.flatten(0, -3))
+        if blocks is None:
             return None
-        rows, columns = result.shape[-2:]
-        self._grids.append((rows, columns))
-        return _numbers(rows * columns, len(self._grids) - 1, result.device).unflatten(0, (rows, columns))
+        down, across = ((spans[i] - stride[i]) / 2 - padding[i] for i in (-2, -1))
+        parts = [self._part(i, top + down, left + across, *size, *stride[-2:]) for i, top, left in blocks]
+        numbers = torch.tensor(parts, device=maps.device)[:, None] * FACTOR
+        return (numbers + torch.arange(1, size.numel() + 1, device=maps.device)).view(*maps.shape[:-2], *size)
 
-    def _is_whole(self, origins: Tensor) -> bool:
-        """Returns whether each row of origins is that of a whole image, patch by patch in reading order."""
-        first = int(origins.flatten()[0])
-        rows, columns = self._grids[first // FACTOR] if first > 0 else (0, 0)
-        return origins.shape[-1] == rows * columns and bool((origins.diff() == 1).all())
+    def _new_pixels(self, image: Tensor, axes: int) -> Tensor:
+        """Returns the origins of pixels, (…, 1, height, width), that come from something unknown."""
+        frames = image.movedim(-4, -3) if axes == 3 else image
+        cells, numbers = pixel_cells(frames.shape[:-3], frames.shape[-2:])
+        numbers = numbers.to(image.device) + FACTOR * len(self._cells)
+        self._cells += cells
+        return numbers.movedim(-3, -4) if axes == 3 else numbers
+
+    def _part(self, number: int, *part: float) -> int:
+        """Returns the number of cells that are made of others, the same each time."""
+        if (number, part) not in self._parts:
+            self._parts[number, part] = len(self._cells)
+            self._cells.append(self._cells[number].cut(*part))  # type: ignore[arg-type]  # the counts are integers
+        return self._parts[number, part]
+
+    def _columns_of(self, origins: Tensor) -> Tensor:
+        """Returns how many columns the images of origins have."""
+        columns = torch.tensor([cells.columns for cells in self._cells], device=origins.device)
+        return columns[origins // FACTOR]
+
+    def _blocks(self, maps: Tensor) -> list[tuple[int, int, int]] | None:
+        """Returns of each map (maps, height, width) the number of its cells, and the row and column of its corner; None
+        if one is not a rectangle of cells in their order, with nothing else around it."""
+        inside = maps[0] != 0
+        rows, columns = (inside.any(axis).nonzero()[:, 0] for axis in (1, 0))
+        if not len(rows):
+            return None
+        y, x = int(rows[0]), int(columns[0])
+        block = maps[:, y : y + len(rows), x : x + len(columns)]
+        if bool((block <= 0).any()) or int((maps != 0).sum()) != block.numel():
+            return None
+        first = block[:, :1, :1]
+        wide = self._columns_of(first)
+        lines = torch.arange(len(rows), device=maps.device)[:, None] * wide
+        tops, lefts = (first % FACTOR - 1) // wide, (first % FACTOR - 1) % wide
+        is_inside = bool((lefts + len(columns) <= wide).all())
+        if not is_inside or not torch.equal(block, first + lines + torch.arange(len(columns), device=maps.device)):
+            return None
+        corners = torch.cat([first // FACTOR, tops - y, lefts - x], -1)[:, 0].tolist()
+        return [(number, top, left) for number, top, left in corners]
+
+    def _merged_features(self, origins: Tensor) -> Tensor | None:
+        """Returns the origins of tokens, (…, tokens, 1), each with its features from one cell, or from a block of cells
+        that becomes one; None if they are from others."""
+        if (same := _constant(origins, -1)) is not None or origins.ndim < 2:
+            return same
+        flat = origins.flatten(0, -2)
+        flat = flat[:, [0, *(1 + (flat[:, 1:] != flat[:, :-1]).any(0).nonzero()[:, 0]).tolist()]]
+        known = (flat != 0).any(1)
+        used = flat[known]
+        first = used[:, :1]
+        if bool((used <= 0).any()) or bool((used // FACTOR != first // FACTOR).any()):
+            return None
+        wide = self._columns_of(first)
+        row, column = (used % FACTOR - 1) // wide, (used % FACTOR - 1) % wide
+        (top, bottom), (left, right) = row.aminmax(dim=1, keepdim=True), column.aminmax(dim=1, keepdim=True)
+        height, width = int((bottom - top).max()) + 1, int((right - left).max()) + 1
+        complete = torch.zeros(len(used), height * width, dtype=torch.bool, device=used.device)
+        complete.scatter_(1, (row - top) * width + column - left, value=True)
+        if not bool(complete.all()) or bool((top % height).any()) or bool((left % width).any()):
+            return None
+        parts = {}
+        for number in (first // FACTOR).unique().tolist():
+            image = self._cells[number]
+            parts[number] = self._part(number, 0, 0, image.rows // height, image.columns // width, height, width)
+        numbers = torch.tensor([parts[number] for number in (first // FACTOR)[:, 0].tolist()], device=used.device)[
+            :, None
+        ]
+        merged = torch.zeros(len(flat), 1, dtype=flat.dtype, device=flat.device)
+        merged[known] = numbers * FACTOR + top // height * (wide // width) + left // width + 1
+        return merged.unflatten(0, origins.shape[:-1])
 
     def _put(self, function: Callable, result: Tensor, target: Tensor, place: Any, values: Any) -> None:
         """Keeps the origins of a tensor in which a function has put values into some places of a target."""
@@ -173,8 +295,8 @@ class PatchTracking(TorchFunctionMode):
             returned = function(origins, place, put)
             _keep(self._rows, result, origins if returned is None else returned)
 
-    @staticmethod
     def _follow(
+        self,
         known: Known,
         name: str,
         function: Callable,
@@ -197,7 +319,10 @@ class PatchTracking(TorchFunctionMode):
             if name in CONVERTING:
                 origins = before[0]
             elif name in MIXING_FEATURES:
-                origins = _constant(before[0], -1)
+                origins = self._merged_features(before[0])
+            elif name == "pad":
+                if kwargs.get("mode", "constant") == "constant" and len(args) < 3:
+                    origins = function(before[0], *args[1:], **kwargs | {"value": 0})
             elif not isinstance(args[-1], torch.dtype):  # as view may have it, which is reshape where strides differ
                 origins = (Tensor.reshape if name == "view" else function)(before[0], *args[1:], **kwargs)
         for one, its in zip_longest(_tensors(result), _tensors(origins)):
@@ -210,9 +335,10 @@ def _numbered_tokens(parameter: Tensor, number: int) -> Tensor:
     return (-1 - number * FACTOR - tokens[:, None]).expand(1, *parameter.shape)[0]
 
 
-def _numbers(count: int, image: int, device: torch.device) -> Tensor:
-    """Returns the origins of the patches of an image."""
-    return torch.arange(1, count + 1, device=device) + image * FACTOR
+def _lengths(value: Any, count: int) -> tuple[int, ...]:
+    """Returns a number for each axis, of one for all or of several."""
+    values = (value,) if isinstance(value, int) else tuple(value)
+    return values * count if len(values) == 1 else values
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:
@@ -273,8 +399,11 @@ def _merged(parts: list[Tensor]) -> Tensor | None:
 
 
 def _along(origins: Tensor | None, dim: int) -> Tensor | None:
-    """Returns the origins along one dimension of (1, heads, …, …); None if they differ along the others."""
-    if origins is None or origins.ndim != 4 or len(origins) > 1:
+    """Returns the origins along one dimension of (sequences, heads, …, …), one sequence after the other; None if they
+    differ along heads or along the other dimension."""
+    if origins is None or origins.ndim != 4:
         return None
-    lines = origins[0].movedim(dim, -1).flatten(0, 1)
-    return lines[0].cpu() if bool((lines == lines[:1]).all()) else None
+    along: Tensor | None = origins
+    for other in (-3, -3 - dim):
+        along = _constant(along, other)
+    return None if along is None else along.flatten().cpu()

@@ -92,7 +92,8 @@ class Recording:
         self._builder = MechanismBuilder(self.budget)
         self._mask: Tensor | None = None  # of the last multi-head attention
         self._count = 0  # of layers that have run
-        self.patches = PatchTracking(self.names.modules)
+        arguments = self.names.arguments
+        self.patches = PatchTracking(self.names.modules, arguments.by_name if arguments else {})
         self.missing = MissingLayers(self.names, self._record_multiplied)
         self._softmax: RecordedSoftmax | None = None  # the last one that is to be recorded
 
@@ -312,7 +313,14 @@ class Recording:
         ]
         missing = self.missing
         return Trace(
-            tuple(layers), (*missing.sentences(self.layers), *beyond, *missing.unnamed_keys(self.layers), *self.notes)
+            tuple(layers),
+            (
+                *missing.sentences(self.layers),
+                *beyond,
+                *missing.unnamed_keys(self.layers),
+                *self.notes,
+                *self.patches.notes,
+            ),
         )
 
     def begin_with(self, encoder: "Recording") -> None:
@@ -384,7 +392,7 @@ class Recording:
                 *(queries.tokens, keys.tokens),
                 *(queries.special, keys.special),
                 *(queries.ids, keys.ids),
-                *(queries.grid, keys.grid),
+                *(queries.grids, keys.grids),
             )
         except ValueError as error:
             raise NotCaptured(str(error).rstrip(".")) from error

@@ -75,7 +75,7 @@ def at(manifest: Any, path: Keys) -> Any:
 PLACES: dict[str, Keys] = {
     "trace.json": [],
     "axis": ["axes", 0],
-    "grid": ["axes", 0, "grid"],
+    "grid": ["axes", 0, "grid", 0],
     "layer": ["layers", 0],
     "id": ["layers", 0, "id"],
     "mechanism": ["layers", 0, "mechanism"],
@@ -88,7 +88,7 @@ def full(tmp_path: Path) -> dict[str, Any]:
     """A trace as it is written, of which each object has all its fields."""
     [layer] = attnviz.capture(torch.nn.MultiheadAttention(8, 2), *[torch.randn(4, 8)] * 3)
     grid = PatchGrid(2, 2, (0, 1, 2, 3))
-    Trace((replace(layer, inputs=layer.inputs.with_tokens(query_grid=grid, key_grid=grid)),)).save(tmp_path)
+    Trace((replace(layer, inputs=layer.inputs.with_tokens(query_grids=(grid,), key_grids=(grid,))),)).save(tmp_path)
     return json.loads((tmp_path / "trace.json").read_text())
 
 
@@ -125,7 +125,7 @@ def test_a_field_is_needed_or_has_its_default(
 def describe(trace: Trace) -> object:
     return (
         [
-            (layer.id, layer.kind, layer.mechanism, layer.fidelity, layer.comparison, layer.inputs.query_grid)
+            (layer.id, layer.kind, layer.mechanism, layer.fidelity, layer.comparison, layer.inputs.query_grids)
             for layer in trace
         ],
         trace.model,

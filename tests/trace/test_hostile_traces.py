@@ -37,8 +37,12 @@ def deep(text: str) -> str:
     return text * 200_000
 
 
-def grid(rows: int, columns: int, positions: list[int]) -> dict[str, object]:
-    return {"rows": rows, "columns": columns, "positions": positions}
+def grid(rows: int, columns: int, positions: list[int], **more: object) -> dict[str, object]:
+    return {"rows": rows, "columns": columns, "positions": positions} | more
+
+
+def alone(**more: object) -> list[dict[str, object]]:
+    return [grid(1, 1, [0], **more)]
 
 
 CHANGES: dict[str, tuple[Change, str]] = {
@@ -57,7 +61,23 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "too few tokens": (lambda m, _: m["axes"][0].update(tokens=["a"]), "axes[0] names 1 tokens, but query is for 4"),
     "tokens that are none": (lambda m, _: m["axes"][0].update(tokens=[1, 2, 3, 4]), "1,048,576 texts; item 0 is 1"),
     "special tokens that are not there": (lambda m, _: m["axes"][0].update(special=[4]), "There is no token 4"),
-    "a grid that is none": (lambda m, _: m["axes"][0].update(grid=[2, 2]), "axes[0].grid: It must be an object with"),
+    "a grid that is none": (lambda m, _: m["axes"][0].update(grid=2), "axes[0].grid: It must be an object with"),
+    "grids that are none": (lambda m, _: m["axes"][0].update(grid=[2, 2]), "axes[0].grid: It must be a list of at mos"),
+    "two grids of one token": (lambda m, _: m["axes"][0].update(grid=alone() + alone()), "has two patches at one posi"),
+    "a box of three": (lambda m, _: m["axes"][0].update(grid=alone(box=[0, 0, 1])), "box: It must be a list of 4"),
+    "a box of texts": (lambda m, _: m["axes"][0].update(grid=alone(box=["0"] * 4)), "box: It must be a list of 4"),
+    "an empty box": (lambda m, _: m["axes"][0].update(grid=alone(box=[0, 0, 0, 1])), "left less than right"),
+    "an endless box": (
+        lambda m, _: m["axes"][0].update(grid=alone(box=[0, 0, 10**400, 1])),
+        "a list of 4 finite numbers",
+    ),
+    "a box of nan": (
+        lambda m, _: m["axes"][0].update(grid=alone(box=[0, 0, 1, float("nan")])),
+        "a list of 4 finite numbers",
+    ),
+    "an image below none": (lambda m, _: m["axes"][0].update(grid=alone(image=-1)), "Images and tiles are counted"),
+    "an absurd tile": (lambda m, _: m["axes"][0].update(grid=alone(tile=10**30)), "Images and tiles are counted"),
+    "a tile of no number": (lambda m, _: m["axes"][0].update(grid=alone(tile="a")), "tile: It must be a whole number"),
     "a grid of too few patches": (lambda m, _: m["axes"][0].update(grid=grid(2, 2, [0, 1])), "needs 4 different pos"),
     "a grid of one patch twice": (lambda m, _: m["axes"][0].update(grid=grid(1, 2, [1, 1])), "needs 2 different pos"),
     "a grid of absurd size": (lambda m, _: m["axes"][0].update(grid=grid(10**30, 1, [0])), "different positions"),

@@ -24,7 +24,18 @@ TOKENS = tuple("abcde")
 def vectors(width: int = 8) -> Inputs:
     query, key, value = (torch.randn(heads, 5, width) for heads in (4, 2, 2))
     grid = PatchGrid(2, 2, (1, 2, 3, 4))
-    return Inputs(query, key, value, TOKENS, TOKENS, (0,), (0, 4), (5, 6, 7, 8, 9), (), key_grid=grid)
+    return Inputs(
+        query,
+        key,
+        value,
+        TOKENS,
+        TOKENS,
+        (0,),
+        (0, 4),
+        (5, 6, 7, 8, 9),
+        (),
+        key_grids=(grid, PatchGrid(1, 1, (0,), (0.5, -0.25, 1.0, 2 / 3), 3, 7)),
+    )
 
 
 def layer(mechanism: Mechanism = Mechanism(), inputs: Inputs | None = None) -> Layer:  # noqa: B008
@@ -63,21 +74,25 @@ def test_each_mechanism_is_read_as_it_was(mechanism: Mechanism, tmp_path: Path) 
         "special_keys",
         "query_ids",
         "key_ids",
-        "query_grid",
-        "key_grid",
+        "query_grids",
+        "key_grids",
     ):
         assert getattr(after.inputs, name) == getattr(before.inputs, name)
     for name in ("query", "key", "value"):
         assert torch.equal(getattr(after.inputs, name), getattr(before.inputs, name))
 
 
-def test_a_trace_that_was_written_without_grids_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", ["none", "null", "one"])
+def test_a_trace_that_was_written_before_there_were_several_grids(tmp_path: Path, kept: str) -> None:
     Trace((layer(),)).save(tmp_path)
     manifest = json.loads((tmp_path / "trace.json").read_text())
+    grid = {"rows": 2, "columns": 2, "positions": [1, 2, 3, 4]}
     for axis in manifest["axes"]:
-        del axis["grid"]
+        before = {"null": None, "one": grid if axis["grid"] else None}
+        axis.pop("grid") if kept == "none" else axis.update(grid=before[kept])
     (tmp_path / "trace.json").write_text(json.dumps(manifest))
-    assert Trace.load(tmp_path)[0].inputs.grid is None
+    read = Trace.load(tmp_path)[0].inputs
+    assert (read.query_grids, read.key_grids) == ((), (PatchGrid(2, 2, (1, 2, 3, 4)),) if kept == "one" else ())
 
 
 def test_what_a_model_computes_by_itself_is_written_as_a_table(tmp_path: Path) -> None:

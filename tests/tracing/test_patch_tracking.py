@@ -37,8 +37,8 @@ def changed_tokens(run, pixels, row, column, patch):
 def assert_is_grid(run, pixels, rows, columns, patch=(8, 8)):
     """Asserts that both axes of the first layer have this grid, and returns the layer's inputs."""
     inputs = run(pixels)[0].inputs
-    grid = inputs.query_grid
-    assert grid == inputs.key_grid == inputs.grid
+    (grid,) = inputs.grids
+    assert inputs.query_grids == inputs.key_grids == (grid,)
     assert (grid.rows, grid.columns) == (rows, columns)
     for row, column in {(0, 0), (rows - 1, columns - 1), (rows // 2, columns // 2)}:
         position = grid.positions[row * columns + column]
@@ -110,14 +110,18 @@ def test_a_hybrid_has_the_grid_of_its_last_convolution():
     stem.num_features = 8
     embed = partial(timm.layers.HybridEmbed, backbone=stem, feature_size=(16, 16))
     model = timm.models.vision_transformer.VisionTransformer(**TIMM | {"patch_size": 4}, embed_layer=embed).eval()
-    assert capture(model, image(64, 64))[0].inputs.grid == PatchGrid(4, 4, tuple(range(1, 17)))
+    # The first convolution looks one pixel beyond the left and the top, and two pixels on: half a pixel is between.
+    box = (-1 / 128, -1 / 128, 127 / 128, 127 / 128)
+    assert capture(model, image(64, 64))[0].inputs.grids == (PatchGrid(4, 4, tuple(range(1, 17)), box),)
 
 
 def test_keys_can_be_patches_of_another_grid_than_queries():
     config = hf.SegformerConfig(depths=[1] * 4, hidden_sizes=[8, 16, 32, 32], num_attention_heads=[1, 2, 4, 4])
     inputs = capture(hf.SegformerModel(config), pixel_values=image(64, 96))[0].inputs
-    assert inputs.query_grid == PatchGrid(16, 24, tuple(range(16 * 24)))
-    assert inputs.key_grid == PatchGrid(2, 3, tuple(range(6)))
+    (queries,), (keys,) = inputs.query_grids, inputs.key_grids
+    assert (queries.rows, queries.columns, queries.positions) == (16, 24, tuple(range(16 * 24)))
+    assert (keys.rows, keys.columns, keys.positions) == (2, 3, tuple(range(6)))
+    assert keys.box == queries.box == pytest.approx((-1.5 / 96, -1.5 / 64, 94.5 / 96, 62.5 / 64))
 
 
 def test_in_a_row_with_a_text_only_the_image_is_patches():
@@ -131,8 +135,8 @@ def test_in_a_row_with_a_text_only_the_image_is_patches():
         for one in (pixels, painted)
     )
     (position,) = (states[0] != states[1]).any(-1).nonzero()[:, 0].tolist()
-    assert (inputs.grid.rows, inputs.grid.columns) == (4, 8)
-    assert inputs.grid.positions[1 * 8 + 5] == position
+    assert (inputs.grids[0].rows, inputs.grids[0].columns) == (4, 8)
+    assert inputs.grids[0].positions[1 * 8 + 5] == position
     assert inputs.key_tokens[position] == "1·5"
     assert inputs.key_tokens[:4] == ("0", "1", "2", "[CLS]")
     assert inputs.special_keys == (3,)
@@ -151,16 +155,20 @@ def test_patches_in_a_text_stand_where_the_model_puts_them():
     ids, trace = llava(1, tokens=("a", *["<image>"] * 16, "b"))
     places = tuple((ids[0] == 99).nonzero()[:, 0].tolist())
     for layer in (layer for layer in trace if layer.id.stack == "text"):
-        assert layer.inputs.grid == PatchGrid(4, 4, places)
+        assert layer.inputs.grids == (PatchGrid(4, 4, places),)
         assert (layer.inputs.key_tokens[0], *layer.inputs.key_tokens[-2:]) == ("a", "3·3", "b")
         assert layer.inputs.special_keys == ()
     assert trace[0].inputs.key_tokens[:2] == ("[CLS]", "0·0")
 
 
-def test_two_images_in_a_text_are_no_grid():
+def test_two_images_in_a_text_are_two_grids():
     _, trace = llava(2)
-    assert {layer.inputs.grid for layer in trace} == {None}
-    assert trace[-1].inputs.key_tokens == tuple(map(str, range(35)))
+    first, second = trace[-1].inputs.grids
+    assert (first.image, second.image) == (0, 1)
+    assert (first.positions, second.positions) == (tuple(range(1, 17)), tuple(range(18, 34)))
+    assert trace[-1].inputs.key_tokens[:2] == ("0", "0:0·0")
+    assert trace[-1].inputs.key_tokens[17:19] == ("17", "1:0·0")
+    assert trace[0].inputs.key_tokens[:2] == ("[CLS]", "0:0·0")
 
 
 def test_a_text_as_long_as_the_image_beside_it_stays_a_text():
@@ -168,7 +176,7 @@ def test_a_text_as_long_as_the_image_beside_it_stays_a_text():
     words = tuple(f"w{i}" for i in range(17))
     trace = capture(clip, input_ids=torch.full((1, 17), 3), pixel_values=image(), tokens=words)
     for layer in trace:
-        assert (layer.inputs.grid is None) == (layer.id.stack == "text")
+        assert (layer.inputs.grids == ()) == (layer.id.stack == "text")
         assert (layer.inputs.key_tokens == words) == (layer.id.stack == "text")
 
 
@@ -177,17 +185,15 @@ def test_a_text_that_looks_at_an_image_has_its_patches_as_keys():
     model = hf.VisionEncoderDecoderModel(encoder=hf.ViTModel(hf.ViTConfig(**VISION)), decoder=decoder)
     trace = capture(model, pixel_values=image(), decoder_input_ids=torch.full((1, 17), 3))
     (cross, *_) = (layer for layer in trace if layer.kind == "cross")
-    assert (cross.inputs.query_grid, cross.inputs.key_grid) == (None, PatchGrid(4, 4, tuple(range(1, 17))))
+    assert (cross.inputs.query_grids, cross.inputs.key_grids) == ((), (PatchGrid(4, 4, tuple(range(1, 17))),))
     assert cross.inputs.query_tokens == tuple(map(str, range(17)))
     assert (cross.inputs.special_queries, cross.inputs.special_keys) == ((), (0,))
 
 
-def test_dropped_patches_and_windows_are_no_grid():
+def test_dropped_patches_are_no_grid():
     masked = hf.ViTMAEModel(hf.ViTMAEConfig(**VISION, mask_ratio=0.75))
-    windows = {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4]}
-    swin = hf.SwinModel(hf.SwinConfig(**windows, window_size=4))
-    for layer in (*capture(masked, pixel_values=image()), *capture(swin, pixel_values=image())):
-        assert layer.inputs.grid is None
+    for layer in seeded_capture(masked, pixel_values=image()):
+        assert layer.inputs.grids == ()
         assert layer.inputs.key_tokens == tuple(map(str, range(layer.inputs.keys)))
 
 
@@ -217,7 +223,7 @@ class Mixer(nn.Module):
 )
 def test_tokens_of_several_patches_are_numbered(change):
     inputs = capture(Mixer(change), image())[0].inputs
-    assert inputs.grid is None
+    assert inputs.grids == ()
     assert inputs.key_tokens == tuple(map(str, range(inputs.keys)))
 
 
@@ -233,7 +239,7 @@ def test_tokens_of_several_patches_are_numbered(change):
 )
 def test_patches_in_another_order_keep_their_places(change, first):
     inputs = assert_is_grid(partial(capture, Mixer(change)), image(), 4, 4)
-    assert inputs.grid.positions[0] == first
+    assert inputs.grids[0].positions[0] == first
 
 
 @pytest.mark.parametrize("written", [0, torch.zeros(8)], ids=["number", "tensor"])
@@ -243,14 +249,14 @@ def test_what_is_written_over_a_patch_is_a_patch_no_longer(written):
         tokens[:, 3] = written
         return tokens
 
-    assert capture(Mixer(change), image())[0].inputs.grid is None
+    assert capture(Mixer(change), image())[0].inputs.grids == ()
 
 
 def test_a_key_that_is_added_stands_beside_the_patches():
     model = Mixer(lambda tokens: tokens)
     model.attention = nn.MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True)
     inputs = capture(model, image())[0].inputs
-    assert inputs.key_grid == inputs.query_grid == PatchGrid(4, 4, tuple(range(16)))
+    assert inputs.key_grids == inputs.query_grids == (PatchGrid(4, 4, tuple(range(16))),)
     assert (inputs.key_tokens[-2:], inputs.special_keys) == (("3·3", "[bias]"), (16,))
 
 
@@ -263,7 +269,7 @@ def test_a_convolution_of_the_models_own_tokens_is_no_image():
         def forward(self, pixels):
             return super().forward(self.image_tokens)
 
-    assert capture(Learned(), image())[0].inputs.grid is None
+    assert capture(Learned(), image())[0].inputs.grids == ()
 
 
 def test_two_images_in_one_forward_have_their_own_grids():
@@ -277,8 +283,8 @@ def test_two_images_in_one_forward_have_their_own_grids():
             return self.attention(left, right, right)[0]
 
     inputs = capture(Pair(), image(32, 16), image(16, 48))[0].inputs
-    assert inputs.query_grid == PatchGrid(4, 2, tuple(range(8)))
-    assert inputs.key_grid == PatchGrid(2, 6, tuple(range(12)))
+    assert inputs.query_grids == (PatchGrid(4, 2, tuple(range(8))),)
+    assert inputs.key_grids == (PatchGrid(2, 6, tuple(range(12)), image=1),)
 
 
 def test_each_image_of_a_batch_and_each_forward_pass():
@@ -286,4 +292,4 @@ def test_each_image_of_a_batch_and_each_forward_pass():
     with capturing(model, example=1) as traces:
         for size in ((64, 96), (32, 128)):
             model(image(*size, count=2)).sum().backward()
-    assert [(trace[-1].inputs.grid.rows, trace[-1].inputs.grid.columns) for trace in traces] == [(4, 6), (2, 8)]
+    assert [(trace[-1].inputs.grids[0].rows, trace[-1].inputs.grids[0].columns) for trace in traces] == [(4, 6), (2, 8)]

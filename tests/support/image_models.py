@@ -1,0 +1,235 @@
+"""Tiny random models of many families that read images, and what each is given of pictures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import Tensor, nn
+
+from tests.support.architectures import GROUPED, WORDS
+
+SEEING = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 32,
+    "patch_size": 8,
+}
+IMAGE = WORDS - 1  # the id of an image's token in a text
+START = WORDS - 2  # of what stands before images
+LLAMA = GROUPED | {"model_type": "llama", "max_position_embeddings": 512}
+READS = "AutoModelForImageTextToText"
+ROTARY = {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4}}
+BLOCKED = {"depth": 2, "num_heads": 4, "patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2}
+
+
+def pixels(pictures: Tensor) -> dict[str, Any]:
+    return {"pixel_values": pictures}
+
+
+def in_text(tokens: int) -> Callable[[Tensor], dict[str, Any]]:
+    """What a model that reads pictures of this many tokens each is given."""
+
+    def given(pictures: Tensor) -> dict[str, Any]:
+        count = len(pictures) if pictures.ndim == 4 else pictures.shape[1]
+        ids = torch.tensor([[5, *([6, *[IMAGE] * tokens, 7] * count), 8]])
+        return {"pixel_values": pictures, "input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    return given
+
+
+def seen_in_text(tokens: int) -> Callable[[Tensor], dict[str, Any]]:
+    def given(pictures: Tensor) -> dict[str, Any]:
+        arguments = in_text(tokens)(pictures)
+        return arguments | {"token_type_ids": (arguments["input_ids"] == IMAGE).long()}
+
+    return given
+
+
+def in_blocks(pictures: Tensor) -> dict[str, Any]:
+    """What the processor of Qwen2-VL and its successors makes of pictures, and the text that they stand in."""
+    processor = hf.models.qwen2_vl.image_processing_pil_qwen2_vl.Qwen2VLImageProcessorPil(
+        patch_size=8, temporal_patch_size=2, merge_size=2, do_resize=False, do_rescale=False, do_normalize=False
+    )
+    given = dict(processor([*pictures.numpy()], return_tensors="pt", input_data_format="channels_first"))
+    counts = [int(shape.prod()) // 4 for shape in given["image_grid_thw"]]
+    ids = torch.tensor([[5, *(one for count in counts for one in (START, *[IMAGE] * count, 7))]])
+    return given | {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": (ids == IMAGE).int()}
+
+
+@dataclass(frozen=True)
+class ImageModel:
+    """A family, how its tiny model is made, and what it is given."""
+
+    name: str
+    config: str
+    sizes: dict[str, Any]
+    given: Callable[[Tensor], dict[str, Any]] = pixels
+    auto: str = "AutoModel"
+    shapes: tuple[tuple[int, ...], ...] = ((1, 3, 32, 32),)  # of the pictures
+    grids: tuple[list[tuple[int, int]], ...] = ()  # rows and columns of each grid of the last stack, by shape
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        config = getattr(hf, self.config)(**self.sizes)
+        model = getattr(hf, self.auto).from_config(config, attn_implementation="eager")
+        for weight in model.parameters():
+            if weight.ndim > 1 and not weight.any():  # such as the projection of Gemma 3, of which all is zero
+                nn.init.normal_(weight)
+        return model.eval()
+
+
+WIDE = (((1, 3, 48, 64), (1, 3, 32, 96), (2, 3, 32, 64)), ([(3, 4)], [(2, 6)], [(2, 4)] * 2))
+ONE_AND_TWO = (((1, 3, 32, 32), (2, 3, 32, 32)), ([(4, 4)], [(4, 4)] * 2))
+TILED = ([(2, 2)], [(2, 2)] * 3)
+TWO = ((1, 3, 32, 32), (1, 3, 48, 16))
+TALL = ([(4, 4)], [(6, 2)])
+ANY_SIZE = {"options": {"interpolate_pos_encoding": True}, "shapes": TWO, "grids": TALL}
+SIGLIP = SEEING | {"model_type": "siglip_vision_model", "vision_use_head": False}
+QWEN = GROUPED | ROTARY
+PLACES = {"image_token_id": IMAGE, "vision_start_token_id": START}
+FAMILIES = (
+    ImageModel("ViT", "ViTConfig", SEEING, **ANY_SIZE),
+    ImageModel("CLIP, vision", "CLIPVisionConfig", SEEING, **ANY_SIZE),
+    ImageModel("DINOv2", "Dinov2Config", SEEING, shapes=TWO, grids=TALL),
+    ImageModel(
+        "LLaVA",
+        "LlavaConfig",
+        {
+            "vision_config": SEEING | {"model_type": "clip_vision_model"},
+            "text_config": LLAMA,
+            "image_token_id": IMAGE,
+            "vision_feature_layer": -2,
+        },
+        in_text(16),
+        READS,
+        *ONE_AND_TWO,
+    ),
+    ImageModel(
+        "Qwen2.5-VL",
+        "Qwen2_5_VLConfig",
+        {
+            "vision_config": BLOCKED
+            | {
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "out_hidden_size": 32,
+                "window_size": 32,
+                "fullatt_block_indexes": [1],
+            },
+            "text_config": QWEN | {"model_type": "qwen2_5_vl_text"},
+            **PLACES,
+        },
+        in_blocks,
+        READS,
+        *WIDE,
+    ),
+    ImageModel(
+        "Qwen2-VL",
+        "Qwen2VLConfig",
+        {
+            "vision_config": BLOCKED | {"embed_dim": 32, "hidden_size": 32, "mlp_ratio": 2},
+            "text_config": QWEN | {"model_type": "qwen2_vl_text"},
+            **PLACES,
+        },
+        in_blocks,
+        READS,
+        *WIDE,
+    ),
+    ImageModel(
+        "Qwen3-VL",
+        "Qwen3VLConfig",
+        {
+            "vision_config": BLOCKED
+            | {
+                "hidden_size": 32,
+                "intermediate_size": 48,
+                "out_hidden_size": 32,
+                "num_position_embeddings": 16,
+                "deepstack_visual_indexes": [0],
+            },
+            "text_config": QWEN | {"model_type": "qwen3_vl_text", "head_dim": 8},
+            **PLACES,
+        },
+        in_blocks,
+        READS,
+        *WIDE,
+    ),
+    ImageModel("SigLIP, vision", "SiglipVisionConfig", SEEING, **ANY_SIZE),
+    ImageModel(
+        "Gemma 3",
+        "Gemma3Config",
+        {
+            "vision_config": SIGLIP | {"image_size": 64},
+            "text_config": GROUPED | {"model_type": "gemma3_text", "head_dim": 8, "sliding_window": 64},
+            "image_token_id": IMAGE,
+            "mm_tokens_per_image": 16,
+        },
+        seen_in_text(16),
+        READS,
+        ((1, 3, 64, 64), (2, 3, 64, 64)),
+        ONE_AND_TWO[1],
+    ),
+    ImageModel(
+        "PaliGemma",
+        "PaliGemmaConfig",
+        {
+            "vision_config": SIGLIP | {"projection_dim": 32},
+            "text_config": GROUPED | {"model_type": "gemma", "head_dim": 8},
+            "image_token_id": IMAGE,
+            "projection_dim": 32,
+        },
+        seen_in_text(16),
+        READS,
+        *ONE_AND_TWO,
+    ),
+    ImageModel(
+        "SmolVLM",
+        "SmolVLMConfig",
+        {
+            "vision_config": SEEING | {"model_type": "smolvlm_vision"},
+            "text_config": LLAMA,
+            "image_token_id": IMAGE,
+            "scale_factor": 2,
+            "pad_token_id": 0,
+        },
+        in_text(4),
+        READS,
+        ((1, 1, 3, 32, 32), (1, 3, 3, 32, 32)),
+        TILED,
+    ),
+    ImageModel(
+        "Idefics3",
+        "Idefics3Config",
+        {
+            "vision_config": SEEING | {"model_type": "idefics3_vision"},
+            "text_config": LLAMA,
+            "image_token_id": IMAGE,
+            "scale_factor": 2,
+            "pad_token_id": 0,
+        },
+        in_text(4),
+        READS,
+        ((1, 1, 3, 32, 32), (1, 3, 3, 32, 32)),
+        TILED,
+    ),
+    ImageModel(
+        "InternVL",
+        "InternVLConfig",
+        {
+            "vision_config": SEEING | {"model_type": "internvl_vision", "image_size": [32, 32], "patch_size": [8, 8]},
+            "text_config": LLAMA,
+            "image_token_id": IMAGE,
+            "downsample_ratio": 0.5,
+            "image_seq_length": 4,
+        },
+        in_text(4),
+        READS,
+        ((1, 3, 32, 32), (3, 3, 32, 32)),
+        TILED,
+    ),
+)
