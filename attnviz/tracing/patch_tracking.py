@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import unfold
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -19,7 +20,7 @@ from attnviz.tracing.layer_naming import AxisTokens
 # Functions by their effect on the origins of a tensor's numbers; after any other function these are not known.
 REARRANGING = {
     *("flatten", "unflatten", "reshape", "view", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "tile"),
-    *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "T", "mT", "roll", "flip"),
+    *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "T", "mT", "t", "roll", "flip"),
     *("__getitem__", "narrow", "select", "index_select", "gather", "take_along_dim"),
     *("chunk", "split", "tensor_split", "unbind", "pad"),
 }
@@ -42,7 +43,7 @@ WINDOWED = CONVOLUTIONS | {
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation"),
 }
 FOLLOWED = {*REARRANGING, *JOINING, *ELEMENTWISE, *CONVERTING, *MIXING_FEATURES, *PRODUCTS, *WINDOWED} | {
-    *("__setitem__", "masked_scatter"),
+    *("__setitem__", "masked_scatter", "mean", "unfold", "view_as_complex", "view_as_real"),
 }
 PLACEHOLDERS = ("image_token_id", "image_token_index", "video_token_id")  # of a config: ids where images are put
 # A parameter that is a token of the model's own, or several, such as cls_token, class_embedding and register_tokens.
@@ -70,6 +71,7 @@ class PatchTracking(TorchFunctionMode):
         self._rows, self._columns = Known(), Known()
         config = getattr(modules[0], "config", None) if modules else None
         self._placeholders = {getattr(config, name, None) for name in PLACEHOLDERS} - {None}
+        self._reads_images = any(name.startswith("pixel_values") for name in arguments or {})
         self.notes: dict[str, None] = {}  # sentences about tokens whose patches are not known
         for tensor, cells, numbers in input_images(arguments or {}, config):
             _keep(self._rows, tensor, torch.where(numbers > 0, numbers + FACTOR * len(self._cells), 0))
@@ -127,7 +129,7 @@ class PatchTracking(TorchFunctionMode):
         """
         grids = () if origins is None or len(origins) != len(axis.tokens) else self._grids(origins)
         positions = [position for grid in grids for position in grid.positions]
-        self._note_unknown(axis, {*positions})
+        self._note_unknown(axis, origins, {*positions})
         if origins is None or not grids:
             return axis
         tokens, special = axis.tokens, axis.special
@@ -141,11 +143,14 @@ class PatchTracking(TorchFunctionMode):
                 tokens = grid.named(tokens, f"{number}:" if len(grids) > 1 else "")
         return AxisTokens(tokens, special, axis.ids, grids)
 
-    def _note_unknown(self, axis: AxisTokens, known: set[int]) -> None:
-        count = sum(id in self._placeholders and i not in known for i, id in enumerate(axis.ids)) if self._cells else 0
-        if count:
+    def _note_unknown(self, axis: AxisTokens, origins: Tensor | None, known: set[int]) -> None:
+        """Notes how many placeholders may be any patches; those among grids that come from no cell are separators."""
+        places = [i for i, id in enumerate(axis.ids) if id in self._placeholders and i not in known]
+        if origins is not None and known:
+            places = [i for i in places if origins[i] > 0]
+        if places and self._reads_images:
             self.notes[
-                f"Which patch of an image each of {count} tokens in the text is, is not known: the model mixes "
+                f"Which patch of an image each of {len(places)} tokens in the text is, is not known: the model mixes "
                 "patches, or arranges them in a way that is not followed here."
             ] = None
 
@@ -320,6 +325,15 @@ class PatchTracking(TorchFunctionMode):
                 origins = before[0]
             elif name in MIXING_FEATURES:
                 origins = self._merged_features(before[0])
+            elif name == "mean":
+                origins = _without(before[0], kwargs.get("dim", args[1:2] and args[1]), function(*args, **kwargs).ndim)
+            elif name == "view_as_complex":
+                pairs = _constant(before[0], -1)
+                origins = None if pairs is None else pairs.squeeze(-1)
+            elif name == "view_as_real":
+                origins = before[0].unsqueeze(-1)
+            elif function is unfold:
+                origins = _unfolded(before[0], *args[1:], **kwargs)
             elif name == "pad":
                 if kwargs.get("mode", "constant") == "constant" and len(args) < 3:
                     origins = function(before[0], *args[1:], **kwargs | {"value": 0})
@@ -339,6 +353,22 @@ def _lengths(value: Any, count: int) -> tuple[int, ...]:
     """Returns a number for each axis, of one for all or of several."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return values * count if len(values) == 1 else values
+
+
+def _without(origins: Tensor, dims: Any, count: int) -> Tensor | None:
+    """Returns the origins of a mean over some axes that leaves this number of them; None if they differ along one."""
+    kept: Tensor | None = origins
+    dims = [dim if dim < 0 else dim - origins.ndim for dim in _lengths(dims, 1)]
+    for dim in dims:
+        kept = _constant(kept, dim)
+    return kept if kept is None or count == origins.ndim else kept.squeeze(dims)
+
+
+def _unfolded(origins: Tensor, *args: Any, **kwargs: Any) -> Tensor | None:
+    """Returns the origins of what torch's unfold makes of an image (images, channels, height, width)."""
+    one = _constant(origins, -3)
+    # It takes no integers; doubles hold these exactly.
+    return None if one is None else unfold(one.double(), *args, **kwargs).long().repeat(1, origins.shape[-3], 1)
 
 
 def _tensors(values: Any) -> Iterator[Tensor]:

@@ -4,20 +4,28 @@ import re
 
 import pytest
 import torch
+import transformers as hf
 from torch import nn
 
 from attnviz.tracing import capture
-from tests.support.image_models import FAMILIES, ImageModel
+from tests.support.image_models import FAMILIES, IMAGE, SEEING, ImageModel, in_blocks, in_text, pixels
 
-OUTPUT = re.compile(r"(attn|attention|self_attention)\S*\.(out_proj|proj|o_proj|dense|projection_layer|wo)$")
+OUTPUT = re.compile(r"(attn|attention|self_attention)\S*\.(out_proj|proj|o_proj|dense|projection|projection_layer|wo)$")
 
 
 def silence(model):
-    """Takes what attention writes in the layers of a picture, so that each patch stays where it is up to the text."""
+    """Takes what attention writes, and what convolutions read of neighbors, so that each patch stays where it is."""
+    for name, parameter in model.named_parameters():
+        if re.search("query|key|qkv", name) and parameter.ndim > 1:
+            nn.init.normal_(parameter, std=0.2)  # so that a patch changes weights by more than rounding
     for name, module in model.named_modules():
-        if OUTPUT.search(name) and not re.search("language_model|text_model|decoder", name):
+        if OUTPUT.search(name):
             for parameter in module.parameters():
                 nn.init.zeros_(parameter)
+        if isinstance(module, nn.Conv2d) and module.kernel_size > module.stride:
+            middle = torch.zeros_like(module.weight)
+            middle[..., module.kernel_size[0] // 2, module.kernel_size[1] // 2] = 1
+            module.weight.data *= middle
 
 
 def first_of_each_stack(trace):
@@ -29,21 +37,26 @@ def first_of_each_stack(trace):
 
 
 def painted(pictures, grid, patch):
-    """The pictures with one patch of a grid in other colors; its box has to be one of whole pixels."""
+    """The pictures with one patch of a grid in other colors, up to the nearest pixel."""
     picture = pictures.clone()
-    place = picture[grid.image] if grid.tile is None or pictures.ndim < 5 else picture[grid.image, grid.tile]
-    if grid.tile is not None and pictures.ndim < 5:
-        place = picture[grid.tile]
+    place = picture[grid.image] if grid.tile is None else picture.flatten(0, -4)[grid.tile]
     height, width = place.shape[-2:]
-    sides = [side * length for side, length in zip(grid.place(patch), (width, height) * 2, strict=True)]
-    assert sides == pytest.approx([round(side) for side in sides], abs=1e-6)
-    left, top, right, bottom = map(round, sides)
-    place[:, top:bottom, left:right] = 1 - place[:, top:bottom, left:right]
+    sides = [side * size for side, size in zip(grid.place(patch), (width, height) * 2, strict=True)]
+    left, top, right, bottom = (max(0, round(side)) for side in sides)
+    place[:, top:bottom, left:right] *= -1
+    assert not torch.equal(picture, pictures)
     return picture
 
 
-def changed(before, after):
-    return {*(before != after).any(-1).any(0).nonzero()[:, 0].tolist()}
+def changed(side, before, after):
+    """The queries or keys that differ. Of a layer that has weights alone, the keys to which most queries give another
+    part, compared with what they give to most keys."""
+    if hasattr(before, side):
+        return {*(getattr(before, side) != getattr(after, side)).any(-1).any(0).nonzero()[:, 0].tolist()}
+    log = after.weights.log() - before.weights.log()
+    log = torch.where(log.isfinite(), log, torch.nan)
+    moved = (log - log.nanmedian(-1, keepdim=True).values).abs()
+    return {*((moved > 1e-4).sum((0, 1)) > moved.isfinite().sum((0, 1)) / 2).nonzero()[:, 0].tolist()}
 
 
 def assert_layouts_are_true(model, family, pictures):
@@ -62,9 +75,10 @@ def assert_layouts_are_true(model, family, pictures):
                 assert len(others) == len(layers)
                 for side, grids in sides.items():
                     patches = {position for one in grids for position in one.positions}
-                    vectors = (getattr(one[number].inputs, side) for one in (layers, others))
-                    expected = {grid.positions[patch]} if grid in grids else set()
-                    assert changed(*vectors) & patches == expected, (layer.name, side, grid, patch)
+                    if grid in grids and (side == "key" or hasattr(layer.inputs, side)):
+                        both = layer.inputs, others[number].inputs
+                        place = layer.name, side, grid, patch
+                        assert changed(side, *both) & patches == {grid.positions[patch]}, place
     return verified
 
 
@@ -76,3 +90,118 @@ def test_a_patch_is_the_token_that_changes_with_it(family: ImageModel):
         pictures = torch.rand(shape, generator=torch.Generator().manual_seed(1))
         verified = assert_layouts_are_true(model, family, pictures)
         assert [(grid.rows, grid.columns) for grid in [*verified.values()][-1]] == expected
+
+
+MIXING = [family for family in FAMILIES if family.grids == ([],)]
+
+
+@pytest.mark.parametrize("family", MIXING, ids=[family.name for family in MIXING])
+def test_where_patches_are_mixed_no_grid_is_claimed_and_it_is_said(family: ImageModel):
+    trace = capture(family.model(), **family.given(torch.rand(family.shapes[0])))
+    assert trace.missing == (
+        "Which patch of an image each of 4 tokens in the text is, is not known: the model mixes patches, or arranges "
+        "them in a way that is not followed here.",
+    )
+    assert trace[-1].inputs.grids == ()
+
+
+def video(frames):
+    """What Qwen2-VL is given of a video in which each frame is seen twice."""
+    given = in_blocks(frames)
+    shape = given["image_grid_thw"][:1].clone()
+    shape[0, 0] = len(frames)
+    ids = torch.tensor([[5, *[IMAGE - 2] * (len(given["pixel_values"]) // 4), 7]])
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "pixel_values_videos": given["pixel_values"],
+        "video_grid_thw": shape,
+        "mm_token_type_ids": 2 * (ids == IMAGE - 2).int(),
+    }
+
+
+def test_each_frame_of_a_video_has_its_grid():
+    (family,) = (family for family in FAMILIES if family.name == "Qwen2-VL")
+    model = ImageModel("", family.config, family.sizes | {"video_token_id": IMAGE - 2}, auto=family.auto).model()
+    silence(model)
+    frames, first, painted = torch.rand(2, 3, 32, 48), [], torch.rand(3, 16, 16)
+    for changing in (None, 0, 1):
+        seen = frames.clone()
+        if changing is not None:
+            seen[changing, :, :16, 16:32] = painted
+        inputs = next(layer for layer in capture(model, **video(seen)) if layer.id.stack == "text").inputs
+        grids = inputs.grids
+        first.append(inputs)
+    assert [(grid.rows, grid.columns, grid.image, grid.tile) for grid in grids] == [(2, 3, 0, 0), (2, 3, 0, 2)]
+    for grid, after in zip(grids, first[1:], strict=True):
+        assert changed("query", first[0], after) == {grid.positions[1]}
+
+
+class Embedding(nn.Module):
+    """Attention to what becomes of pixels."""
+
+    def __init__(self, embed, width=8):
+        super().__init__()
+        self.embed = embed
+        self.project = nn.LazyLinear(width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+
+    def forward(self, pixel_values):
+        tokens = self.project(self.embed(pixel_values))
+        return self.attention(tokens, tokens, tokens)[0]
+
+
+def by_rearranging(pictures):
+    """The pixels of each patch as its features, (pictures, patches, features)."""
+    count, channels, height, width = pictures.shape
+    cut = pictures.view(count, channels, height // 8, 8, width // 8, 8)
+    return cut.permute(0, 2, 4, 3, 5, 1).reshape(count, (height // 8) * (width // 8), -1)
+
+
+EMBEDDINGS = {
+    "rearranged": by_rearranging,
+    "unfolded": lambda pictures: nn.functional.unfold(pictures, 8, stride=8).mT,
+    "cropped": lambda pictures: nn.functional.unfold(pictures[..., 8:, :], 8, stride=8).mT,
+    "pooled": lambda pictures: nn.functional.avg_pool2d(pictures, 8).flatten(2).mT,
+}
+
+
+@pytest.mark.parametrize("name", EMBEDDINGS)
+def test_patches_that_are_made_without_a_convolution(name: str):
+    model = Embedding(EMBEDDINGS[name])
+    pictures = torch.rand(1, 3, 32, 48)
+    model(pictures)
+    family = ImageModel(name, "", {}, pixels)
+    (grids,) = assert_layouts_are_true(model, family, pictures).values()
+    box = (0.0, 0.25, 1.0, 1.0) if name == "cropped" else (0.0, 0.0, 1.0, 1.0)
+    assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(3 if name == "cropped" else 4, 6, box)]
+
+
+def test_a_picture_that_is_given_as_its_patches_in_an_unknown_order_is_no_grid():
+    model = Embedding(nn.Sequential(nn.Conv2d(3, 8, 8), nn.Flatten()))
+    patches = torch.rand(12, 3, 8, 8)
+    model(patches)
+    assert capture(model, pixel_values=patches, example=0)[0].inputs.grids == ()
+
+
+@pytest.mark.parametrize("size", [(35, 47), (32, 32)])
+def test_what_a_convolution_leaves_out_at_the_edges_lies_outside(size: tuple[int, int]):
+    model = hf.ViTModel(hf.ViTConfig(**SEEING)).eval()
+    given = {"pixel_values": torch.rand(1, 3, *size), "interpolate_pos_encoding": True}
+    rows, columns = size[0] // 8, size[1] // 8
+    box = (0.0, 0.0, 8 * columns / size[1], 8 * rows / size[0])
+    (grid,) = capture(model, given)[0].inputs.grids
+    assert (grid.rows, grid.columns, grid.positions) == (rows, columns, tuple(range(1, 1 + rows * columns)))
+    assert grid.box == pytest.approx(box)
+
+
+def test_pictures_of_other_sizes_are_cut_out_of_what_is_padded():
+    (family,) = (family for family in FAMILIES if family.name == "Pixtral")
+    given = in_text(16)(torch.rand(2, 3, 32, 32))
+    given["input_ids"] = torch.tensor([[5, *[IMAGE] * 16, 6, *[IMAGE] * 6, 7]])
+    given["attention_mask"] = torch.ones_like(given["input_ids"])
+    trace = capture(family.model(), **given, image_sizes=torch.tensor([[32, 32], [16, 24]]))
+    for layer in trace:
+        first, second = layer.inputs.grids
+        assert (first.rows, first.columns, second.rows, second.columns) == (4, 4, 2, 3)
+        assert (first.box, second.box, second.image) == ((0.0, 0.0, 1.0, 1.0), (0.0, 0.0, 0.75, 0.5), 1)
