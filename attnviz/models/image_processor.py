@@ -14,6 +14,7 @@ from torch import Tensor
 from attnviz.base.bounded_json import CONFIG_BYTES, read_object
 from attnviz.base.formatting import grouped
 from attnviz.base.language import value_error
+from attnviz.inputs import WHOLE, Box
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -67,16 +68,7 @@ class ImageProcessor:
     def resized(self, image: "Image") -> Float[np.ndarray, "3 height width"]:
         """Returns the colors of an image, 0 to 255, after the first two steps. Raises ValueError if it would become too
         large."""
-        width, height = image.size
-        side = min(width, height)
-        box = None
-        if self.square:
-            left, top = (width - side) // 2, (height - side) // 2
-            box = (left, top, left + side, top + side)
-        if isinstance(self.size, int):
-            width, height = int(self.size * width / side), int(self.size * height / side)
-        elif self.size is not None:
-            height, width = self.size
+        box, (width, height) = self._resizing(*image.size)
         if width * height > MOST_PIXELS or max(self.crop or (width, height)) > LONGEST_SIDE:
             raise value_error(
                 "The image processor of the model makes {width} × {height} pixels of this image; the model is given "
@@ -91,6 +83,30 @@ class ImageProcessor:
             left, top = (width - self.crop[1]) // 2, (height - self.crop[0]) // 2
             image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))  # black beyond the image
         return np.asarray(image, np.float32).transpose(2, 0, 1)
+
+    def place(self, width: int, height: int, part: Box = WHOLE) -> Box:
+        """Returns where on an image of this size a part of what the model sees lies, which is given in fractions: its
+        left, top, right and bottom in pixels of the image; beyond the image where black is added."""
+        (left, top, right, bottom), size = self._resizing(width, height)
+        across, down = (right - left) / size[0], (bottom - top) / size[1]
+        seen_height, seen_width = self.crop or (size[1], size[0])
+        x = left + (size[0] - seen_width) // 2 * across
+        y = top + (size[1] - seen_height) // 2 * down
+        across, down = across * seen_width, down * seen_height
+        return x + part[0] * across, y + part[1] * down, x + part[2] * across, y + part[3] * down
+
+    def _resizing(self, width: int, height: int) -> tuple[tuple[int, int, int, int], tuple[int, int]]:
+        """Returns the box of an image of this size that is resized, and the width and height that it gets."""
+        left, top, right, bottom = 0, 0, width, height
+        side = min(width, height)
+        if self.square and self.size is not None:
+            left, top = (width - side) // 2, (height - side) // 2
+            right, bottom = left + side, top + side
+        if isinstance(self.size, int):
+            width, height = int(self.size * width / side), int(self.size * height / side)
+        elif self.size is not None:
+            height, width = self.size
+        return (left, top, right, bottom), (width, height)
 
     def normalized(self, colors: Float[Tensor, "channels height width"]) -> Float[Tensor, "channels height width"]:
         """Returns colors, 0 to 255, after the last two steps."""

@@ -9,8 +9,9 @@ import torch
 import transformers as hf
 from PIL import Image
 
+from attnviz.inputs import PatchGrid
 from attnviz.models.image_inputs import image_inputs
-from attnviz.models.image_processor import PROCESSORS
+from attnviz.models.image_processor import PROCESSORS, ImageProcessor
 
 SIZES = [(90, 50), (31, 200), (40, 40)]
 CLIP = {"image_processor_type": "CLIPImageProcessor"}
@@ -143,3 +144,47 @@ def test_without_a_file_the_size_of_the_config_is_a_square(tmp_path):
     assert image_inputs(hf.ViTConfig(image_size=48), tmp_path).pixels(png(noise(90, 50))).shape == (1, 3, 48, 48)
     assert image_inputs(hf.ViTConfig(image_size=[32, 48])).pixels().shape == (1, 3, 32, 48)
     assert image_inputs(hf.BertConfig()) is None
+
+
+PLACED = {
+    "stretched": ImageProcessor((32, 48)),
+    "cropped": ImageProcessor(40, (32, 32)),
+    "padded": ImageProcessor(24, (40, 40)),
+    "cropped and padded": ImageProcessor(24, (32, 48)),
+    "square": ImageProcessor((32, 32), square=True),
+    "only cropped": ImageProcessor(None, (64, 80)),
+    "as it is": ImageProcessor(None),
+}
+
+
+@pytest.mark.parametrize("size", [(200, 120), (97, 251), (128, 128)])
+@pytest.mark.parametrize("name", PLACED)
+def test_a_patch_lies_on_the_picture_where_the_model_sees_it(name, size):
+    processor = PLACED[name]
+    width, height = size
+    seen_height, seen_width = processor.resized(Image.new("RGB", size)).shape[1:]
+    grid = PatchGrid(4, 4, tuple(range(16)))
+    placed = 0
+    for patch in range(16):
+        place = processor.place(width, height, grid.place(patch))
+        left, top, right, bottom = map(round, place)
+        if left < 0 or top < 0 or right > width or bottom > height:
+            continue  # it has black that was added
+        picture = np.zeros((height, width, 3), np.uint8)
+        picture[top:bottom, left:right] = 255
+        bright = processor.resized(Image.fromarray(picture))[0] > 127
+        rows, columns = (bright.any(axis).nonzero()[0] for axis in (1, 0))
+        expected = [
+            side * length for side, length in zip(grid.place(patch), (seen_width, seen_height) * 2, strict=True)
+        ]
+        assert [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1] == pytest.approx(expected, abs=1)
+        placed += 1
+    assert placed >= 4
+
+
+def test_what_is_added_lies_beyond_the_picture_and_what_is_cropped_inside():
+    assert PLACED["padded"].place(48, 48) == (-16, -16, 64, 64)
+    assert PLACED["cropped"].place(80, 40) == (24, 4, 56, 36)
+    assert PLACED["square"].place(100, 50) == (25, 0, 75, 50)
+    assert PLACED["stretched"].place(96, 64, (0.5, 0.5, 1.0, 0.75)) == (48, 32, 96, 48)
+    assert PLACED["as it is"].place(7, 5) == (0, 0, 7, 5)
