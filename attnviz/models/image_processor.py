@@ -89,10 +89,10 @@ class ImageProcessor:
         left, top, right and bottom in pixels of the image; beyond the image where black is added."""
         (left, top, right, bottom), size = self._resizing(width, height)
         across, down = (right - left) / size[0], (bottom - top) / size[1]
-        seen_height, seen_width = self.crop or (size[1], size[0])
-        x = left + (size[0] - seen_width) // 2 * across
-        y = top + (size[1] - seen_height) // 2 * down
-        across, down = across * seen_width, down * seen_height
+        input_height, input_width = self.crop or (size[1], size[0])
+        x = left + (size[0] - input_width) // 2 * across
+        y = top + (size[1] - input_height) // 2 * down
+        across, down = across * input_width, down * input_height
         return x + part[0] * across, y + part[1] * down, x + part[2] * across, y + part[3] * down
 
     def _resizing(self, width: int, height: int) -> tuple[tuple[int, int, int, int], tuple[int, int]]:

@@ -10,7 +10,7 @@ from attnviz.inputs import WHOLE, Box
 
 FACTOR = 1 << 32  # an origin is this times the number of its cells or parameter, plus that of its cell or token from 1
 # Models whose image processors give the patches of an image block by block, as the model merges them.
-IN_BLOCKS = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe"})
+IN_BLOCKS = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"})
 ROW_BY_ROW = frozenset({"siglip2"})  # and row by row
 CHANNELS = (1, 3, 4)
 

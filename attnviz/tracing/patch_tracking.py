@@ -209,9 +209,9 @@ class PatchTracking(TorchFunctionMode):
         size = result.shape[-2:]
         if not maps.numel() or maps.shape[-2:] == size:
             return maps if maps.numel() else None
-        corner = maps[..., :1, :1]
         if size.numel() == 1:
-            return corner if bool((maps == corner).all()) else None
+            merged = self._merged_features(maps.flatten(-2))
+            return None if merged is None else merged.unsqueeze(-1)
         blocks = self._blocks(maps.flatten(0, -3))
         if blocks is None:
             return None
@@ -283,8 +283,10 @@ class PatchTracking(TorchFunctionMode):
             return None
         parts = {}
         for number in (first // FACTOR).unique().tolist():
-            image = self._cells[number]
-            parts[number] = self._part(number, 0, 0, image.rows // height, image.columns // width, height, width)
+            rows, columns = self._cells[number].rows // height, self._cells[number].columns // width
+            if rows * columns == 1:  # the whole image: it may be a patch that is given as an image of its own
+                return None
+            parts[number] = self._part(number, 0, 0, rows, columns, height, width)
         numbers = torch.tensor([parts[number] for number in (first // FACTOR)[:, 0].tolist()], device=used.device)[
             :, None
         ]
@@ -326,7 +328,7 @@ class PatchTracking(TorchFunctionMode):
             elif name in MIXING_FEATURES:
                 origins = self._merged_features(before[0])
             elif name == "mean":
-                origins = _without(before[0], kwargs.get("dim", args[1:2] and args[1]), function(*args, **kwargs).ndim)
+                origins = _without(before[0], kwargs.get("dim", args[1:2] and args[1]), result.ndim)
             elif name == "view_as_complex":
                 pairs = _constant(before[0], -1)
                 origins = None if pairs is None else pairs.squeeze(-1)

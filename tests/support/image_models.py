@@ -197,6 +197,38 @@ FAMILIES = (
         READS,
         *WIDE,
     ),
+    ImageModel(
+        "Qwen3.5",
+        "Qwen3_5Config",
+        {
+            "vision_config": BLOCKED
+            | {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 32, "num_position_embeddings": 16},
+            "text_config": GROUPED
+            | ROTARY
+            | {"model_type": "qwen3_5_text", "head_dim": 8, "layer_types": ["full_attention"] * 2},
+            **PLACES,
+        },
+        in_blocks,
+        READS,
+        *WIDE,
+    ),
+    ImageModel(
+        "GLM-4V",
+        "Glm4vConfig",
+        {
+            "vision_config": BLOCKED
+            | {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 32, "image_size": 32},
+            "text_config": GROUPED
+            | ROTARY
+            | {"model_type": "glm4v_text", "num_attention_heads": 1, "num_key_value_heads": 1},
+            **PLACES,
+            "image_start_token_id": START,
+            "image_end_token_id": 7,
+        },
+        in_blocks,
+        READS,
+        *WIDE,
+    ),
     ImageModel("SigLIP, vision", "SiglipVisionConfig", SEEING, **ANY_SIZE),
     ImageModel(
         "Gemma 3",

@@ -177,7 +177,7 @@ def test_patches_that_are_made_without_a_convolution(name: str):
     assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(3 if name == "cropped" else 4, 6, box)]
 
 
-def test_a_picture_that_is_given_as_its_patches_in_an_unknown_order_is_no_grid():
+def test_patches_that_are_given_in_an_unknown_order_are_no_grid():
     model = Embedding(nn.Sequential(nn.Conv2d(3, 8, 8), nn.Flatten()))
     patches = torch.rand(12, 3, 8, 8)
     model(patches)
