@@ -24,7 +24,9 @@ class ImageCells(NamedTuple):
     tile: int | None = None
     box: Box = WHOLE
 
-    def cut(self, top: float, left: float, rows: int, columns: int, height: int = 1, width: int = 1) -> "ImageCells":
+    def cut(
+        self, top: float, left: float, rows: int, columns: int, height: float = 1, width: float = 1
+    ) -> "ImageCells":
         """Returns rows and columns of cells of another size, which like their place is measured in these cells."""
         x, y, right, bottom = self.box
         across, down = (right - x) / self.columns, (bottom - y) / self.rows

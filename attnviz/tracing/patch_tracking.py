@@ -27,7 +27,24 @@ REARRANGING = {
 JOINING = {"cat", "concat", "concatenate", "stack"}
 ELEMENTWISE = {
     *("add", "add_", "sub", "sub_", "__rsub__", "mul", "mul_", "div", "div_", "true_divide", "neg", "pow", "addcmul"),
-    *("gelu", "relu", "relu_", "silu", "sigmoid", "tanh", "softmax", "clamp", "nan_to_num", "batch_norm", "group_norm"),
+    *(
+        "gelu",
+        "relu",
+        "relu_",
+        "relu6",
+        "leaky_relu",
+        "elu",
+        "hardswish",
+        "mish",
+        "silu",
+        "sigmoid",
+        "tanh",
+        "softmax",
+        "clamp",
+        "nan_to_num",
+        "batch_norm",
+        "group_norm",
+    ),
     *("dropout", "dropout_", "masked_fill", "masked_fill_"),
 }
 CONVERTING = {
@@ -36,11 +53,12 @@ CONVERTING = {
 }
 MIXING_FEATURES = {"linear", "layer_norm", "rms_norm"}
 PRODUCTS = {"matmul", "bmm"}
-# Functions that make one cell of neighbors, with the arguments that say which.
+# Functions that make one cell of neighbors, with the names of their first arguments.
 CONVOLUTIONS = dict.fromkeys(("conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation"))
 WINDOWED = CONVOLUTIONS | {
     "avg_pool2d": ("input", "kernel_size", "stride", "padding"),
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation"),
+    "interpolate": ("input",),
 }
 FOLLOWED = {*REARRANGING, *JOINING, *ELEMENTWISE, *CONVERTING, *MIXING_FEATURES, *PRODUCTS, *WINDOWED} | {
     *("__setitem__", "masked_scatter", "mean", "unfold", "view_as_complex", "view_as_real"),
@@ -76,7 +94,8 @@ class PatchTracking(TorchFunctionMode):
         for tensor, cells, numbers in input_images(arguments or {}, config):
             _keep(self._rows, tensor, torch.where(numbers > 0, numbers + FACTOR * len(self._cells), 0))
             self._cells += cells
-        self.is_needed = bool(self._cells) or any(isinstance(module, nn.Conv2d | nn.Conv3d) for module in modules)
+        self._has_pixels = bool(self._cells)
+        self.is_needed = self._has_pixels or any(isinstance(module, nn.Conv2d | nn.Conv3d) for module in modules)
         for module in modules if self.is_needed else ():
             for name, parameter in module.named_parameters(recurse=False):
                 if match := OWN_TOKEN.match(name):
@@ -114,11 +133,11 @@ class PatchTracking(TorchFunctionMode):
         return torch._C._EnableTorchFunction() if self.is_needed else nullcontext()
 
     def sides(self, query: Tensor, key: Tensor) -> Sides:
-        """Returns the origins of the tokens of queries and keys, (1, heads, tokens, width)."""
+        """Returns the origins of the tokens of queries and keys, (sequences, heads, tokens, width)."""
         return _along(self._rows.get(query), -2), _along(self._rows.get(key), -2)
 
     def sides_of_weights(self, weights: Tensor) -> Sides:
-        """Returns the origins of the tokens of weights, (1, heads, queries, keys)."""
+        """Returns the origins of the tokens of weights, (sequences, heads, queries, keys)."""
         return _along(self._rows.get(weights), -2), _along(self._columns.get(weights), -1)
 
     def with_patches(self, axis: AxisTokens, origins: Tensor | None) -> AxisTokens:
@@ -181,42 +200,31 @@ class PatchTracking(TorchFunctionMode):
         }
 
     def _windowed(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Tensor) -> Tensor | None:
-        """Returns the origins of the output of a convolution or pooling: cells as large as its stride, or those of its
-        input if that is of the same size."""
+        """Returns the origins of the output of a convolution, pooling or resizing: cells as large as its stride, or
+        those of its input if that is of the same size."""
         named: dict[str, Any] = dict(zip(WINDOWED[name], args, strict=False)) | kwargs
-        image, is_convolution, axes = named["input"], name in CONVOLUTIONS, 3 if name == "conv3d" else 2
+        image, axes, size = named["input"], 3 if name == "conv3d" else 2, result.shape[-2:]
         before = self._rows.get(image)
         if before is None:
-            if not is_convolution or result.shape[-2:].numel() == 1:
+            # Pixels that the model was given, and that something unknown was done to, are not taken for others.
+            if name not in CONVOLUTIONS or size.numel() == 1 or self._has_pixels:
                 return None
             before = self._new_pixels(image, axes)
         maps = _constant(before, -axes - 1)
         if maps is None:
             return None
-        kernel = named["weight"].shape[-axes:] if is_convolution else _lengths(named["kernel_size"], axes)
-        stride = _lengths(named.get("stride") or (1 if is_convolution else kernel), axes)
-        spans = [
-            1 + step * (size - 1) for step, size in zip(_lengths(named.get("dilation", 1), axes), kernel, strict=True)
-        ]
-        padding = named.get("padding", 0)
-        if isinstance(padding, str):
-            padding = [(span - 1) // 2 if padding == "same" else 0 for span in spans]
-        padding = _lengths(padding, axes)
+        stride, first = _windows(name, named, image.shape[-axes:], result.shape[-axes:])
         if axes == 3:  # several frames become one, which is named by the first
-            maps = (
-                maps[..., :: stride[0], :, :][..., : result.shape[-3], :, :] if not padding[0] else maps[..., :0, :, :]
-            )
-        size = result.shape[-2:]
-        if not maps.numel() or maps.shape[-2:] == size:
-            return maps if maps.numel() else None
+            maps = maps[..., :: int(stride[0]), :, :][..., : result.shape[-3], :, :]
+        if maps.shape[-2:] == size:
+            return maps
         if size.numel() == 1:
             merged = self._merged_features(maps.flatten(-2))
             return None if merged is None else merged.unsqueeze(-1)
         blocks = self._blocks(maps.flatten(0, -3))
         if blocks is None:
             return None
-        down, across = ((spans[i] - stride[i]) / 2 - padding[i] for i in (-2, -1))
-        parts = [self._part(i, top + down, left + across, *size, *stride[-2:]) for i, top, left in blocks]
+        parts = [self._part(i, top + first[-2], left + first[-1], *size, *stride[-2:]) for i, top, left in blocks]
         numbers = torch.tensor(parts, device=maps.device)[:, None] * FACTOR
         return (numbers + torch.arange(1, size.numel() + 1, device=maps.device)).view(*maps.shape[:-2], *size)
 
@@ -287,11 +295,9 @@ class PatchTracking(TorchFunctionMode):
             if rows * columns == 1:  # the whole image: it may be a patch that is given as an image of its own
                 return None
             parts[number] = self._part(number, 0, 0, rows, columns, height, width)
-        numbers = torch.tensor([parts[number] for number in (first // FACTOR)[:, 0].tolist()], device=used.device)[
-            :, None
-        ]
+        numbers = torch.tensor([parts[number] for number in (first // FACTOR)[:, 0].tolist()], device=used.device)
         merged = torch.zeros(len(flat), 1, dtype=flat.dtype, device=flat.device)
-        merged[known] = numbers * FACTOR + top // height * (wide // width) + left // width + 1
+        merged[known] = numbers[:, None] * FACTOR + top // height * (wide // width) + left // width + 1
         return merged.unflatten(0, origins.shape[:-1])
 
     def _put(self, function: Callable, result: Tensor, target: Tensor, place: Any, values: Any) -> None:
@@ -355,6 +361,26 @@ def _lengths(value: Any, count: int) -> tuple[int, ...]:
     """Returns a number for each axis, of one for all or of several."""
     values = (value,) if isinstance(value, int) else tuple(value)
     return values * count if len(values) == 1 else values
+
+
+def _windows(
+    name: str, named: Mapping[str, Any], before: torch.Size, after: torch.Size
+) -> tuple[tuple[float, ...], list[float]]:
+    """Returns how far apart the windows are of which a function makes cells, and where the first begins, along each
+    axis: windows that overlap are as long as the stride, around their middles."""
+    axes = len(before)
+    if name == "interpolate":
+        return tuple(old / new for old, new in zip(before, after, strict=True)), [0.0] * axes
+    is_convolution = name in CONVOLUTIONS
+    kernel = named["weight"].shape[-axes:] if is_convolution else _lengths(named["kernel_size"], axes)
+    stride = _lengths(named.get("stride") or (1 if is_convolution else kernel), axes)
+    steps = _lengths(named.get("dilation", 1), axes)
+    spans = [1 + step * (size - 1) for step, size in zip(steps, kernel, strict=True)]
+    padding = named.get("padding", 0)
+    if isinstance(padding, str):
+        padding = [(span - 1) // 2 if padding == "same" else 0 for span in spans]
+    sides = zip(spans, stride, _lengths(padding, axes), strict=True)
+    return stride, [(span - length) / 2 - added for span, length, added in sides]
 
 
 def _without(origins: Tensor, dims: Any, count: int) -> Tensor | None:

@@ -162,6 +162,7 @@ EMBEDDINGS = {
     "rearranged": by_rearranging,
     "unfolded": lambda pictures: nn.functional.unfold(pictures, 8, stride=8).mT,
     "cropped": lambda pictures: nn.functional.unfold(pictures[..., 8:, :], 8, stride=8).mT,
+    "larger": lambda pictures: by_rearranging(nn.functional.interpolate(pictures, scale_factor=2)),
     "pooled": lambda pictures: nn.functional.avg_pool2d(pictures, 8).flatten(2).mT,
 }
 
@@ -173,8 +174,8 @@ def test_patches_that_are_made_without_a_convolution(name: str):
     model(pictures)
     family = ImageModel(name, "", {}, pixels)
     (grids,) = assert_layouts_are_true(model, family, pictures).values()
-    box = (0.0, 0.25, 1.0, 1.0) if name == "cropped" else (0.0, 0.0, 1.0, 1.0)
-    assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(3 if name == "cropped" else 4, 6, box)]
+    rows, columns, top = {"cropped": (3, 6, 0.25), "larger": (8, 12, 0.0)}.get(name, (4, 6, 0.0))
+    assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(rows, columns, (0.0, top, 1.0, 1.0))]
 
 
 def test_patches_that_are_given_in_an_unknown_order_are_no_grid():
