@@ -29,6 +29,7 @@ from docs.tools.tables import (
     masks,
     support,
 )
+from tests.support.image_models import FAMILIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 LESSON_FILES = DOCS.parent / "assets" / "lessons"
@@ -45,6 +46,11 @@ def test_the_table_of_readme_has_the_numbers_of_the_tests() -> None:
 def test_the_table_of_masks_has_them_all_with_their_rules() -> None:
     assert all(f"| `{mask()}` | {mask().describe()} |" in masks() for mask in MASKS)
     assert CATALOGUE in (DOCS / "masks.md").read_text("utf-8")
+
+
+def test_the_table_of_layouts_has_the_families_of_the_tests() -> None:
+    table = (DOCS / "images.md").read_text("utf-8").split("| family |")[1]
+    assert re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE) == [family.name for family in FAMILIES]
 
 
 def test_the_tables_of_gguf_have_each_key_of_each_architecture() -> None:

@@ -18,6 +18,7 @@ SEEING = {
     "image_size": 32,
     "patch_size": 8,
 }
+AS_THEY_ARE = {"do_resize": False, "do_rescale": False, "do_normalize": False}
 IMAGE = WORDS - 1  # the id of an image's token in a text
 START = WORDS - 2  # of what stands before images
 LLAMA = GROUPED | {"model_type": "llama", "max_position_embeddings": 512}
@@ -51,9 +52,8 @@ def seen_in_text(tokens: int) -> Callable[[Tensor], dict[str, Any]]:
 
 def in_blocks(pictures: Tensor) -> dict[str, Any]:
     """What the processor of Qwen2-VL and its successors makes of pictures, and the text that they stand in."""
-    processor = hf.models.qwen2_vl.image_processing_pil_qwen2_vl.Qwen2VLImageProcessorPil(
-        patch_size=8, temporal_patch_size=2, merge_size=2, do_resize=False, do_rescale=False, do_normalize=False
-    )
+    qwen = hf.models.qwen2_vl.image_processing_pil_qwen2_vl
+    processor = qwen.Qwen2VLImageProcessorPil(patch_size=8, temporal_patch_size=2, merge_size=2, **AS_THEY_ARE)
     given = dict(processor([*pictures.numpy()], return_tensors="pt", input_data_format="channels_first"))
     counts = [int(shape.prod()) // 4 for shape in given["image_grid_thw"]]
     ids = torch.tensor([[5, *(one for count in counts for one in (START, *[IMAGE] * count, 7))]])
@@ -77,9 +77,7 @@ def unpadded(pictures: Tensor) -> dict[str, Any]:
 
 def in_rows(pictures: Tensor) -> dict[str, Any]:
     """What the processor of SigLIP 2 makes of pictures."""
-    processor = hf.Siglip2ImageProcessorPil(
-        patch_size=8, do_resize=False, do_rescale=False, do_normalize=False, max_num_patches=20
-    )
+    processor = hf.Siglip2ImageProcessorPil(patch_size=8, max_num_patches=20, **AS_THEY_ARE)
     given = processor([*pictures.numpy()], return_tensors="pt", input_data_format="channels_first")
     return dict(given)
 
@@ -108,7 +106,6 @@ class ImageModel:
     shapes: tuple[tuple[int, ...], ...] = ((1, 3, 32, 32),)  # of the pictures
     grids: tuple[list[tuple[int, int]], ...] = ()  # rows and columns of each grid of the last stack, by shape
     options: dict[str, Any] = field(default_factory=dict)
-    note: str = ""  # of what is not verified, or not known
 
     def model(self) -> nn.Module:
         torch.manual_seed(0)
@@ -323,8 +320,8 @@ FAMILIES = (
         "Swin",
         "SwinConfig",
         {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
-        shapes=((1, 3, 32, 32), (1, 3, 32, 64)),
-        grids=([(16, 16)], [(16, 32)]),
+        shapes=((1, 3, 32, 32), (1, 3, 32, 64), (1, 3, 36, 44)),
+        grids=([(8, 8)], [(8, 16)], [(9, 11)]),
     ),
     ImageModel(
         "Pixtral",

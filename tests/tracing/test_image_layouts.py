@@ -6,9 +6,11 @@ import pytest
 import torch
 import transformers as hf
 from torch import nn
+from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 
 from attnviz.tracing import capture
-from tests.support.image_models import FAMILIES, IMAGE, SEEING, ImageModel, in_blocks, in_text, pixels
+from attnviz.tracing.image_cells import IN_BLOCKS
+from tests.support.image_models import AS_THEY_ARE, FAMILIES, IMAGE, SEEING, ImageModel, in_blocks, in_text, pixels
 
 OUTPUT = re.compile(r"(attn|attention|self_attention)\S*\.(out_proj|proj|o_proj|dense|projection|projection_layer|wo)$")
 
@@ -26,14 +28,6 @@ def silence(model):
             middle = torch.zeros_like(module.weight)
             middle[..., module.kernel_size[0] // 2, module.kernel_size[1] // 2] = 1
             module.weight.data *= middle
-
-
-def first_of_each_stack(trace):
-    """The layers that are captured first of each stack, by stack; those of windows together."""
-    firsts = {}
-    for layer in trace:
-        firsts.setdefault((layer.id.stack, layer.kind == "cross"), layer.id.index)
-    return [layer for layer in trace if firsts[layer.id.stack, layer.kind == "cross"] == layer.id.index]
 
 
 def painted(pictures, grid, patch):
@@ -60,26 +54,24 @@ def changed(side, before, after):
 
 
 def assert_layouts_are_true(model, family, pictures):
-    """Asserts that of all tokens that are patches each changes with its own, and no other one does; returns grids."""
-
-    def run(given):
-        return first_of_each_stack(capture(model, **family.given(given), **family.options))
-
-    layers, verified = run(pictures), {}
+    """Asserts in each layer that of all tokens that are patches one changes with its patch; returns the last grids."""
+    layers = capture(model, **family.given(pictures), **family.options)
+    repainted = {}
     for number, layer in enumerate(layers):
         sides = {"query": layer.inputs.query_grids, "key": layer.inputs.key_grids}
-        verified[layer.name] = layer.inputs.grids
-        for grid in layer.inputs.grids:
+        for grid in {*sides["query"], *sides["key"]}:
             for patch in {1 % len(grid.positions), 2 * len(grid.positions) // 3}:
-                others = run(painted(pictures, grid, patch))
-                assert len(others) == len(layers)
+                place = grid.image, grid.tile, grid.place(patch)
+                if place not in repainted:
+                    given = family.given(painted(pictures, grid, patch))
+                    repainted[place] = capture(model, **given, **family.options)
+                both = layer.inputs, repainted[place][number].inputs
                 for side, grids in sides.items():
-                    patches = {position for one in grids for position in one.positions}
                     if grid in grids and (side == "key" or hasattr(layer.inputs, side)):
-                        both = layer.inputs, others[number].inputs
-                        place = layer.name, side, grid, patch
-                        assert changed(side, *both) & patches == {grid.positions[patch]}, place
-    return verified
+                        patches = {position for one in grids for position in one.positions}
+                        expected = {grid.positions[patch]}
+                        assert changed(side, *both) & patches == expected, (layer.name, side, grid, patch)
+    return layers[-1].inputs.grids
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
@@ -88,8 +80,8 @@ def test_a_patch_is_the_token_that_changes_with_it(family: ImageModel):
     silence(model)
     for shape, expected in zip(family.shapes, family.grids, strict=True):
         pictures = torch.rand(shape, generator=torch.Generator().manual_seed(1))
-        verified = assert_layouts_are_true(model, family, pictures)
-        assert [(grid.rows, grid.columns) for grid in [*verified.values()][-1]] == expected
+        grids = assert_layouts_are_true(model, family, pictures)
+        assert [(grid.rows, grid.columns) for grid in grids] == expected
 
 
 MIXING = [family for family in FAMILIES if family.grids == ([],)]
@@ -103,6 +95,21 @@ def test_where_patches_are_mixed_no_grid_is_claimed_and_it_is_said(family: Image
         "them in a way that is not followed here.",
     )
     assert trace[-1].inputs.grids == ()
+
+
+@pytest.mark.parametrize("size", [(32, 48), (64, 32)])
+def test_the_processor_of_glm_4v_gives_patches_in_the_order_of_qwen2_vl(size: tuple[int, int]):
+    picture = torch.rand(1, 3, *size)
+    own = hf.models.glm4v.image_processing_pil_glm4v.Glm4vImageProcessorPil(patch_size=8, **AS_THEY_ARE)
+    given = own([*picture.numpy()], return_tensors="pt", input_data_format="channels_first")
+    assert torch.equal(given["pixel_values"], in_blocks(picture)["pixel_values"])
+
+
+def test_the_models_in_blocks_have_these_processors():
+    processors = {IMAGE_PROCESSOR_MAPPING_NAMES[kind]["pil"] for kind in IN_BLOCKS}
+    assert processors == {"Qwen2VLImageProcessorPil", "Glm4vImageProcessorPil"}
+    verified = {family.sizes["text_config"]["model_type"] for family in FAMILIES if family.given is in_blocks}
+    assert verified == {f"{kind}_text" for kind in IN_BLOCKS}
 
 
 def video(frames):
@@ -173,7 +180,7 @@ def test_patches_that_are_made_without_a_convolution(name: str):
     pictures = torch.rand(1, 3, 32, 48)
     model(pictures)
     family = ImageModel(name, "", {}, pixels)
-    (grids,) = assert_layouts_are_true(model, family, pictures).values()
+    grids = assert_layouts_are_true(model, family, pictures)
     rows, columns, top = {"cropped": (3, 6, 0.25), "larger": (8, 12, 0.0)}.get(name, (4, 6, 0.0))
     assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(rows, columns, (0.0, top, 1.0, 1.0))]
 
