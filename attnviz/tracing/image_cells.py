@@ -40,17 +40,18 @@ def input_images(arguments: Mapping[str, Any], config: Any) -> Iterator[tuple[Te
     its shape: FACTOR times the place among these cells, plus the number of the cell from 1; 0 for no cell."""
     tensors = {name: value for name, value in arguments.items() if isinstance(value, Tensor)}
     vision = getattr(config, "vision_config", None) or config
-    kind = str(getattr(vision, "model_type", "")).removesuffix("_model").removesuffix("_vision")
+    kind = str(getattr(config, "model_type", "")).removesuffix("_model").removesuffix("_vision")
+    merged = int(getattr(vision, "spatial_merge_size", 1))
     count = 0
     for name, pixels in tensors.items():
         cells: list[ImageCells] = []
-        if kind in IN_BLOCKS and (shapes := tensors.get(SHAPES.get(name, ""))) is not None:
-            cells, numbers = _in_blocks(shapes.tolist(), vision, count)
-            numbers = numbers[:, None]
-        elif kind in ROW_BY_ROW and name == "pixel_values" and (shapes := tensors.get("spatial_shapes")) is not None:
-            cells = [ImageCells(rows, columns, count + image) for image, (rows, columns) in enumerate(shapes.tolist())]
+        shapes = _lists(tensors.get(SHAPES.get(name, "") if kind in IN_BLOCKS else "spatial_shapes"))
+        # What does not fit is left to the model, which says what is wrong.
+        if kind in IN_BLOCKS and shapes and not any(side % merged for _, *sides in shapes for side in sides):
+            cells, numbers = _in_blocks(shapes, merged, int(getattr(vision, "temporal_patch_size", 1)), count)
+        elif kind in ROW_BY_ROW and shapes and name == "pixel_values":
+            cells = [ImageCells(rows, columns, count + image) for image, (rows, columns) in enumerate(shapes)]
             numbers = torch.stack([_padded(i, one.rows * one.columns, pixels.shape[1]) for i, one in enumerate(cells)])
-            numbers = numbers[..., None]
         elif pixels.ndim > 3 and pixels.shape[-3] in CHANNELS and pixels.is_floating_point() and "mask" not in name:
             cells, numbers = pixel_cells(pixels.shape[:-3], pixels.shape[-2:], count)
         if cells and len(numbers) == len(pixels):
@@ -66,6 +67,11 @@ SHAPES = {
 }
 
 
+def _lists(shapes: Tensor | None) -> list[list[int]]:
+    """Returns the rows of a tensor of positive numbers, none if it is not one."""
+    return shapes.tolist() if shapes is not None and shapes.ndim == 2 and bool((shapes > 0).all()) else []
+
+
 def pixel_cells(leading: torch.Size, size: torch.Size, first: int = 0) -> tuple[list[ImageCells], Tensor]:
     """Returns the pixels of images as cells, and their numbers (…, 1, height, width); the last of several leading axes
     is that of tiles or frames."""
@@ -76,20 +82,20 @@ def pixel_cells(leading: torch.Size, size: torch.Size, first: int = 0) -> tuple[
     return cells, numbers.reshape(*leading, 1, *size)
 
 
-def _in_blocks(shapes: list[list[int]], config: Any, first: int) -> tuple[list[ImageCells], Tensor]:
-    """Returns the patches of images of these frames, rows and columns, and their numbers, block by block."""
+def _in_blocks(shapes: list[list[int]], size: int, step: int, first: int) -> tuple[list[ImageCells], Tensor]:
+    """Returns the patches of images of these frames, rows and columns, of which each is of `step` frames, and their
+    numbers (patches, 1), block by block of `size` × `size`."""
     cells: list[ImageCells] = []
-    numbers, size = [], int(getattr(config, "spatial_merge_size", 1))
-    per_patch = int(getattr(config, "temporal_patch_size", 1))
+    numbers = []
     for image, (frames, rows, columns) in enumerate(shapes):
         blocks = torch.arange(1, rows * columns + 1).view(rows // size, size, columns // size, size)
         for frame in range(frames):
             numbers.append(FACTOR * len(cells) + blocks.transpose(1, 2).flatten())
-            cells.append(ImageCells(rows, columns, first + image, frame * per_patch if frames > 1 else None))
-    return cells, torch.cat(numbers)
+            cells.append(ImageCells(rows, columns, first + image, frame * step if frames > 1 else None))
+    return cells, torch.cat(numbers)[:, None]
 
 
 def _padded(image: int, count: int, length: int) -> Tensor:
-    """Returns the numbers of an image's cells, row by row, and zeros up to a length."""
-    numbers = torch.arange(1, length + 1)
+    """Returns the numbers of an image's cells, (length, 1), row by row, and zeros up to a length."""
+    numbers = torch.arange(1, length + 1)[:, None]
     return torch.where(numbers <= count, numbers + FACTOR * image, 0)

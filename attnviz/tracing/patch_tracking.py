@@ -211,7 +211,7 @@ class PatchTracking(TorchFunctionMode):
                 return None
             before = self._new_pixels(image, axes)
         maps = _constant(before, -axes - 1)
-        if maps is None:
+        if maps is None or not maps.numel():
             return None
         stride, first = _windows(name, named, image.shape[-axes:], result.shape[-axes:])
         if axes == 3:  # several frames become one, which is named by the first
@@ -386,7 +386,9 @@ def _windows(
 def _without(origins: Tensor, dims: Any, count: int) -> Tensor | None:
     """Returns the origins of a mean over some axes that leaves this number of them; None if they differ along one."""
     kept: Tensor | None = origins
-    dims = [dim if dim < 0 else dim - origins.ndim for dim in _lengths(dims, 1)]
+    dims = [
+        dim if dim < 0 else dim - origins.ndim for dim in _lengths(range(origins.ndim) if dims is None else dims, 1)
+    ]
     for dim in dims:
         kept = _constant(kept, dim)
     return kept if kept is None or count == origins.ndim else kept.squeeze(dims)

@@ -9,7 +9,7 @@ from torch import nn
 from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 
 from attnviz.tracing import capture
-from attnviz.tracing.image_cells import IN_BLOCKS
+from attnviz.tracing.image_cells import IN_BLOCKS, input_images
 from tests.support.image_models import AS_THEY_ARE, FAMILIES, IMAGE, SEEING, ImageModel, in_blocks, in_text, pixels
 
 OUTPUT = re.compile(r"(attn|attention|self_attention)\S*\.(out_proj|proj|o_proj|dense|projection|projection_layer|wo)$")
@@ -112,6 +112,12 @@ def test_the_models_in_blocks_have_these_processors():
     assert verified == {f"{kind}_text" for kind in IN_BLOCKS}
 
 
+@pytest.mark.parametrize("shape", [[[1, 3, 4]], [[1, 4, 4], [1, 2, 2]], [1, 4, 4], [[0, 4, 4]]])
+def test_shapes_that_do_not_fit_the_patches_are_left_to_the_model(shape: list):
+    given = {"pixel_values": torch.rand(16, 8), "image_grid_thw": torch.tensor(shape)}
+    assert [*input_images(given, hf.Qwen2VLConfig())] == []
+
+
 def video(frames):
     """What Qwen2-VL is given of a video in which each frame is seen twice."""
     given = in_blocks(frames)
@@ -183,6 +189,36 @@ def test_patches_that_are_made_without_a_convolution(name: str):
     grids = assert_layouts_are_true(model, family, pictures)
     rows, columns, top = {"cropped": (3, 6, 0.25), "larger": (8, 12, 0.0)}.get(name, (4, 6, 0.0))
     assert [(grid.rows, grid.columns, grid.box) for grid in grids] == [(rows, columns, (0.0, top, 1.0, 1.0))]
+
+
+BESIDE = {
+    "mean of all": lambda x: x.mean(dim=None),
+    "mean of places": lambda x: x.mean((-1, -2), keepdim=True),
+    "padded with numbers": lambda x: nn.functional.pad(x, (1, 1), "constant", -9.0),
+    "padded by a mirror": lambda x: nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"),
+    "none of them": lambda x: nn.functional.conv2d(x[:0], torch.ones(1, 3, 2, 2)),
+    "without a batch": lambda x: nn.functional.conv2d(x[0], torch.ones(1, 3, 3, 3), None, (2,), padding=1),
+    "same size": lambda x: nn.functional.conv2d(input=x, weight=torch.ones(1, 3, 3, 3), padding="same"),
+    "all at once": lambda x: nn.functional.conv2d(x, torch.ones(1, 3, *x.shape[2:])),
+    "frames": lambda x: nn.functional.conv3d(
+        x[:, :, None].expand(-1, -1, 3, -1, -1), torch.ones(1, 3, 2, 2, 2), stride=2
+    ),
+    "pooled with indices": lambda x: nn.functional.max_pool2d(x, 2, return_indices=True),
+    "pooled beyond": lambda x: nn.functional.avg_pool2d(x, 3, ceil_mode=True),
+    "no rows": lambda x: nn.functional.linear(x[:0], torch.ones(2, x.shape[-1])),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_whatever_else_is_done_with_pixels_changes_no_grid(name: str):
+    def embed(pictures):
+        BESIDE[name](pictures)
+        return by_rearranging(pictures)
+
+    model, pictures = Embedding(embed), torch.rand(1, 3, 32, 48)
+    model(pictures)
+    (grid,) = capture(model, pixel_values=pictures)[0].inputs.grids
+    assert (grid.rows, grid.columns) == (4, 6)
 
 
 def test_patches_that_are_given_in_an_unknown_order_are_no_grid():
