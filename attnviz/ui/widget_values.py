@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from attnviz.base.language import option_with_name
 from attnviz.page.fields import (
     ChoiceField,
     ChoicesField,
@@ -188,6 +189,8 @@ def kept_choice(field: ChoiceField[Any], state: Any, names: Sequence[str], openi
         chosen = opening
     if isinstance(field, ChoicesField):
         return [name for name in chosen if name in names]
+    if isinstance(chosen, str) and chosen not in names:  # as a tab is known by its label
+        chosen = option_with_name(chosen, names, field.option_name)
     return chosen if chosen in names else opening
 
 

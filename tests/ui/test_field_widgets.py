@@ -154,3 +154,28 @@ def test_values_are_set_by_callbacks_and_read_before_they_are_drawn() -> None:
     assert (values(app)["size"], values(app)["squares"]) == ("3", "81")
     assert json.loads(app.json[0].value)["before"] == ["9", 3]
     assert app.query_params["size"] == "3"
+
+
+def tabs_in_german() -> None:
+    import streamlit as st
+
+    from attnviz.base.language import set_language
+    from attnviz.page.fields import ChoiceField
+    from attnviz.page.state import State
+    from attnviz.ui.field_widgets import choice_tabs
+    from attnviz.ui.page_state import current_state
+
+    class Sample(State):
+        tab = ChoiceField("Tab", ("This text", "Many texts"))
+
+    set_language("de")
+    opened = current_state(Sample)
+    choice_tabs(Sample.tab, opened)
+    st.json({"values": {"tab": opened.tab}})
+
+
+def test_a_tab_stays_open_in_every_language() -> None:
+    app = AppTest.from_function(tabs_in_german, default_timeout=60)
+    app.query_params["tab"] = "Many texts"
+    for _run in range(3):
+        assert values(app.run())["tab"] == "Many texts"
