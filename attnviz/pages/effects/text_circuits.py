@@ -141,7 +141,7 @@ def _sentence(curves: CircuitCurves) -> str:
         at_random = float(curves.random_faithfulness.mean(0)[place])
         if alone >= ENOUGH and at_random >= alone:
             return _(
-                "No few heads are found: with the first {size} of {count} alone, {alone} of the measure is there, but "
+                "Nothing was found: with the first {size} of {count} heads alone, {alone} of the measure is there, but "
                 "with as many random heads {random}.",
                 size=grouped(size),
                 count=grouped(len(curves.order)),
