@@ -11,7 +11,7 @@ from attnviz.base.language import _
 from attnviz.base.link import Link
 from attnviz.figures.chart_spec import PicturePatch, PictureRow
 from attnviz.figures.patch_picture import patch_picture
-from attnviz.inputs import PatchGrid
+from attnviz.inputs import MapAxes, PatchGrid
 from attnviz.page.blocks import Figure
 from attnviz.page.long_map_state import LongMapState
 from attnviz.page.selected_maps import HeadMap, row_weights
@@ -24,15 +24,19 @@ HEIGHT = 420  # pixels
 def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, link: str) -> Figure | None:
     """Returns the picture with the patches that are queries or keys of a map of this `link`; of a map in fewer cells
     with the weights of the pinned row. None of another source, and where it is not known which token is which patch."""
-    source, selection, grid = state.source, state.selection, head_map.inputs.grid
-    if grid is None or not isinstance(source, Model) or (colors := model_colors(source)) is None:
+    source, selection = state.source, state.selection
+    if not isinstance(source, Model) or not head_map.inputs.grids:
+        return None
+    colors = model_colors(source)
+    if colors is None:
         return None
     if head_map.downsampled is None:
-        patches = _patches(head_map, grid, colors.shape[:2], head_map.queries, head_map.keys)
+        patches = _patches(head_map.inputs, colors.shape[:2], head_map.queries, head_map.keys)
+        if not patches:
+            return None
         return Figure(patch_picture(colors, patches, link=link), "picture", HEIGHT, grows=True)
-    if row is None:
+    if row is None or not (patches := _patches(head_map.inputs, colors.shape[:2], selection.queries, selection.keys)):
         return None
-    patches = _patches(head_map, grid, colors.shape[:2], selection.queries, selection.keys)
     weights = row_weights(selection, head_map, row).float().numpy()
     own = np.array([weights[patch.column] if patch.column >= 0 else np.nan for patch in patches], np.float32)
     of_row = PictureRow(visible(selection.shown_query(row)), own, head_map.sentences.allowed)
@@ -47,9 +51,10 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
 def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads rows columns"] | None:
     """Returns what one of the shown queries gives to each patch, in all heads of the mosaic, layer by layer; None where
     the keys are not the patches of one image."""
-    grid, query = selection.inputs.key_grid, selection.queries[row]
-    if grid is None:
+    query, grids = selection.queries[row], _of_image(selection.inputs.key_grids)
+    if len(grids) != 1:
         return None
+    [grid] = grids
     positions = [*grid.positions]
     weights = [selection.layers[i].maps(rows=[query])[:, 0, positions] for i in selection.mosaic_layers]
     return torch.cat(weights).reshape(-1, grid.rows, grid.columns).numpy()
@@ -65,24 +70,25 @@ def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
     return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
 
 
-def _patches(
-    head_map: HeadMap, grid: PatchGrid, size: tuple[int, int], queries: Sequence[int], keys: Sequence[int]
-) -> list[PicturePatch]:
+def _of_image(grids: Sequence[PatchGrid]) -> list[PatchGrid]:
+    """Returns the grids of the first image; none if it is cut into tiles, of which it is not known where they lie."""
+    first = [grid for grid in grids if grid.image == 0]
+    return first if all(grid.tile is None for grid in first) else []
+
+
+def _patches(inputs: MapAxes, size: tuple[int, int], queries: Sequence[int], keys: Sequence[int]) -> list[PicturePatch]:
     """Returns the patches in pixels of a picture of this size, height and width, with their places among the positions
     of queries and keys."""
-    inputs, (height, width) = head_map.inputs, size
-    of_queries, of_keys = (
-        dict(enumerate(each.positions)) if each is not None else {} for each in (inputs.query_grid, inputs.key_grid)
-    )
-    rows, columns = ({position: i for i, position in enumerate(axis)} for axis in (queries, keys))
-    patches = []
-    for patch in range(grid.rows * grid.columns):
-        row, column = divmod(patch, grid.columns)
-        box = (
-            column * width / grid.columns, row * height / grid.rows,
-            (column + 1) * width / grid.columns, (row + 1) * height / grid.rows,
-        )  # fmt: skip
-        name = _("the patch in row {row}, column {column}", row=row, column=column)
-        places = rows.get(of_queries.get(patch, -1), -1), columns.get(of_keys.get(patch, -1), -1)
-        patches.append(PicturePatch(box, name, *places))
-    return patches
+    height, width = size
+    places: dict[tuple[float, float, float, float], dict[str, int]] = {}
+    names: dict[tuple[float, float, float, float], str] = {}
+    for axis, positions, grids in (("row", queries, inputs.query_grids), ("column", keys, inputs.key_grids)):
+        shown = {position: i for i, position in enumerate(positions)}
+        for grid in _of_image(grids):
+            for patch, position in enumerate(grid.positions):
+                left, top, right, bottom = grid.place(patch)
+                box = (left * width, top * height, right * width, bottom * height)
+                places.setdefault(box, {"row": -1, "column": -1})[axis] = shown.get(position, -1)
+                row, column = round(top / (bottom - top)), round(left / (right - left))
+                names[box] = _("the patch in row {row}, column {column}", row=row, column=column)
+    return [PicturePatch(box, names[box], **place) for box, place in places.items()]

@@ -94,9 +94,10 @@ class Selection:
     def first_row(self) -> int | None:
         """The row that is pinned at first: that of the source, of a picture that of the first token that is no patch,
         such as [CLS], or else one in the middle; None if no query is shown."""
-        opening, grid = self.source.opening.query, self.inputs.query_grid
-        if opening is None and grid is not None:
-            opening = next((i for i in self.queries if i not in {*grid.positions}), None)
+        opening, grids = self.source.opening.query, self.inputs.query_grids
+        if opening is None and grids:
+            patches = {position for grid in grids for position in grid.positions}
+            opening = next((i for i in self.queries if i not in patches), None)
         if opening in self.queries:
             return self.queries.index(opening)
         return len(self.queries) // 2 if self.queries else None

@@ -64,7 +64,8 @@ def test_it_sees_the_middle_of_an_image_as_16_by_16_patches(size):
     trace = model.layers(image=png(size))
     assert (len(trace), trace.missing) == (12, ())
     for layer in trace:
-        assert (layer.inputs.heads, layer.inputs.grid.rows, layer.inputs.grid.columns) == (6, 16, 16)
+        [grid] = layer.inputs.grids
+        assert (layer.inputs.heads, grid.rows, grid.columns) == (6, 16, 16)
         assert layer.inputs.query_tokens[:2] == ("[CLS]", "0·0")
 
 

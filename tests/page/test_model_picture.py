@@ -77,6 +77,34 @@ def fine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+VISION = SMALL | {"image_size": 32, "patch_size": 8}
+SWIN = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4}
+
+
+@pytest.mark.parametrize(
+    ("make", "counts"),
+    [
+        (lambda: hf.DeiTModel(hf.DeiTConfig(**VISION)), {16}),
+        (lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**VISION, num_register_tokens=2)), {16}),
+        (lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**VISION)), {16}),
+        (lambda: hf.CLIPVisionModel(hf.CLIPVisionConfig(**VISION)), {16}),
+        (lambda: hf.BeitModel(hf.BeitConfig(**VISION)), {16}),
+        (lambda: hf.SwinModel(hf.SwinConfig(**SWIN)), {16, 64}),
+    ],
+    ids=["DeiT", "DINOv2 with registers", "SigLIP", "CLIP", "BEiT", "Swin"],
+)
+def test_models_of_other_families_have_their_patches_on_the_picture(make, counts, tmp_path: Path) -> None:
+    make().save_pretrained(tmp_path)
+    state = ExploreState(source=Model("", str(tmp_path)))
+    for layer in range(len(state.layers)):
+        spec = figures(ExploreState(source=state.source, layer=layer))["picture"].picture.spec
+        assert len(spec.patches) in counts
+        areas = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in (patch.box for patch in spec.patches)]
+        assert sum(areas) == pytest.approx(32 * 32)  # the whole picture, once
+        assert len({patch.name for patch in spec.patches}) == len(spec.patches)
+        assert sorted(patch.column for patch in spec.patches)[0] >= 0
+
+
 def test_of_many_patches_the_pinned_row_lies_over_the_picture(fine: Path) -> None:
     state = ExploreState(source=Model("", str(fine)), pinned=5)
     shown = figures(state)
