@@ -351,6 +351,27 @@ def test_texts_of_each_text_are_those_that_it_is_resampled_from() -> None:
             torch.testing.assert_close(own, measure(model, text, METRIC, PARTS, how="resample", texts=texts))
 
 
+@pytest.mark.parametrize("name", ["T5", "BART"])
+def test_mlps_of_an_encoder_and_of_its_decoder_are_changed_while_it_writes(name: str) -> None:
+    model: Any = tiny(name)
+    start: Any = torch.tensor([[model.config.decoder_start_token_id]])
+    parts = [ModelPart("mlp", 0), ModelPart("mlp", len(mlps(name)) - 1)]
+    batch = {"input_ids": CLEAN, "decoder_input_ids": start}
+    changed = part_intervention(model, batch, parts, how="zero")
+    steps = [*writing(model, None, CLEAN, 3, alternatives=20, interventions=changed)]
+    plain = next(writing(model, None, CLEAN, 3, alternatives=20))
+    for position, step in enumerate(steps):
+        ids = torch.cat([start, torch.tensor([[one.token_id for one in steps[:position]]], dtype=torch.long)], 1)
+        with ExitStack() as hooks, torch.no_grad():
+            for mlp in (0, -1):
+                hooks.enter_context(changed_output(mlps(name)[mlp], Tensor.zero_))
+            logits = model(input_ids=CLEAN, decoder_input_ids=ids).logits[0, -1]
+        finite = {one.token_id: one.probability for one in step.alternatives if one.probability > 1e-6}
+        ratio = torch.tensor([*finite.values()]).log() - logits[[*finite]]
+        torch.testing.assert_close(ratio, ratio[:1].expand_as(ratio), atol=1e-3, rtol=0)
+    assert abs(steps[0].probability - plain.probability) > 1e-3
+
+
 def test_what_is_not_changed_in_written_text_is_refused() -> None:
     model = tiny("Llama")
     query = part_intervention(model, CLEAN, [ModelPart("query", 0, 1)], how="zero")
