@@ -142,7 +142,8 @@ class MlpReader:
             orders = {WRITTEN: float(norms[largest]), RANDOM: order}
         for kind, place in ((WRITTEN, largest), (RANDOM, drawn)):
             places = torch.tensor([[[number, place, place]]], dtype=torch.int)
-            vector = written[place, : None if kind == WRITTEN else 0].detach().float().cpu().reshape(1, 1, -1)
+            width = written.shape[1] if kind == WRITTEN else 0
+            vector = written[place, :width].detach().float().cpu().reshape(1, 1, -1).clone()  # not a view of all tokens
             self.examples[kind][mlp].append(
                 Examples(torch.tensor([[orders[kind]]]), norms[place].reshape(1, 1), places, vector)
             )
