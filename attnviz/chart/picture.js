@@ -178,8 +178,9 @@ export class PictureController extends ReadingController {
       const dim = DIMMEST * (1 - (largest ? Math.max(0, weight || 0) / largest : 0));
       chart.add("rect", { ...this.#rectangle(patches[i].box), fill: "#000", "fill-opacity": dim.toFixed(3), "shape-rendering": "crispEdges" });
     });
+    const half = this.#outline(halfOfMass(weights));
     for (const [style, width] of [["#1b1e2e", 4], [chart.accent, 2.2]])
-      chart.add("path", { d: this.#outline(halfOfMass(weights)), fill: "none", stroke: style, "stroke-width": width, "stroke-linejoin": "round" });
+      chart.add("path", { d: half, fill: "none", stroke: style, "stroke-width": width, "stroke-linejoin": "round" });
     const marked = this.isTurned ? [] : patches.filter((patch) => patch.row === row);
     for (const { box } of [...marked, ...patches.filter((patch) => column !== null && patch.column === column)])
       for (const [stroke, width] of [["#1b1e2e", 5], ["#fff", 2.5]]) chart.add("rect", { ...this.#rectangle(box), fill: "none", stroke, "stroke-width": width });

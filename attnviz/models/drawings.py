@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import torch
@@ -24,6 +25,7 @@ def drawing(height: int, width: int, name: Drawing = SUNSET) -> Float[Tensor, "3
     return DRAWINGS[name](x, y)
 
 
+@lru_cache(8)
 def drawing_file(height: int, width: int, name: Drawing) -> bytes:
     """Returns an example picture as the content of a PNG file."""
     from PIL import Image

@@ -1,9 +1,9 @@
 """One forward pass of a model under interventions, at the speed of a plain one."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from attnviz.base.language import value_error
 from attnviz.models.interventions import (
@@ -14,9 +14,9 @@ from attnviz.models.interventions import (
     check_places,
     intervene,
 )
-from attnviz.tracing.changed_run import LayerChange, layer_change, run_changed
+from attnviz.tracing.changed_run import LayerChange, run_changed
 from attnviz.tracing.forward_arguments import forward_arguments
-from attnviz.tracing.run_changes import changed_modules, zero_heads
+from attnviz.tracing.run_changes import LayerHeads, RunChange, changed_modules, zero_heads
 
 
 def run(model: nn.Module, batch: Any, interventions: AnyIntervention | Iterable[AnyIntervention], **kwargs: Any) -> Any:
@@ -56,20 +56,42 @@ def run(model: nn.Module, batch: Any, interventions: AnyIntervention | Iterable[
     mechanisms = [one for one in chosen if isinstance(one, Intervention)]
     parts = [each for one in chosen if isinstance(one, PartIntervention) for each in one.whole]
     arguments = forward_arguments(model, batch if isinstance(batch, tuple) else (batch,), kwargs)
-    every = range(arguments.example_counts()[0])
+    counts = arguments.example_counts()
+    zeros = zero_heads(ablated_heads(mechanisms))
 
     def change(layer: int, heads: int) -> LayerChange | None:
         if not any(one.changes_mechanism(layer) for one in mechanisms):
-            return layer_change(
-                [[*parts, zero_heads(ablated_heads(mechanisms))] for _ in every], layer, lambda: len(every)
-            )
+            return _in_every_example([each for each in (*parts, zeros) if layer in each.layers], layer, counts)
         if any(layer in each.layers for each in parts):
             raise value_error(
                 "The mechanism of layer {layer} is changed, or parts of its heads, and not both.", layer=layer
             )
         return LayerChange(mechanism=lambda mechanism: intervene(mechanism, mechanisms, layer))
 
-    modules = changed_modules([parts for _ in every], lambda: len(every))
+    modules = changed_modules([parts] * counts[0], lambda: counts[0])
     output, heads = run_changed(model, arguments, change, lambda _: modules)
     check_places(mechanisms, heads)
     return output
+
+
+def _in_every_example(changes: Sequence[RunChange], layer: int, counts: Sequence[int]) -> LayerChange | None:
+    """Returns what is changed in a layer in all examples alike, None if nothing is; `counts` are the numbers of them
+    that a batch may hold."""
+    if not changes:
+        return None
+
+    def change_heads(run: LayerHeads) -> None:
+        for each in changes:
+            assert each.heads is not None
+            for example in range(run.examples):
+                each.heads(layer, run, example)
+
+    def change_weights(weights: Tensor) -> None:
+        examples = len(weights) if len(weights) in counts else counts[0]
+        for each in changes:
+            assert each.weights is not None
+            for of_example in weights.unflatten(0, (examples, -1)):
+                each.weights(layer, of_example)
+
+    has_weights = all(each.weights for each in changes)
+    return LayerChange(heads=change_heads, weights=change_weights if has_weights else None)

@@ -247,7 +247,7 @@ def support() -> str:
         (
             "images",
             "the weights of a token [over the image](docs/app/explore.md) that the model saw, of DINOv2-small, which "
-            "is [installed apart](docs/start.md#images), and of other models that read images",
+            "is [installed apart](docs/start.md#images), and of other vision transformers",
         ),
         (
             "app",

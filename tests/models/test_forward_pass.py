@@ -148,6 +148,19 @@ def test_heads_of_multi_head_attention(batch_first):
         torch.testing.assert_close(run(module, named, Intervention(ablated=((0, 1),)))[0], expected, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("batch_first", [True, False])
+@torch.no_grad()
+def test_all_examples_of_a_batch_are_changed(batch_first):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(HEADS * WIDTH, HEADS, 16, batch_first=batch_first)
+    model, other = nn.TransformerEncoder(layer, 1).eval(), nn.TransformerEncoder(layer, 1).eval()
+    other.load_state_dict(model.state_dict())
+    other.layers[0].self_attn.out_proj.weight.data[:, WIDTH : 2 * WIDTH] = 0
+    batch = torch.randn(3, 5, HEADS * WIDTH)  # more of either than of the other
+    for x in (batch, batch.transpose(0, 1)):
+        torch.testing.assert_close(run(model, x, Intervention(ablated=((0, 1),))), other(x), atol=1e-5, rtol=1e-4)
+
+
 @torch.no_grad()
 def test_layers_of_torch():
     torch.manual_seed(0)
