@@ -14,6 +14,7 @@ from attnviz.figures.patch_picture import patch_picture
 from attnviz.inputs import MapAxes, PatchGrid
 from attnviz.page.blocks import Figure
 from attnviz.page.long_map_state import LongMapState
+from attnviz.page.result_cache import result_cache
 from attnviz.page.selected_maps import HeadMap, row_weights
 from attnviz.page.selection import Selection
 from attnviz.sources import Model
@@ -61,13 +62,18 @@ def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads
 
 
 def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
-    """Returns the picture of a source as its model saw it; None of a model that reads no pictures."""
+    """Returns the picture of a source as its model saw it; None of a model that reads no pictures, or of unknown size.
+    Raises ValueError for an upload that is no image."""
     model = source.model()
-    if model.image_inputs is None or "picture" not in model.modality:
+    inputs = model.image_inputs
+    if inputs is None or "picture" not in model.modality:
         return None
-    pixels = model.image_inputs.shown(source.example[2])
-    colors = (255 * pixels).round().byte().permute(1, 2, 0).numpy()
-    return np.repeat(colors, 3, axis=2) if colors.shape[2] == 1 else colors
+
+    def colors() -> UInt8[np.ndarray, "height width 3"]:
+        pixels = (255 * inputs.shown(source.example[2])).round().byte().permute(1, 2, 0).numpy()
+        return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
+
+    return result_cache().once(colors, "colors", source)
 
 
 def _of_image(grids: Sequence[PatchGrid]) -> list[PatchGrid]:

@@ -19,6 +19,7 @@ from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.page.fields import ModelField, setting_field
 from attnviz.page.head_state import HeadState
+from attnviz.page.model_picture import model_colors
 from attnviz.page.parts import settings
 from attnviz.page.source_field import with_example
 from attnviz.sources import Model, Source
@@ -179,14 +180,14 @@ def choose_picture(draw_upload: Callable[..., File | None], source: Model) -> Fi
     with st.container(horizontal=True, key="model-picture"):
         with st.container():
             file = draw_upload(help=about)
-        if inputs is not None:
-            try:
-                pixels = inputs.shown(replace(source, image=file).example[2])
-            except ValueError:  # which is shown where the model reads it
-                return file
-            *_channels, height, width = pixels.shape
+        try:
+            colors = model_colors(replace(source, image=file))
+        except ValueError:  # which is shown where the model reads it
+            return file
+        if colors is not None:
+            height, width, _channels = colors.shape
             st.image(
-                (pixels * 255).byte().permute(1, 2, 0).numpy(),
+                colors,
                 _("{width} × {height} pixels, as the model sees it", width=width, height=height),
                 width=PICTURE_WIDTH,
             )
