@@ -48,8 +48,9 @@ js: node_modules/.installed
 	node_modules/.bin/tsc --project jsconfig.json
 	node --test --test-reporter=dot tests/js/
 
-# docs builds the documentation into site/, where every link and anchor must be.
+# docs builds the documentation into site/, where every link and anchor must be; its demo has the scripts of the code.
 docs: .venv/tested
+	$(BIN)/python -m pytest -q -o addopts= --noconftest tests/docs/test_demo.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 pictures: .venv/tested
