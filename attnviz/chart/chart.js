@@ -177,7 +177,7 @@ export class Chart {
    * @returns {Controller<any>}
    */
   #control(header) {
-    const Mode = /** @type {typeof Controller<any>} */ (header.paints ? PaintingController : MODES[header.spec.mode]);
+    const Mode = /** @type {typeof Controller<any>} */ (header.paints && header.spec.mode === "heatmap" ? PaintingController : MODES[header.spec.mode]);
     if (this.controller?.constructor === Mode) this.controller.update(header);
     else {
       this.controller?.close();

@@ -1,10 +1,12 @@
 // A picture as a model saw it: the weights of the query that a linked map shows lie over its patches, or turned round
-// those of all queries on one key. The pointer reads a patch in the map, and a click pins its query there.
+// those of all queries on one key. The pointer reads a patch in the map, and a click pins its query there. Where a region
+// is marked, a drag adds a rectangle to it, or takes it out.
 
 import { ReadingController } from "./controller.js";
 import { button } from "./elements.js";
 import { followers, linkedMap } from "./heatmap.js";
 import { number } from "./number.js";
+import { follow } from "./pointer.js";
 import { _ } from "./words.js";
 
 /** @typedef {import("./types").Cell} Cell */
@@ -17,6 +19,8 @@ const SAME = 1e-6; // fractions of a picture
 /** A cell is a patch, its number as the row. @extends {ReadingController<PictureSpec>} */
 export class PictureController extends ReadingController {
   isTurned = false; // to who looks at a patch
+  /** @type {{ first: number, last: number } | null} */
+  stroke = null; // from a patch to another one
 
   /**
    * @param {import("./chart.js").Chart} chart
@@ -34,6 +38,7 @@ export class PictureController extends ReadingController {
   /** @param {import("./types").Header & { spec: PictureSpec }} header */
   update(header) {
     super.update(header);
+    this.stroke = null; // what was marked is in the new figure
     this.turn.hidden = header.spec.row !== null || !header.spec.patches.some(({ row }) => row >= 0);
   }
 
@@ -153,6 +158,47 @@ export class PictureController extends ReadingController {
     else this.map?.click({ row: query });
   }
 
+  /** @param {PointerEvent} down */
+  press(down) {
+    const first = this.header.paints && this.cellAt(down);
+    if (!first) return super.press(down);
+    down.preventDefault();
+    this.#mark(first.row, first.row);
+    follow(down, () => this.#markEnd(), (move) => {
+      const last = this.cellAt(move);
+      if (last) this.#mark(first.row, last.row);
+    });
+  }
+
+  /** @type {ReadingController<any>["act"]} */
+  act(cell, key) {
+    if (key !== " " || !this.header.paints) return super.act(cell, key);
+    this.#mark(cell.row, cell.row);
+    this.#markEnd();
+    return true;
+  }
+
+  /**
+   * @param {number} first a patch
+   * @param {number} last
+   */
+  #mark(first, last) {
+    this.stroke = { first, last };
+    this.chart.redraw();
+  }
+
+  #markEnd() {
+    if (!this.stroke) return;
+    const value = !this.spec.region.includes(this.stroke.first);
+    this.chart.report("stroke", { cells: this.marked.flatMap((patch) => [patch, 0]), value, stamp: this.header.stamp });
+  }
+
+  /** The patches of the rectangle that is being dragged. */
+  get marked() {
+    if (!this.stroke) return [];
+    return within(this.spec.patches.map(({ box }) => box), this.stroke.first, this.stroke.last);
+  }
+
   /** @type {ReadingController<any>["next"]} */
   next({ row }, [down, right]) {
     const { patches } = this.spec;
@@ -170,10 +216,10 @@ export class PictureController extends ReadingController {
   // Over the picture -----------------------------------------------------------------------------------------------
 
   draw() {
-    const { shown, chart, spec: { patches } } = this;
+    const { shown, chart, spec: { patches, region, row: own } } = this;
     if (!shown) return;
     const { row, column, weights } = shown;
-    const largest = Math.max(...weights.filter((weight) => weight > 0), 0);
+    const largest = own?.largest ?? Math.max(...weights.filter((weight) => weight > 0), 0);
     weights.forEach((weight, i) => {
       const dim = DIMMEST * (1 - (largest ? Math.max(0, weight || 0) / largest : 0));
       chart.add("rect", { ...this.#rectangle(patches[i].box), fill: "#000", "fill-opacity": dim.toFixed(3), "shape-rendering": "crispEdges" });
@@ -181,9 +227,27 @@ export class PictureController extends ReadingController {
     const half = this.#outline(halfOfMass(weights));
     for (const [style, width] of [["#1b1e2e", 4], [chart.accent, 2.2]])
       chart.add("path", { d: half, fill: "none", stroke: style, "stroke-width": width, "stroke-linejoin": "round" });
-    const marked = this.isTurned ? [] : patches.filter((patch) => patch.row === row);
+    const marked = patches.filter((patch, i) => (own ? own.marked.includes(i) : !this.isTurned && patch.row === row));
     for (const { box } of [...marked, ...patches.filter((patch) => column !== null && patch.column === column)])
       for (const [stroke, width] of [["#1b1e2e", 5], ["#fff", 2.5]]) chart.add("rect", { ...this.#rectangle(box), fill: "none", stroke, "stroke-width": width });
+    this.#drawRegion(region);
+    for (const patch of this.marked) chart.add("rect", { ...this.#rectangle(patches[patch].box), fill: chart.accent, "fill-opacity": 0.5 });
+  }
+
+  /**
+   * Crosses patches out, with a line around them.
+   * @param {number[]} region
+   */
+  #drawRegion(region) {
+    const { chart, spec: { patches } } = this;
+    const crosses = region.map((patch) => {
+      const { x, y, width, height } = this.#rectangle(patches[patch].box);
+      return `M${x},${y + height}L${x + width},${y}`;
+    });
+    for (const [stroke, width] of [["#1b1e2e", 3], ["#fff", 1.2]]) {
+      chart.add("path", { d: crosses.join(""), stroke, "stroke-width": width, "stroke-opacity": 0.7 });
+      chart.add("path", { d: this.#outline(region), fill: "none", stroke, "stroke-width": 1.5 * Number(width) });
+    }
   }
 
   /** @param {import("./types").Box} box */
@@ -207,6 +271,22 @@ export class PictureController extends ReadingController {
 /** @param {number[]} weights NaN where there is none */
 function sumOf(weights) {
   return weights.reduce((sum, weight) => sum + (weight || 0), 0);
+}
+
+/**
+ * The boxes whose middles lie in the rectangle around two of them.
+ * @param {import("./types").Box[]} boxes
+ * @param {number} first
+ * @param {number} last
+ * @returns {number[]}
+ */
+export function within(boxes, first, last) {
+  const [one, other] = [boxes[first], boxes[last]];
+  const [left, top, right, bottom] = [Math.min(one[0], other[0]), Math.min(one[1], other[1]), Math.max(one[2], other[2]), Math.max(one[3], other[3])];
+  return boxes.flatMap((box, i) => {
+    const [x, y] = middle(box);
+    return x > left && x < right && y > top && y < bottom ? [i] : [];
+  });
 }
 
 /** @param {import("./types").Box} box @returns {import("./types").Pair} */

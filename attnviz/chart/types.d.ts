@@ -89,7 +89,8 @@ export interface PictureSpec {
   patches: { box: Box; name: string; row: number; column: number }[];
   rowSentence: string;
   turnedSentence: string;
-  row: { query: string; weights: Row; sentence: string } | null;
+  row: { query: string; weights: Row; sentence: string; largest: number | null; marked: number[] } | null;
+  region: number[];
 }
 export type Spec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec;
 

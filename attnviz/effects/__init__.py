@@ -6,6 +6,7 @@ from attnviz.effects.ablation import ablations, estimates, group_effects, mlp_ab
 from attnviz.effects.circuits import CircuitCurves, circuit_curves
 from attnviz.effects.compensation import Compensation, compensations
 from attnviz.effects.head_circuits import HeadCircuits, head_circuits
+from attnviz.effects.hidden_region import HiddenRegion, hide_region
 from attnviz.effects.knockout import knockout
 from attnviz.effects.logit_lens import LayerPredictions, layer_predictions, logit_lens
 from attnviz.effects.metrics import KL, Cosine, Loss, Probability
@@ -28,6 +29,7 @@ __all__ = [
     "Compensation",
     "Cosine",
     "HeadCircuits",
+    "HiddenRegion",
     "LayerPredictions",
     "Logit",
     "LogitDifference",
@@ -45,6 +47,7 @@ __all__ = [
     "estimates",
     "group_effects",
     "head_circuits",
+    "hide_region",
     "knockout",
     "layer_predictions",
     "logit_lens",

@@ -207,11 +207,14 @@ class PicturePatch:
 @dataclass(frozen=True, eq=False)
 class PictureRow:
     """The weights of one query at all patches, NaN where there is none, and the sentence of one of them, with {query},
-    {key} and {weight}."""
+    {key} and {weight}. A patch with the `largest` weight is not darkened, by default that of the row; those that are
+    `marked`, by their numbers, have a frame."""
 
     query: str
     weights: Float[np.ndarray, " patches"]
     sentence: str
+    largest: float | None = None
+    marked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,8 @@ class PictureSpec:
     its own, where a cell of the map is not one query and one key.
 
     The picture is at most `aspect` times as high as it is wide. The sentence of a row has {query} and {share}, and that
-    of a picture that shows who looks at a patch {key}.
+    of a picture that shows who looks at a patch {key}. The patches of a `region`, by their numbers, are crossed out;
+    where cells are painted, a rectangle is added to the region, or taken out of it where its first patch is in it.
     """
 
     mode: ClassVar[str] = "picture"
@@ -231,6 +235,7 @@ class PictureSpec:
     row_sentence: str
     turned_sentence: str
     row: PictureRow | None = None
+    region: tuple[int, ...] = ()
 
 
 ChartSpec = PictureSpec | PlainSpec | PointsSpec | MosaicSpec | HeatmapSpec | PlaneSpec

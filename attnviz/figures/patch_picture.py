@@ -21,11 +21,12 @@ def patch_picture(
     colors: UInt8[np.ndarray, "height width 3"],
     patches: Sequence[PicturePatch],
     *,
-    link: str,
+    link: str = "",
     row: PictureRow | None = None,
+    region: Sequence[int] = (),
 ) -> Chart[PictureSpec]:
     """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights, or a
-    `row` of its own.
+    `row` of its own. Those of a `region`, by their numbers, are crossed out.
 
     Example:
         >>> patch = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
@@ -56,5 +57,5 @@ def patch_picture(
         description=_("The picture as the model saw it, in {count} patches.", count=len(patches)),
         hint=_("Point at a patch to read it, click to pin it."),
     )
-    spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT), row)
+    spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT), row, tuple(region))
     return Chart(figure, spec, about)

@@ -9,8 +9,10 @@ from jaxtyping import Float, UInt8
 from attnviz.base.formatting import visible
 from attnviz.base.language import _
 from attnviz.base.link import Link
-from attnviz.figures.chart_spec import PicturePatch, PictureRow
+from attnviz.figures import Chart
+from attnviz.figures.chart_spec import PicturePatch, PictureRow, PictureSpec
 from attnviz.figures.patch_picture import patch_picture
+from attnviz.figures.sentences import CELL_SENTENCES
 from attnviz.inputs import MapAxes, PatchGrid
 from attnviz.page.blocks import Figure
 from attnviz.page.long_map_state import LongMapState
@@ -47,6 +49,26 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
         return None if query < 0 else state.row_link(query)
 
     return Figure(patch_picture(colors, patches, link=link, row=of_row), "picture", HEIGHT, opens, grows=True)
+
+
+def row_picture(
+    colors: UInt8[np.ndarray, "height width 3"],
+    inputs: MapAxes,
+    query: int,
+    weights: Float[np.ndarray, " keys"],
+    region: Sequence[int] = (),
+    largest: float | None = None,
+    key: int | None = None,
+) -> Chart[PictureSpec]:
+    """Draws a picture under the weights of one query at all keys, with a region of its patches crossed out, which are
+    counted row by row; the patch with the `largest` weight is not darkened, and those of the query and of a `key` have
+    a frame."""
+    patches = _patches(inputs, colors.shape[:2], range(inputs.queries), range(inputs.keys))
+    own = np.array([weights[patch.column] if patch.column >= 0 else np.nan for patch in patches], np.float32)
+    name = next((patch.name for patch in patches if patch.row == query), visible(inputs.query_tokens[query]))
+    marked = tuple(i for i, patch in enumerate(patches) if patch.row == query or patch.column == key)
+    row = PictureRow(name, own, CELL_SENTENCES.allowed, largest, marked)
+    return patch_picture(colors, patches, row=row, region=region)
 
 
 def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads rows columns"] | None:

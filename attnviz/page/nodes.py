@@ -162,7 +162,7 @@ def _draw(block: Figure, key: str, controls: Controls) -> Drawn:
         clicks=bool(opens) or (block.opens is not None and controls == "all"),
         views=block.zooms is not None and controls == "all",
     )
-    if block.drags is not None:  # nothing is dragged here
+    if block.drags is not None or block.paints is not None:  # nothing is dragged here
         sent["hint"] = ""
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())

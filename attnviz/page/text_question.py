@@ -128,12 +128,14 @@ class TextQuestion(State):
     def run(self) -> TextAttribution:
         """The pass of the model over the text. Raises ValueError if the model cannot read it."""
         self.check_modality()
-        source, model = self.source, self.source.model()
-        texts = _texts.setdefault(model, ResultCache(MOST_TEXTS))
-        work = source.forward_work
-        return texts.once(
-            lambda: read_text(model, source.text, source.pair or None, work), source, work=FORWARDS * work
-        )
+        source = self.source
+        texts = _texts.setdefault(source.model(), ResultCache(MOST_TEXTS))
+        return texts.once(self.new_run, source, work=FORWARDS * source.forward_work)
+
+    def new_run(self) -> TextAttribution:
+        """Returns the pass of the model over the text. Raises ValueError if the model cannot read it."""
+        source = self.source
+        return read_text(source.model(), source.text, source.pair or None, source.forward_work)
 
     def check_modality(self) -> None:
         """Raises ValueError if the model does not read text."""

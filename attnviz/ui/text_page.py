@@ -1,4 +1,4 @@
-"""A page about a model and a text that it reads: its controls, and its blocks below them."""
+"""A page about a model and a text that it reads, or a picture: its controls, and its blocks below them."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -13,7 +13,7 @@ from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.field_widgets import hidden_container
 from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
-from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.model_menu import choose_model, keep_model, load, show_word_pieces
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields, draw_widgets, draw_words
 from attnviz.ui.server.page_runs import PageEnd
 
@@ -25,7 +25,6 @@ def show_text_page(page: str) -> None:
     assert issubclass(kind, TextQuestion)
     page_heading(page)
     notes = st.container()
-    opened = current_state(kind, [kind.model, kind.text, *kind.tabs])
     controls: DeltaGenerator
     side: DeltaGenerator
     more: DeltaGenerator
@@ -38,9 +37,15 @@ def show_text_page(page: str) -> None:
             side, more = st.container(), st.expander(_("More"), key="more")
     with side:
         choose_model(kind.model, more=more)
-    with controls, presentation.control("text") if opened.reads_text else hidden_container("text"):
+    first = [kind.model, kind.text]
+    is_loaded = load(current_state(kind, first).model, notes)
+    opened = current_state(kind, [*first, *(kind.tabs if is_loaded else ())])  # which depend on what a model reads
+    is_hidden = is_loaded and not opened.reads_text
+    with controls, hidden_container("text") if is_hidden else presentation.control("text"):
         draw_field(kind.text, opened)
-    load_or_end(opened.model, notes, opened.text)
+    if not is_loaded:
+        raise PageEnd
+    show_word_pieces(opened.model, opened.text, notes)
     with notes, st.spinner(_("Computing …"), show_time=True):  # which takes the time of some forward passes
         state = current_state(kind)
     sentence = words(state)

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { halfOfMass, outline } from "../../attnviz/chart/picture.js";
+import { halfOfMass, outline, within } from "../../attnviz/chart/picture.js";
 
 /** @typedef {import("../../attnviz/chart/types").Box} Box */
 
@@ -26,4 +26,11 @@ test("boxes side by side have one line around them", () => {
 test("edges that are equal but for rounding are shared", () => {
   const third = 1 / 3;
   assert.equal(outline([[0, 0, third, 1], [1 - 2 * third, 0, 2 * third, 1]]).length, 6);
+});
+
+test("a rectangle is dragged from any of its corners", () => {
+  /** @type {Box[]} */
+  const boxes = Array.from({ length: 12 }, (_, i) => [i % 4, Math.floor(i / 4), (i % 4) + 1, Math.floor(i / 4) + 1]);
+  for (const [first, last] of [[1, 6], [6, 1], [2, 5], [5, 2]]) assert.deepEqual(within(boxes, first, last), [1, 2, 5, 6]);
+  assert.deepEqual(within(boxes, 7, 7), [7]);
 });

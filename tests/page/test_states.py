@@ -193,6 +193,11 @@ LINKS = {
     "paint-b": ["true"],
     "normalizers": ["Softmax", "Sparsemax", ""],
     "right-picture": ["a.png"],
+    "drawing": ["shapes", "Formen", "?"],
+    "image": ["a.png"],
+    "region": ["1-2.0-3,4.4", "1", "", "0-99999.1"],
+    "hidden-as": ["masked", "?"],
+    "region-from": ["0 · [CLS]", "x"],
     "template-tokens": ["true"],
     "decoder-head": ["0.1", "9.9"],
 }

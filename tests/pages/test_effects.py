@@ -133,10 +133,11 @@ def test_a_token_that_does_not_exist_is_refused_and_the_example_is_below(saved) 
     assert summary(contents(app))
 
 
-def test_a_model_of_images_is_refused(saved) -> None:
-    app = open_page("effects", **{"why-model": saved / "vit"})
-    assert "sees images" in errors(app)
-    assert not app.get("bidi_component")
+def test_a_model_of_images_has_a_region_that_is_hidden(saved) -> None:
+    text = effects(saved / "vit")
+    assert "1 of 16 patches are gray" in summary(text)
+    assert "Layer 0, head 0: “[CLS]” gives" in text
+    assert len(open_page("effects", **{"why-model": saved / "vit"}).get("file_uploader")) == 1
 
 
 def test_a_classifier_is_measured_by_its_labels(saved, tmp_path) -> None:

@@ -8,7 +8,17 @@ from attnviz.pages.effects.compared_blocks import heads_compared
 from attnviz.pages.effects.logit_lens import logit_lens_blocks
 from attnviz.pages.effects.many_texts import effects_over_texts
 from attnviz.pages.effects.patching_blocks import patching_blocks
-from attnviz.pages.effects.state import CIRCUITS, HEADS_AND_WORDS, LENS, MANY_TEXTS, MORE, PATCHING, EffectsState
+from attnviz.pages.effects.region_blocks import region_blocks
+from attnviz.pages.effects.state import (
+    CIRCUITS,
+    HEADS_AND_WORDS,
+    LENS,
+    MANY_TEXTS,
+    MORE,
+    PATCHING,
+    REGION,
+    EffectsState,
+)
 from attnviz.pages.effects.without_heads import without_heads
 from attnviz.pages.effects.word_effects import without_words
 
@@ -39,4 +49,5 @@ TABS: dict[str, Part] = {
     MANY_TEXTS: effects_over_texts,
     PATCHING: patching_blocks,
     MORE: _more,
+    REGION: region_blocks,
 }

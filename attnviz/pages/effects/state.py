@@ -13,24 +13,31 @@ from attnviz.base.language import N_, _, value_error
 from attnviz.base.text import EXAMPLE, too_long_error
 from attnviz.effects.ablation import AblationKind
 from attnviz.effects.head_circuits import Composition, TokenVectors
+from attnviz.effects.hidden_region import HowHidden, image_grid
 from attnviz.effects.metrics import KL, Cosine, Loss, Measurement, NamedMetric, Probability
 from attnviz.effects.patching import PatchedPart
 from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
+from attnviz.inputs import PatchGrid
+from attnviz.layer import Layer, head_option, layer_names
 from attnviz.models.texts import Texts
 from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, TextField
+from attnviz.page.picture_question import PictureQuestion, sees_picture
 from attnviz.page.session_fields import LongTextField
+from attnviz.page.source_field import source_layers
 from attnviz.page.text_list import MeasuredText, measured_texts, neutral_lines, text_lines, texts_field
 from attnviz.page.text_question import (
     MARY,
-    TextQuestion,
     all_heads,
     chosen_head_field,
+    named_positions,
     other_field,
     position_field,
     token_field,
+    token_name,
 )
 from attnviz.pages.effects.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
+from attnviz.pages.effects.region import Region, format_region, parse_region, rectangles
 from attnviz.sources.model import TRANSLATED
 
 if TYPE_CHECKING:
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
 HEADS_AND_WORDS, MANY_TEXTS, PATCHING, MORE = (
     *(N_("Heads and words"), N_("Many texts"), N_("Patching"), N_("More")),  # tabs
 )
+REGION = N_("Hide a region")  # the only tab of a model that sees pictures
 LENS, CIRCUITS = N_("Logit lens"), N_("Circuits of a head")
 WEIGHT, SHARE, EFFECT = N_("weight"), N_("share"), N_("effect")
 DIFFERENCE, LOGIT, PROBABILITY = N_("difference of two logits"), N_("logit"), N_("probability")
@@ -66,6 +74,8 @@ RECEIVED: dict[str, ReceivedPart | None] = {
     N_("the key"): "key",
     N_("the value"): "value",
 }
+HIDDEN: dict[str, HowHidden] = {N_("gray"): "gray", N_("masked"): "masked"}
+OPENING_BOX = 0.5, 0.2, 0.8, 0.5  # of the image: where the first drawing has its sun
 CHANGED_TEXTS = {
     MARY: "When Mary and John went to the store, Mary gave the ball to",
     EXAMPLE: EXAMPLE.replace("tired", "wide"),
@@ -82,6 +92,8 @@ EVERYWHERE = N_("all layers")
 def measures(state: Any) -> Sequence[str]:
     """Returns what an effect on the model's output can be measured by. Raises ValueError if it has none."""
     model = state.source.model()
+    if sees_picture(state):  # of which a region is hidden: the page says all that changes
+        return (COSINE,)
     if model.outputs == "next token":
         return (*WITH_TOKEN, DIVERGENCE, *[LOSS][: len(state.run.predicting) - 1])
     if model.outputs == "labels":
@@ -121,6 +133,23 @@ def format_position(position: int | None) -> str:
     return "" if position is None else str(position)
 
 
+def tabs(state: Any) -> Sequence[str]:
+    return (REGION,) if sees_picture(state) else (HEADS_AND_WORDS, MANY_TEXTS, PATCHING, MORE)
+
+
+def heads_by_name(state: Any) -> dict[str, tuple[int, int]]:
+    """Returns the heads by their names in menus and links; those of a picture take no pass with gradients."""
+    if not sees_picture(state):
+        return all_heads(state)
+    layers = source_layers(state.source)
+    names = layer_names([layer.id for layer in layers])
+    return {
+        head_option(name, head): (i, head)
+        for i, (name, layer) in enumerate(zip(names, layers, strict=True))
+        for head in range(layer.inputs.heads)
+    }
+
+
 def measures_token(state: Any) -> bool:
     return state.measure in WITH_TOKEN
 
@@ -150,12 +179,14 @@ def names_all(state: Any) -> bool:
 
 def known_ablations(state: Any) -> dict[str, AblationKind]:
     """Returns what an ablated head can write: nothing else where a model computes its attention by itself."""
-    is_known = all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
+    is_known = not sees_picture(state) and all(writer.call is not None for writer in state.run.linearized.ran[1].heads)
     return {name: kind for name, kind in ABLATIONS.items() if is_known or kind == "zero"}
 
 
 def first_read(state: Any) -> str:
     """Returns the name of the token that a head looks at first: the likeliest one, or else the first of the text."""
+    if sees_picture(state):
+        return ""
     if state.source.model().outputs == "next token":
         return state.likeliest_name(0)
     return state.run.text_inputs.token_name(state.run.typed_token(state.text))
@@ -171,17 +202,17 @@ def lens_colors(state: Any) -> Sequence[str]:
     return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
 
 
-class EffectsState(TextQuestion):
+class EffectsState(PictureQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
-    inspect = ChoiceField(N_("Tab"), (HEADS_AND_WORDS, MANY_TEXTS, PATCHING, MORE))
+    inspect = ChoiceField(N_("Tab"), tabs)
     compares = FlagField(
         N_("Compare weight, share and effect"),
         parameter="compared",
         about=N_("Each head is a point, and those are listed whose numbers disagree most."),
     )
     more = ChoiceField(N_("More"), (LENS, CIRCUITS), parameter="effects-more")
-    measure = ChoiceField(N_("Effect on"), measures, place="more")
+    measure = ChoiceField(N_("Effect on"), measures, place="more", when=lambda state: not sees_picture(state))
     position = position_field(lambda state: state.measure in WITH_POSITION)
     token, other = token_field(measures_token), other_field(compares_tokens)
     ablation = ChoiceField(
@@ -216,7 +247,7 @@ class EffectsState(TextQuestion):
         lambda _state: None,
         when=lambda state: state.hidden_from is not None,
     )
-    head = chosen_head_field(all_heads)
+    head = chosen_head_field(heads_by_name)
     across = ChoiceField(
         N_("Across"), compared_numbers, lambda state: compared_numbers(state)[-2], parameter="heads-across"
     )
@@ -267,6 +298,27 @@ class EffectsState(TextQuestion):
         parameter="paths",
         when=lambda state: state.patched not in AT_POSITIONS,
     )
+    region = ParsedField[Region | None](
+        N_("Region"), parse_region, None, text=lambda region: format_region(region or ()), place="hidden",
+        when=sees_picture, subject=lambda state: state.model,
+    )  # fmt: skip
+    hidden_as = ChoiceField[HowHidden](
+        N_("Hidden patches are"),
+        HIDDEN,
+        when=sees_picture,
+        about=N_(
+            "**Gray**: their pixels get the mean color of the images that the model knows. **Masked**: no patch looks "
+            "at them, in any layer."
+        ),
+    )
+    looks_from = ChoiceField(
+        N_("From"),
+        lambda state: named_positions(state.shown_layer.inputs.query_tokens),
+        lambda _state: 0,
+        parameter="region-from",
+        when=sees_picture,
+        option_name=token_name,
+    )
     lens_color = ChoiceField(N_("Colors"), lens_colors)
     lens_cell = ParsedField[tuple[int, int] | None](N_("Cell"), parse_cell, None, text=format_cell, place="hidden")
 
@@ -274,7 +326,7 @@ class EffectsState(TextQuestion):
 
     @property
     def reads_text(self) -> bool:
-        return not measures_many(self)  # which have texts of their own
+        return not (measures_many(self) or self.sees_picture)  # which have texts of their own, or none
 
     @property
     def asks(self) -> bool:
@@ -282,7 +334,7 @@ class EffectsState(TextQuestion):
         what is measured in them."""
         if measures_many(self):
             return not names_all(self)
-        return self.inspect != MORE or self.more != CIRCUITS
+        return self.inspect != REGION and (self.inspect != MORE or self.more != CIRCUITS)
 
     @property
     def predicting(self) -> tuple[str, ...]:
@@ -292,7 +344,36 @@ class EffectsState(TextQuestion):
     @property
     def opening_position(self) -> int:
         """The position of the question, or of a loss the first one."""
-        return 0 if self.measure == LOSS else super().opening_position
+        return 0 if self.measure == LOSS or self.sees_picture else super().opening_position
+
+    @property
+    def grid(self) -> PatchGrid:
+        """The grid of the patches of the picture. Raises ValueError if it is not known."""
+        return image_grid(source_layers(self.source))
+
+    @property
+    def rectangles(self) -> Region:
+        """The region that is hidden; at first a part above the middle."""
+        if self.region is not None:
+            return self.region
+        grid, (left, top, right, bottom) = self.grid, OPENING_BOX
+        shown = [
+            patch
+            for patch, (x, y, x1, y1) in enumerate(map(grid.place, range(grid.rows * grid.columns)))
+            if left < (x + x1) / 2 < right and top < (y + y1) / 2 < bottom
+        ]
+        return rectangles(shown or [0], grid.columns)
+
+    @property
+    def shown_head(self) -> tuple[int, int]:
+        """The head whose row is shown on the picture."""
+        opening = self.source.opening
+        return self.head or (min(opening.layer, len(source_layers(self.source)) - 1), opening.head)
+
+    @property
+    def shown_layer(self) -> Layer:
+        """The layer of that head."""
+        return source_layers(self.source)[self.shown_head[0]]
 
     @property
     def corrupted_inputs(self) -> "ModelInputs":

@@ -2,11 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
+from attnviz.attribution.metrics import Score
 from attnviz.attribution.sum_term import SumTerm
 from attnviz.attribution.trail import MOST_STEPS, TrailStep
 from attnviz.base.formatting import spreadsheet_cell
@@ -35,7 +36,9 @@ from attnviz.page.blocks import (
     available,
 )
 from attnviz.page.head_numbers import Place
+from attnviz.page.model_picture import HEIGHT, model_colors, row_picture
 from attnviz.page.page_view import Panel
+from attnviz.page.source_field import source_layers
 from attnviz.pages.effects.links import head_effect_link
 from attnviz.pages.heads.links import in_general
 from attnviz.pages.why.answer import HeadReading, StateAnswer, WhyAnswer, why_answer
@@ -63,7 +66,8 @@ def why(state: WhyState) -> Iterator[Block]:
 def _sum_of_text(state: WhyState) -> Iterator[Block]:
     """Yields the answer to the question of a state. Raises ValueError if the number is not a sum."""
     shown = why_answer(state)
-    yield OtherStates([*_examples(state)])
+    if not state.sees_picture:
+        yield OtherStates([*_examples(state)])
     yield from sum_blocks(shown)
 
 
@@ -72,7 +76,8 @@ def sum_blocks(shown: StateAnswer) -> Iterator[Block]:
     yield _trail(shown) if shown.trail else InWords(question_sentence(shown))
     largest = html.element("span", largest_sentences(shown), class_="attnviz-finding")
     yield Summary((answer_sentence(shown), " ", largest), partial(why_quantities, shown))
-    yield _grid(shown)
+    picture = _picture(shown)
+    yield _grid(shown) if picture is None else Columns([(0.45, [*picture]), (0.55, [_grid(shown)])])
     yield Columns([(0.3, [_parts(shown)]), (0.7, [_words(shown)])])
     yield Columns([(0.4, [*_terms(shown)]), (0.6, [*_term(shown)])])
     yield from _drawing(shown)
@@ -123,6 +128,38 @@ def _grid(shown: StateAnswer) -> Block:
     return shown.numbers.grid("why-grid", _("Click a head or an MLP to open it."), opens, chosen, [panel])
 
 
+def _picture(shown: StateAnswer) -> Sequence[Block] | None:
+    """Returns the picture under the weights of the head and the query that are asked for, or of the term that is shown,
+    with what a click asks; None of a text, and where nothing is known of the weights or the patches."""
+    state, reading = shown.state, shown.reading
+    score = shown.metric if isinstance(shown.metric, Score) else None
+    if not isinstance(state, WhyState) or not state.sees_picture:
+        return None
+    if score is not None:
+        layer, query = score.layer, score.query
+        weights = shown.run.weights(layer, score.head, query).double().numpy()
+    elif reading is not None:
+        layer, query, weights = reading.layer, reading.term.position, reading.weights
+    else:
+        return None
+    colors, axes = model_colors(state.source), source_layers(state.source)[layer].inputs
+    if colors is None or not axes.grids:
+        return None
+
+    def opens(patch: int, _column: int) -> Link | None:
+        return state.link_with(key=axes.grids[0].positions[patch])
+
+    picture = row_picture(colors, axes, query, weights, key=score.key if score else None)
+    hint = _("Click a patch to ask why the head looks there.") if score else picture.about.hint
+    figure = Figure(picture.with_about(hint=hint), "why-picture", HEIGHT, opens if score else None, grows="beside")
+    note = _(
+        "A patch is named by its row and column; its embedding is made of its own pixels. Of the constant, {position} "
+        "is of the embeddings of positions and of tokens such as [CLS], the rest of biases.",
+        position=signed(sum(n for path, n in shown.attribution.constant_parts.items() if "embed" in path)),
+    )
+    return [figure, Note(note)]
+
+
 def _parts(shown: WhyAnswer) -> Block:
     return Figure(split_bar(shown.parts, shown.attribution.total), "why-sum", BARS)
 
@@ -154,7 +191,7 @@ def _terms(shown: StateAnswer) -> Iterator[Block]:
 def _term(shown: StateAnswer) -> Iterator[Block]:
     """Yields the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
     reading, others = shown.reading, tuple[object, ...]()
-    if reading is not None and isinstance(shown.state, WhyState):
+    if reading is not None and isinstance(shown.state, WhyState) and not shown.state.sees_picture:
         link = head_effect_link(shown.state, (reading.layer, reading.head))
         general = in_general(shown.state.model, shown.state.run.layers[reading.layer], reading.head)
         others = (" ", Anchor(_("What happens without it?"), link, "effects", "attnviz-page-link"), " ", general)

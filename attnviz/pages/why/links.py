@@ -13,6 +13,7 @@ from attnviz.base.formatting import numbered_tokens
 from attnviz.base.link import Link
 from attnviz.layer import Layer, LayerId
 from attnviz.mechanism import Mechanism
+from attnviz.models.text_inputs import Tokens
 from attnviz.page.blocks import ScoreLinks
 from attnviz.page.fields import Field
 from attnviz.page.selection import Selection
@@ -38,6 +39,7 @@ class WhyText:
     written: str
     inputs: "ModelInputs"  # as Why encodes the text
     unread: int = 0  # tokens at its end that the model has written, and not read
+    drawing: str = ""  # of a model that sees pictures, in place of the text
 
     def token_names(self, stack: str) -> list[str]:
         """Returns the tokens of a stack of layers as the menus of Why name them."""
@@ -58,7 +60,8 @@ class WhyText:
     def link(self, question: str, *values: tuple[Field[Any], str]) -> Link:
         """Returns the link of a question about the text, with these values of fields."""
         written = ((WhyState.written, self.written),) if self.written else ()
-        own = (WhyState.model, self.name), (WhyState.text, self.text), *written, (WhyState.question, question)
+        read = ((WhyState.drawing, self.drawing),) if self.drawing else ((WhyState.text, self.text), *written)
+        own = (WhyState.model, self.name), *read, (WhyState.question, question)
         return tuple((field.parameter, value) for field, value in (*own, *values))
 
     def score_link(self, layer: LayerId, head: int, query: int, key: int) -> Link:
@@ -84,10 +87,12 @@ class WhyText:
 
 
 def text_of_model(source: Source) -> WhyText | None:
-    """Returns the text that a model reads, or None if Why cannot be asked about it: it reads one text, and what its
-    decoder has written."""
+    """Returns the text that a model reads, or the drawing that it sees, or None if Why cannot be asked about it: it
+    reads one text, and what its decoder has written."""
     if type(source) is not Model:  # a subclass changes the model
         return None
+    if source.model().modality == "picture":
+        return _of_drawing(source)
     model, written = source.model(), source.pair if source.pair.strip() else ""
     if model.modality != "text" or (written and not model.is_encoder_decoder):
         return None
@@ -136,6 +141,15 @@ def score_links(read: WhyText | None, layer: Layer, head: HeadChoice) -> ScoreLi
     of_head = read.link(SCORE_QUESTION, (WhyState.layer, layer.name), (WhyState.head, str(head)))
     parameters = WhyState.query.parameter, WhyState.key.parameter
     return ScoreLinks(of_head, parameters, queries, keys, in_general(read.name, layer.name, head))
+
+
+def _of_drawing(source: Model) -> WhyText | None:
+    from attnviz.models.model import ModelInputs  # with huggingface_hub
+
+    model, tokens = source.model(), source_layers(source)[0].inputs.query_tokens
+    if source.image is not None or len(tokens) > most_tokens(model.model, MOST_BYTES):  # no link has an image
+        return None
+    return WhyText(model, source.name, "", "", ModelInputs({}, Tokens(tokens)), drawing=source.drawing)
 
 
 def _encoded(model: "LoadedModel", name: str, text: str, written: str = "", unread: int = 0) -> WhyText | None:

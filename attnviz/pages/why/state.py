@@ -10,6 +10,7 @@ from attnviz.base.language import N_, _, value_error
 from attnviz.models import SMOLLM2
 from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, optional_choice
 from attnviz.page.head_numbers import Place, mlp_option, writer_option_name
+from attnviz.page.picture_question import PictureQuestion, sees_picture
 from attnviz.page.state import State
 from attnviz.page.text_list import MeasuredText, measured_texts, text_refusal, texts_field
 from attnviz.page.text_question import (
@@ -17,7 +18,6 @@ from attnviz.page.text_question import (
     AVERAGE,
     MARY,
     SAYING,
-    TextQuestion,
     all_heads,
     named_positions,
     other_field,
@@ -26,7 +26,7 @@ from attnviz.page.text_question import (
     token_name,
 )
 
-THIS_TEXT, MANY_TEXTS = N_("This text"), N_("Many texts")  # tabs
+THIS_TEXT, MANY_TEXTS, THIS_PICTURE = N_("This text"), N_("Many texts"), N_("This picture")  # tabs
 LOGIT_QUESTION, SCORE_QUESTION = N_("What it says"), N_("Where a head looks")
 EMBEDDINGS, CONSTANT = N_("embeddings"), N_("constant")
 OF_TEXTS = ("inspect", "many", "writer")  # fields that have nothing to do with the sum of the text
@@ -79,10 +79,10 @@ class SumState(State):
     term = ParsedField[SumTerm | None](N_("Term"), parse_term, None, text=format_term, subject=sum_of, place="hidden")
 
 
-class WhyState(TextQuestion):
+class WhyState(PictureQuestion):
     """A number that a model computes, the terms that have been opened, and the term that is shown."""
 
-    inspect = ChoiceField(N_("Tab"), (THIS_TEXT, MANY_TEXTS))
+    inspect = ChoiceField(N_("Tab"), lambda state: (THIS_PICTURE,) if sees_picture(state) else (THIS_TEXT, MANY_TEXTS))
     question = ChoiceField(N_("Question"), questions, place="more", when=lambda state: not sums_many(state))
     position = position_field(is_logit_question)
     token, other = token_field(is_logit_question), other_field(is_logit_question)
@@ -146,7 +146,7 @@ class WhyState(TextQuestion):
 
     @property
     def reads_text(self) -> bool:
-        return not sums_many(self)  # which have texts of their own
+        return not (sums_many(self) or self.sees_picture)  # which have texts of their own, or none
 
     @property
     def opening_head(self) -> tuple[int, int]:

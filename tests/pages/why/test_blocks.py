@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, CLIPConfig, CLIPModel
 
 from attnviz import view
 from attnviz.attribution import Logit, circuit
@@ -19,8 +19,9 @@ from attnviz.attribution.trail import TrailStep
 from attnviz.figures.shares import signed
 from attnviz.models import MINILM, TRANSLATOR
 from attnviz.models.loading import inspect_folder
-from attnviz.page.blocks import page_view
+from attnviz.page.blocks import every_block, page_view
 from attnviz.page.result_cache import ResultCache
+from attnviz.page.source_field import source_layers
 from attnviz.page.text_question import AVERAGE_TOKEN, _texts
 from attnviz.pages.why.answer import why_answer
 from attnviz.pages.why.blocks import shares_csv, why, why_quantities
@@ -291,8 +292,47 @@ def test_what_a_link_cannot_say_is_named(link) -> None:
     assert why_answer(state).attribution.total == pytest.approx(6.094, abs=1e-3)
 
 
-def test_a_picture_model_is_refused(saved) -> None:
-    assert "sees images" in WhyState.read([("why-model", str(saved / "vit"))]).problem
+def test_a_score_of_a_patch_is_a_sum_over_what_wrote_it(saved) -> None:
+    link = (
+        ("why-model", str(saved / "vit")),
+        ("question", SCORE_QUESTION),
+        ("why-layer", "layer 1"),
+        ("why-from", "6 · 1·1"),
+    )
+    for side in ("the key", "the query"):
+        shown = answered(*link, ("why-head", "2"), ("why-at", "8 · 1·3"), ("why-side", side))
+        inputs = source_layers(shown.state.source)[1].inputs
+        scores = inputs.query_of(2)[6] @ inputs.key_of(2).T / inputs.query.shape[-1] ** 0.5
+        assert shown.attribution.total == pytest.approx(float(scores[8] - scores.mean()), abs=1e-5)
+        parts = shown.attribution.constant + sum(term.share for term in shown.attribution.terms)
+        assert parts == pytest.approx(shown.attribution.total, abs=1e-5)
+        assert "Why does layer 1, head 2 look from “1·1” at “1·3”" in question_sentence(shown)
+
+
+def test_a_click_on_the_picture_asks_about_a_patch(saved) -> None:
+    state = WhyState.read([("why-model", str(saved / "vit")), ("question", SCORE_QUESTION)])
+    [picture] = [block for block in every_block(why(state)) if getattr(block, "name", "") == "why-picture"]
+    weights = state.run.weights(state.layer, state.head, state.query)
+    np.testing.assert_allclose(picture.picture.spec.row.weights, weights[1:], atol=1e-6)
+    assert WhyState.read(picture.opens(5, 0)).key == 6  # after [CLS]
+
+
+def test_a_classifier_of_images_says_a_label_by_its_patches(saved) -> None:
+    state = WhyState.read([("why-model", str(saved / "vit"))])
+    shown = why_answer(state)
+    with torch.no_grad():
+        logits = state.source.model().model(**state.source.model().encode().batch).logits[0]
+    assert shown.attribution.total == pytest.approx(float(logits.max() - logits.min()), abs=1e-5)
+    names = {getattr(block, "name", "") for block in every_block(why(state))}
+    assert "why-words" in names
+
+
+def test_a_model_of_texts_with_pictures_is_refused(tmp_path) -> None:
+    text = {"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    CLIPModel(CLIPConfig(text_config=text, vision_config=text | {"image_size": 32, "patch_size": 8})).save_pretrained(
+        tmp_path
+    )
+    assert "a text and sees an image at the same time" in WhyState.read([("why-model", str(tmp_path))]).problem
 
 
 def test_a_term_that_is_not_there_leaves_the_sum() -> None:

@@ -1,0 +1,110 @@
+"""Hide a region: its link, its picture, and what the model says without it."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.page.blocks import Figure, Table, every_block, page_quantities
+from attnviz.pages.effects.blocks import effects
+from attnviz.pages.effects.region import format_region, parse_region, rectangles
+from attnviz.pages.effects.state import REGION, EffectsState
+from tests.page.test_model_picture import file_of
+
+
+def read(saved, *link: tuple[str, str]) -> EffectsState:
+    state = EffectsState.read([("why-model", str(saved / "vit")), *link])
+    assert not state.problem
+    return state
+
+
+def figures(state: EffectsState) -> dict[str, Figure]:
+    return {block.name: block for block in every_block(effects(state)) if isinstance(block, Figure)}
+
+
+@given(st.sets(st.integers(0, 29)))
+def test_rectangles_are_the_patches_once_each(patches: set[int]) -> None:
+    region = rectangles(patches, columns=6)
+    covered = [
+        row * 6 + column
+        for top, bottom, left, right in region
+        for row in range(top, bottom + 1)
+        for column in range(left, right + 1)
+    ]
+    assert sorted(covered) == sorted(patches)
+    assert parse_region(format_region(region)) == region
+
+
+@pytest.mark.parametrize("text", ["x", "1", "1-2-3.0", "1.2,", "12345.0", ",".join(["0.0"] * 101), "−1.0"])
+def test_what_is_no_region_is_refused(saved, text: str) -> None:
+    state = read(saved, ("region", text))
+    assert "A region is written as" in state.refused[0]
+    assert state.region is None
+
+
+def test_a_region_beyond_the_picture_is_refused(saved) -> None:
+    with pytest.raises(ValueError, match="4 × 4 patches of this image"):
+        list(every_block(effects(read(saved, ("region", "0-4.0")))))
+
+
+def test_a_region_of_too_many_pieces_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most 100 rectangles"):
+        rectangles(set(range(0, 900, 2)), columns=901)
+
+
+@pytest.mark.parametrize("how", ["gray", "masked"])
+def test_the_page_says_the_labels_and_the_weights_of_two_passes(saved, how: str) -> None:
+    state = read(saved, ("region", "0-1.0-1"), ("hidden-as", how), ("effects-head", "layer 0, head 1"))
+    assert not state.refused
+    assert state.inspect == REGION
+    numbers = page_quantities(effects(state))
+    model = state.source.model()
+    pixels = model.encode().batch["pixel_values"]
+    with torch.no_grad():
+        before = model.model(pixels).logits.softmax(-1)[0]
+    assert numbers["probability of LABEL_0 before"] == pytest.approx(float(before[0]), abs=1e-5)
+    weights = state.shown_layer.maps()[1, 0]
+    assert numbers["weight of the region before"] == pytest.approx(float(weights[[1, 2, 5, 6]].sum()), abs=1e-5)
+    assert (numbers["weight of the region after"] == 0) == (how == "masked")
+    if how == "gray":
+        pixels = pixels.clone()
+        pixels[..., :16, :16] = 0
+        with torch.no_grad():
+            after = model.model(pixels).logits.softmax(-1)[0]
+        assert numbers["probability of LABEL_0 after"] == pytest.approx(float(after[0]), abs=1e-5)
+    [table] = [block for block in every_block(effects(state)) if isinstance(block, Table)]
+    assert {row[0] for row in table.rows} == {"LABEL_0", "LABEL_1"}
+
+
+def test_both_pictures_have_one_scale_and_the_region(saved) -> None:
+    shown = figures(read(saved, ("region", "0-1.0-1")))
+    specs = [shown[name].picture.spec for name in ("whole-picture", "hidden-picture")]
+    assert [spec.region for spec in specs] == [(0, 1, 4, 5)] * 2
+    assert specs[0].row.largest == specs[1].row.largest
+    assert specs[0].row.largest == pytest.approx(max(np.nanmax(spec.row.weights) for spec in specs), abs=1e-6)
+
+
+def test_marking_adds_patches_and_takes_them_out(saved) -> None:
+    state = read(saved, ("region", "0-1.0-1"))
+    paints = figures(state)["whole-picture"].paints
+    assert paints is not None
+    more = EffectsState.read(paints(np.array([[2, 0], [6, 0]]), True))
+    assert more.rectangles == ((0, 1, 0, 2),)
+    less = EffectsState.read(paints(np.array([[0, 0], [1, 0], [4, 0], [5, 0]]), False))
+    assert less.rectangles == ()
+    assert page_quantities(effects(less))["weight of the region before"] == 0
+
+
+def test_a_click_on_the_other_picture_is_what_looks(saved) -> None:
+    opens = figures(read(saved))["hidden-picture"].opens
+    assert opens is not None
+    assert EffectsState.read(opens(3, 0)).looks_from == 4  # after [CLS]
+
+
+def test_an_uploaded_picture_is_hidden_by_gray(saved) -> None:
+    white = file_of(np.full((32, 32, 3), 255, np.uint8))
+    state = EffectsState(model=str(saved / "vit"), image=white, region=((0, 0, 0, 0),))
+    page_quantities(effects(state))
+    [image] = figures(state)["hidden-picture"].picture.figure.layout.images
+    assert image.source != figures(state)["whole-picture"].picture.figure.layout.images[0].source
