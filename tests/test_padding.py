@@ -330,7 +330,7 @@ CASES: dict[str, Callable[[Example], Tensor]] = {
 # Functions that take no text, or only weights: head_circuits takes a batch of one token.
 OF_NO_TEXT = {
     *("attribution_of", "circuit", "downsample", "head_circuits", "in_float32", "most_tokens", "show", "to_html"),
-    *("load", "neutral_texts", "save", "view", "viewer"),
+    *("hide_region", "load", "neutral_texts", "save", "view", "viewer"),
     "atlas",  # which reads texts as strings, each beside others of its length
 }
 

@@ -41,6 +41,7 @@ PUBLIC_ARGUMENTS = {
     ("attnviz/effects/ablation.py", "how"),
     ("attnviz/effects/circuits.py", "how"),
     ("attnviz/effects/compensation.py", "how"),
+    ("attnviz/effects/hidden_region.py", "how"),
     ("attnviz/effects/part_effects.py", "how"),
     ("attnviz/effects/parts.py", "how"),
     ("attnviz/effects/patching.py", "what"),

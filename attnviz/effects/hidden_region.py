@@ -90,19 +90,19 @@ def hide_region(
             "{name} must be one of {options}; it is {value}.", name="how", options="gray, masked", value=how
         )
     exact = in_float32(model)
-    given = dict(example_arguments(exact, batch).kwargs)
-    pixels = given.get("pixel_values")
+    arguments = dict(example_arguments(exact, batch).kwargs)
+    pixels = arguments.get("pixel_values")
     if not isinstance(pixels, Tensor) or pixels.ndim != 4 or len(pixels) != 1:
         raise value_error("One image is expected as pixel_values, (1, channels, height, width).")
-    before, layers = (whole.before, whole.layers_before) if whole else _run(exact, given)
+    before, layers = (whole.before, whole.layers_before) if whole else _run(exact, arguments)
     grid = image_grid(layers)
     patches = patches_of(region, grid)
     if not patches:
         after, changed = before, layers
     elif how == "gray":
-        after, changed = _run(exact, given | {"pixel_values": _painted(pixels, grid, patches, color)})
+        after, changed = _run(exact, arguments | {"pixel_values": _painted(pixels, grid, patches, color)})
     else:
-        after, changed = _masked(exact, given, layers, grid, patches)
+        after, changed = _masked(exact, arguments, layers, grid, patches)
     return HiddenRegion(before, after, layers, changed, grid, patches)
 
 
@@ -136,11 +136,11 @@ def patches_of(region: Sequence[Rectangle], grid: PatchGrid) -> tuple[int, ...]:
     return tuple(sorted(patches))
 
 
-def _run(model: nn.Module, given: dict[str, Any], **options: Any) -> tuple[Any, Trace]:
+def _run(model: nn.Module, arguments: dict[str, Any], **options: Any) -> tuple[Any, Trace]:
     """Returns what a model returns, and its layers."""
     returned: list[Any] = []
     with model_lock(model), model.register_forward_hook(lambda module, args, result: returned.append(result)):
-        layers = capture(model, given, **options)
+        layers = capture(model, arguments, **options)
     return returned[-1], layers
 
 
@@ -160,7 +160,7 @@ def _painted(
 
 
 def _masked(
-    model: nn.Module, given: dict[str, Any], layers: Trace, grid: PatchGrid, patches: Sequence[int]
+    model: nn.Module, arguments: dict[str, Any], layers: Trace, grid: PatchGrid, patches: Sequence[int]
 ) -> tuple[Any, Trace]:
     """Returns what a model returns, and its layers, where no query may attend to patches."""
     hidden = {grid.positions[patch] for patch in patches}
@@ -174,11 +174,11 @@ def _masked(
     made: list[Mechanism] = []
 
     def intervene(layer: int, inputs: Inputs, mechanism: Mechanism) -> tuple[Mechanism, Tensor]:
-        seen = Lookup(tuple(int(key not in hidden) for key in range(inputs.keys)), Variable("k"))
-        made.append(replace(mechanism, mask=And(mechanism.mask, Compare((seen, Number(1)), ("==",)))))
+        is_visible = Lookup(tuple(int(key not in hidden) for key in range(inputs.keys)), Variable("k"))
+        made.append(replace(mechanism, mask=And(mechanism.mask, Compare((is_visible, Number(1)), ("==",)))))
         return made[-1], attended(made[-1], inputs)
 
-    after, changed = _run(model, given, intervene=intervene)
+    after, changed = _run(model, arguments, intervene=intervene)
     missing = [*layers.missing, *changed.missing]
     if missing or [layer.mechanism for layer in changed] != made:
         raise value_error(

@@ -31,8 +31,8 @@ def parse_region(text: str) -> Region:
             most=grouped(MOST_RECTANGLES),
             text=quoted(text),
         )
-    found = [match.groups() for match in matches if match]
-    return tuple((int(top), int(end or top), int(left), int(right or left)) for top, end, left, right in found)
+    numbers = [match.groups() for match in matches if match]
+    return tuple((int(top), int(end or top), int(left), int(right or left)) for top, end, left, right in numbers)
 
 
 def format_region(region: Region) -> str:
@@ -47,7 +47,7 @@ def rectangles(patches: Collection[int], columns: int) -> Region:
         >>> rectangles({0, 1, 3, 4, 5}, columns=3)
         ((0, 1, 0, 1), (1, 1, 2, 2))
     """
-    left_over, found = set(patches), list[Rectangle]()
+    left_over, region = set(patches), list[Rectangle]()
     while left_over:
         first = min(left_over)
         row, left = divmod(first, columns)
@@ -57,13 +57,13 @@ def rectangles(patches: Collection[int], columns: int) -> Region:
         bottom, width = row, right - left + 1
         while {*range(start := (bottom + 1) * columns + left, start + width)} <= left_over:
             bottom += 1
-        found.append((row, bottom, left, right))
+        region.append((row, bottom, left, right))
         left_over -= {r * columns + c for r in range(row, bottom + 1) for c in range(left, right + 1)}
-    if len(found) > MOST_RECTANGLES:
+    if len(region) > MOST_RECTANGLES:
         raise value_error(
             "A region has at most {most} rectangles. Mark larger pieces of the image.", most=grouped(MOST_RECTANGLES)
         )
-    return tuple(found)
+    return tuple(region)
 
 
 def _range(first: int, last: int) -> str:

@@ -63,7 +63,7 @@ def region_blocks(state: EffectsState) -> Iterator[Block]:
         _(
             "**What you are seeing.** The left picture is what the model sees, the right one what it sees without the "
             "region. A patch is the brighter the more attention it gets, on one scale in both. **What it does not "
-            "say:** a gray region is a thing to see, too, and a mask is nothing that a model was trained with, so "
+            "say:** a gray region is a thing to see, too, and a mask is nothing that a model was trained with: "
             "compare both."
         )
     )
@@ -103,8 +103,8 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
         )
     )
     columns = list[tuple[float, list[Block]]]()
-    for side, seen in enumerate((colors, _hidden(state, runs, colors))):
-        picture = row_picture(seen, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))
+    for side, shown in enumerate((colors, _hidden(state, runs, colors))):
+        picture = row_picture(shown, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))
         paints = partial(_marked, state, runs) if side == 0 else None
         title, name = (_("With the region"), _("Without it"))[side], ("whole-picture", "hidden-picture")[side]
         figure = Figure(
@@ -148,11 +148,11 @@ def _hidden(state: EffectsState, runs: HiddenRegion, colors: np.ndarray) -> np.n
     inputs = state.source.model().image_inputs
     if state.hidden_as != "gray" or inputs is None:
         return colors
-    seen, (height, width) = colors.copy(), colors.shape[:2]
+    painted, (height, width) = colors.copy(), colors.shape[:2]
     gray = inputs.processor.colors(_gray(inputs)).flatten().clamp(0, 255).round().byte().numpy()
     for left, top, right, bottom in map(runs.grid.place, runs.patches):
-        seen[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = gray
-    return seen
+        painted[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = gray
+    return painted
 
 
 def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> str:

@@ -303,7 +303,7 @@ class EffectsState(PictureQuestion):
         when=sees_picture, subject=lambda state: state.model,
     )  # fmt: skip
     hidden_as = ChoiceField[HowHidden](
-        N_("Hidden patches are"),
+        N_("Hidden as"),
         HIDDEN,
         when=sees_picture,
         about=N_(

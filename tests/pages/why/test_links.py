@@ -18,6 +18,7 @@ from attnviz.pages.why.state import LOGIT_QUESTION, SCORE_QUESTION, WhyState
 from attnviz.pages.write.state import decoder_layers
 from attnviz.sources import Model, Toy
 from attnviz.sources.model import TRANSLATED
+from attnviz.sources.upload import File
 from attnviz.sources.written import Written
 
 CAT = "the cat sat on the mat"
@@ -83,7 +84,13 @@ def test_what_why_cannot_be_asked_about_has_no_link(saved, isolated):
     assert [selection_links(each) for each in without] == [None] * len(without)
     for source in (Model(long), Model("cat" + " cat" * (most - 1), SMOLLM2)):
         assert selection_links(selection(source)) is not None
-    assert text_of_model(Model(name=str(saved / "vit"))) is None
+    assert text_of_model(Model(name=str(saved / "vit"), image=File("a.png", b""))) is None  # which no link has
+
+
+def test_a_patch_of_a_drawing_has_the_link_of_its_score(saved):
+    source = Model(name=str(saved / "vit"), drawing="shapes")
+    state = opened(text_of_model(source).score_link(source.layers()[1].id, 2, query=6, key=9))
+    assert (state.layer, state.head, state.query, state.key, state.drawing) == (1, 2, 6, 9, "shapes")
 
 
 def test_a_next_token_has_the_link_of_its_place_and_of_another_token():
