@@ -146,8 +146,10 @@ def score_links(read: WhyText | None, layer: Layer, head: HeadChoice) -> ScoreLi
 def _of_drawing(source: Model) -> WhyText | None:
     from attnviz.models.model import ModelInputs  # with huggingface_hub
 
+    if source.image is not None:  # which no link has
+        return None
     model, tokens = source.model(), source_layers(source)[0].inputs.query_tokens
-    if source.image is not None or len(tokens) > most_tokens(model.model, MOST_BYTES):  # no link has an image
+    if len(tokens) > most_tokens(model.model, MOST_BYTES):
         return None
     return WhyText(model, source.name, "", "", ModelInputs({}, Tokens(tokens)), drawing=source.drawing)
 
