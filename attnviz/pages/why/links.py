@@ -140,7 +140,8 @@ def score_links(read: WhyText | None, layer: Layer, head: HeadChoice) -> ScoreLi
         return None
     of_head = read.link(SCORE_QUESTION, (WhyState.layer, layer.name), (WhyState.head, str(head)))
     parameters = WhyState.query.parameter, WhyState.key.parameter
-    return ScoreLinks(of_head, parameters, queries, keys, in_general(read.name, layer.name, head))
+    general = None if read.drawing else in_general(read.name, layer.name, head)  # which is asked of texts
+    return ScoreLinks(of_head, parameters, queries, keys, general)
 
 
 def _of_drawing(source: Model) -> WhyText | None:

@@ -91,6 +91,7 @@ def test_a_patch_of_a_drawing_has_the_link_of_its_score(saved):
     source = Model(name=str(saved / "vit"), drawing="shapes")
     state = opened(text_of_model(source).score_link(source.layers()[1].id, 2, query=6, key=9))
     assert (state.layer, state.head, state.query, state.key, state.drawing) == (1, 2, 6, 9, "shapes")
+    assert selection_links(selection(source)).in_general is None  # which Heads says of texts alone
 
 
 def test_a_next_token_has_the_link_of_its_place_and_of_another_token():
