@@ -1,5 +1,8 @@
 """The Effects page in a real browser: heads and words are taken away, and links lead to Why and back."""
 
+from pathlib import Path
+
+import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.models import TRANSLATOR
@@ -85,3 +88,50 @@ def test_what_a_tab_does_not_use_is_not_there_and_kept(browser: Browser, address
         effects.page.get_by_role("tab", name="Heads and words").click()
         expect(question).to_have_value("rouge")
         effects.expect_in_link("measure", "logit")
+
+
+class PictureEffects(Effects):
+    """The Effects page of a model that sees pictures."""
+
+    charts = "whole-picture", "hidden-picture"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
+def test_a_region_is_marked_by_dragging_and_by_keys(
+    browser: Browser, address: str, saved: Path, size: tuple[int, int]
+) -> None:
+    with shared(browser, address, *size, kind=PictureEffects) as effects:
+        effects.open(f"?why-model={saved / 'vit'}&region=3.3")
+        said = effects.page.locator(".attnviz-summary")
+        expect(said).to_contain_text("1 of 16 patches are gray")
+        stage = effects.chart("whole-picture").locator(".attnviz-stage")
+
+        def drag(*ends: tuple[int, int]) -> None:
+            effects.painted()
+            stage.scroll_into_view_if_needed()
+            area = stage.locator(".nsewdrag").bounding_box()
+            assert area
+            first, last = (
+                (area["x"] + (column + 0.5) * area["width"] / 4, area["y"] + (row + 0.5) * area["height"] / 4)
+                for row, column in ends
+            )
+            effects.page.mouse.move(*first)
+            effects.page.mouse.down()
+            effects.page.mouse.move(*last, steps=3)
+            effects.page.mouse.up()
+
+        drag((0, 0), (1, 2))
+        expect(said).to_contain_text("7 of 16 patches are gray")
+        effects.expect_in_link("region", "0-1.0-2%2C3.3")
+        drag((3, 3), (3, 3))  # a click on a patch of the region takes it out
+        expect(said).to_contain_text("6 of 16 patches are gray")
+        drag((1, 2), (0, 2))
+        expect(said).to_contain_text("4 of 16 patches are gray")
+        effects.painted()
+        effects.page.mouse.move(0, 0)  # no patch is read
+        stage.focus()
+        for key in ("ArrowDown", "Space"):
+            effects.page.keyboard.press(key)
+        expect(said).to_contain_text("3 of 16 patches are gray")
+        effects.choose("Hidden as", "masked")
+        expect(said).to_contain_text("3 of 16 patches are masked")

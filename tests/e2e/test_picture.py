@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser import AppPage, shared
+from tests.support.browser import shared
 from tests.support.tiny_models import png
 
 
@@ -48,50 +48,3 @@ def test_patches_are_read_pinned_and_turned_round(
         explore.upload({"name": "wide.png", "mimeType": "image/png", "buffer": png((90, 30))})
         explore.painted()
         expect(sentence).to_contain_text("row 2, column 3")
-
-
-class Effects(AppPage):
-    """The Effects page of a model that sees pictures."""
-
-    path, charts = "effects", ("whole-picture", "hidden-picture")
-
-
-@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
-def test_a_region_is_marked_by_dragging_and_by_keys(
-    browser: Browser, address: str, saved: Path, size: tuple[int, int]
-) -> None:
-    with shared(browser, address, *size, kind=Effects) as effects:
-        effects.open(f"?why-model={saved / 'vit'}&region=3.3")
-        said = effects.page.locator(".attnviz-summary")
-        expect(said).to_contain_text("1 of 16 patches are gray")
-        stage = effects.chart("whole-picture").locator(".attnviz-stage")
-
-        def drag(*ends: tuple[int, int]) -> None:
-            effects.painted()
-            stage.scroll_into_view_if_needed()
-            area = stage.locator(".nsewdrag").bounding_box()
-            assert area
-            first, last = (
-                (area["x"] + (column + 0.5) * area["width"] / 4, area["y"] + (row + 0.5) * area["height"] / 4)
-                for row, column in ends
-            )
-            effects.page.mouse.move(*first)
-            effects.page.mouse.down()
-            effects.page.mouse.move(*last, steps=3)
-            effects.page.mouse.up()
-
-        drag((0, 0), (1, 2))
-        expect(said).to_contain_text("7 of 16 patches are gray")
-        effects.expect_in_link("region", "0-1.0-2%2C3.3")
-        drag((3, 3), (3, 3))  # a click on a patch of the region takes it out
-        expect(said).to_contain_text("6 of 16 patches are gray")
-        drag((1, 2), (0, 2))
-        expect(said).to_contain_text("4 of 16 patches are gray")
-        effects.painted()
-        effects.page.mouse.move(0, 0)  # no patch is read
-        stage.focus()
-        for key in ("ArrowDown", "Space"):
-            effects.page.keyboard.press(key)
-        expect(said).to_contain_text("3 of 16 patches are gray")
-        effects.choose("Hidden as", "masked")
-        expect(said).to_contain_text("3 of 16 patches are masked")
