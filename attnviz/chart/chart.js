@@ -108,6 +108,10 @@ export class Chart {
     this.root.addEventListener("attnviz-grow", (event) => {
       if (this.controller instanceof HeatmapController) this.controller.grow(/** @type {CustomEvent} */ (event).detail);
     });
+    this.root.addEventListener("attnviz-read", (event) => {
+      const row = /** @type {CustomEvent<number | null>} */ (event).detail;
+      if (this.drawn && this.controller instanceof HeatmapController) this.controller.readRow(row);
+    });
     stage.addEventListener("keydown", (event) => this.drawn && this.controller?.key(event));
   }
 

@@ -105,6 +105,11 @@ export class HeatmapController extends ReadingController {
     this.read(this.cursor);
   }
 
+  /** @param {number | null} row that is read elsewhere; null: none */
+  readRow(row) {
+    if (!this.spec.downsampled) this.readAll(row !== null && row < this.size.rows ? { row, column: null } : null);
+  }
+
   get weights() {
     return /** @type {import("./types").Row[]} */ (this.header.figure.data[0].z);
   }

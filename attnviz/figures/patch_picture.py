@@ -18,15 +18,16 @@ LOOKED_AT = N_("Who looks at {key}: the line is around half of the weights.")
 
 
 def patch_picture(
-    colors: UInt8[np.ndarray, "height width 3"],
+    colors: UInt8[np.ndarray, "height width channels"],
     patches: Sequence[PicturePatch],
     *,
     link: str = "",
     row: PictureRow | None = None,
     region: Sequence[int] = (),
+    note: str = "",
 ) -> Chart[PictureSpec]:
     """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights, or a
-    `row` of its own. Those of a `region`, by their numbers, are crossed out.
+    `row` of its own. Those of a `region`, by their numbers, are crossed out. A `note` follows its description.
 
     Example:
         >>> patch = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
@@ -54,7 +55,7 @@ def patch_picture(
     )
     about = About(
         label=_("Picture"),
-        description=_("The picture as the model saw it, in {count} patches.", count=len(patches)),
+        description=f"{_('The picture as the model saw it, in {count} patches.', count=len(patches))} {note}".strip(),
         hint=_("Point at a patch to read it, click to pin it."),
     )
     spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT), row, tuple(region))

@@ -6,13 +6,14 @@ tokenizer.
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 from torch import Tensor
 
 from attnviz.base.formatting import quoted
 from attnviz.base.language import value_error
+from attnviz.models.image_text_inputs import ImageTextInputs
 from attnviz.models.model import LoadedModel
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import Tokens
@@ -29,24 +30,32 @@ class ChatMessage(NamedTuple):
 
 
 def encode_chat(
-    model: LoadedModel, messages: Sequence[ChatMessage]
+    model: LoadedModel, messages: Sequence[ChatMessage], image: bytes | None = None
 ) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
-    """Returns the batch and the tokens of a chat that the model is to answer, and the role of each token.
+    """Returns the batch and the tokens of a chat that the model is to answer, and the role of each token; the first
+    message of the user may come with an image.
 
     The role of tokens that the template adds is "", and so is that of all tokens of a tokenizer that does not say which
     characters they stand for. Raises ValueError if the model has no chat template, if its template refuses the messages
     or takes too much time or memory, and as `TextInputs.encode` does.
     """
-    text, frame = _render(model, messages)
-    batch, tokens = model.text_inputs.encode(text, has_special=True)
+    image_inputs = model.image_inputs if isinstance(model.image_inputs, ImageTextInputs) else None
+    text, frame = _render(model, messages, image_inputs is not None and image is not None)
     roles = [""] * len(text)  # by character
     for message, start, end in _places(text, frame, messages):
         roles[start:end] = [message.role] * (end - start)
+    if image_inputs is None or image is None:
+        batch, tokens = model.text_inputs.encode(text, has_special=True)
+    else:
+        with model.refusals():
+            batch, tokens, (start, end, new_end) = image_inputs.encode(text, image, has_special=True)
+        roles[start:end] = [""] * (new_end - start)
     return batch, tokens, tuple(next(filter(None, roles[start:end]), "") for start, end in tokens.spans)
 
 
-def _render(model: LoadedModel, messages: Sequence[ChatMessage]) -> list[str]:
-    """Returns the text of a chat, and that with a mark in the place of each content."""
+def _render(model: LoadedModel, messages: Sequence[ChatMessage], has_image: bool) -> list[str]:
+    """Returns the text of a chat, and that with a mark in the place of each content, both with what stands for an
+    image in the first message of the user, if there is one."""
     if not model.has_chat_template:
         raise value_error(
             "{name} has no chat template, so it reads no chats. Give it a plain text, or take a model that was trained "
@@ -61,7 +70,11 @@ def _render(model: LoadedModel, messages: Sequence[ChatMessage]) -> list[str]:
                 role=quoted(message.role),
             )
     marked = [ChatMessage(message.role, MARK.format(i)) for i, message in enumerate(messages)]
-    chats = [[message._asdict() for message in chat] for chat in (messages, marked)]
+    chats: list[list[dict[str, Any]]] = [[message._asdict() for message in chat] for chat in (messages, marked)]
+    for chat in chats if has_image else ():
+        for each in chat:
+            each["content"] = [{"type": "text", "text": each["content"]}]
+        next(each for each in chat if each["role"] == "user")["content"].insert(0, {"type": "image"})
     try:
         return model.tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
     except (jinja2.TemplateError, *INPUT_ERRORS) as error:

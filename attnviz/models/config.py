@@ -53,6 +53,7 @@ CLASSIFIERS: dict[Any, str] = {
 OUTPUTS = {
     transformers.AutoModelForCausalLM: "next token",
     transformers.AutoModelForSeq2SeqLM: "next token",
+    transformers.AutoModelForImageTextToText: "next token",
     **CLASSIFIERS,
 }
 
@@ -191,6 +192,8 @@ def _head_class(config_json: dict[str, Any], config: Any) -> tuple[Any, ...]:
         auto, pattern = transformers.AutoModelForSeq2SeqLM, ENCODER_DECODER_HEAD
     elif classifiers := [auto for auto in CLASSIFIERS if _class_names(auto, config) & {*names}]:
         return (classifiers[0],)
+    elif _class_names(image_text := transformers.AutoModelForImageTextToText, config) & {*names}:
+        return (image_text,)
     saved = any(map(pattern.search, names))
     return (auto,) if saved and type(config) in auto._model_mapping else ()
 

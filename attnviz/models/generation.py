@@ -239,7 +239,8 @@ def _steps(
     interventions: Sequence[AnyIntervention],
 ) -> Generator[Step, None, None]:
     is_encoder_decoder, texts = bool(model.config.is_encoder_decoder), prompt.texts
-    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), prompt.batch["attention_mask"])
+    mask_and_images = {name: one for name, one in prompt.batch.items() if name != "input_ids"}
+    passes = GenerationPasses(model, prompt.axis, min(most, LIKELY_TOKENS), mask_and_images)
     parts = [one for one in interventions if isinstance(one, PartIntervention)]
     places = [one for one in interventions if isinstance(one, Intervention)]
     zeros = [zero_heads(heads)] if (heads := ablated_heads(places)) else []

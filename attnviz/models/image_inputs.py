@@ -22,6 +22,7 @@ from attnviz.models.image_processor import (
     read_settings,
     square_processor,
 )
+from attnviz.models.input_image import InputImage, whole_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -44,14 +45,14 @@ class ImageInputs:
         if image is None:
             colors = drawing(*self.example_size) * 255
         else:
-            colors = torch.from_numpy(self.processor.resized(_opened(image)))
+            colors = torch.from_numpy(self.processor.resized(opened_image(image)))
         if self.channels == 1:
             colors = colors.mean(0, keepdim=True)
         return self.processor.normalized(colors)[None]
 
-    def shown(self, image: bytes | None = None) -> Float[Tensor, "channels height width"]:
-        """Returns the colors of what the model sees, 0 to 1."""
-        return (self.processor.colors(self.pixels(image)[0]) / 255).clamp(0, 1)
+    def input_image(self, image: bytes | None = None) -> InputImage:
+        """Returns the content of an image file, or the example drawing, as the model sees it."""
+        return whole_image(self.processor.colors(self.pixels(image)[0]) / 255)
 
     @property
     def note(self) -> str:
@@ -73,8 +74,8 @@ def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
     """Returns the image input of a model, by the settings of its image processor; without, a square of the size in its
     config. None if the size is not known."""
     model_type = str(getattr(config, "model_type", ""))
-    config = getattr(config, "vision_config", None) or config
-    (height, width), (channels, _width) = (_pair(getattr(config, name, 0)) for name in ("image_size", "num_channels"))
+    height, width = example_size(config) or (0, 0)
+    channels, _width = _pair(getattr(getattr(config, "vision_config", None) or config, "num_channels", 0))
     settings = read_settings(folder) if folder else {}
     unknown, processor = "", None
     if settings:
@@ -87,7 +88,14 @@ def image_inputs(config: Any, folder: Path | None = None) -> ImageInputs | None:
     return ImageInputs(processor, size, channels or 3, unknown) if 0 < min(size) <= max(size) <= LONGEST_SIDE else None
 
 
-def _opened(image: bytes) -> "Image":
+def example_size(config: Any) -> tuple[int, int] | None:
+    """Returns the height and width of the images that a model sees, by its config; None if it does not say."""
+    size = _pair(getattr(getattr(config, "vision_config", None) or config, "image_size", 0))
+    return size if 0 < min(size) <= max(size) <= LONGEST_SIDE else None
+
+
+def opened_image(image: bytes) -> "Image":
+    """Returns the content of an image file, upright, in RGB. Raises ValueError if it is none, or too large."""
     from PIL import Image, ImageOps
 
     try:

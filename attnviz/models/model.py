@@ -14,13 +14,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnviz.base.formatting import quoted
 from attnviz.base.language import _, value_error
 from attnviz.base.text import continuation, shorten_token
-from attnviz.models.image_inputs import image_inputs
+from attnviz.models.image_inputs import ImageInputs, image_inputs
+from attnviz.models.image_text_inputs import ImageTextInputs
+from attnviz.models.input_image import InputImage
 from attnviz.models.number_types import quantized_bits
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
 from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens
+from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
 from attnviz.tracing import capture, model_lock
@@ -68,7 +72,9 @@ class LoadedModel:
         self.parameter_count = model.num_parameters()
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.text_inputs = TextInputs(name, model, tokenizer, most_tokens)
-        self.image_inputs = image_inputs(model.config, folder)
+        self.image_inputs: ImageInputs | ImageTextInputs | None = image_inputs(model.config, folder)
+        if isinstance(tokenizer, TokenizerProcess) and tokenizer.images:
+            self._take_images(tokenizer)
         self.lock = model_lock(model)
         # Made before anybody runs the model: later, a copy could have the hooks of whoever is running it.
         self._twin = _twin(model) if self.is_decoder_only and not hasattr(model, "hf_device_map") else None
@@ -98,12 +104,24 @@ class LoadedModel:
         names, config = forward_parameters(self.model), self.model.config
         if "input_ids" not in names:
             return "picture"
+        if self.puts_images_into_texts:
+            return "text and picture"
         # Two towers, as CLIP has them, or a picture in one row with the text, as ViLT has it, need both; a language
         # model that can also see has a token that stands for a picture, and reads without one.
         towers = hasattr(config, "text_config") and hasattr(config, "vision_config")
         in_a_row = hasattr(config, "image_size") and hasattr(config, "patch_size")
         sees = any(hasattr(config, name) for name in ("image_token_id", "image_token_index"))
         return "text and picture" if (towers or in_a_row) and not sees and "pixel_values" in names else "text"
+
+    @property
+    def puts_images_into_texts(self) -> bool:
+        """Whether the model is a language model that can also see, whose processor is known."""
+        return isinstance(self.image_inputs, ImageTextInputs)
+
+    @property
+    def reads_text_alone(self) -> bool:
+        """Whether the model reads a text without an image."""
+        return self.modality == "text" or self.puts_images_into_texts
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -195,6 +213,14 @@ class LoadedModel:
         """Returns whether the attention of an example is in the cache."""
         return _example_key(text, pair, image)[1] in self._examples
 
+    def input_image(self, image: bytes | None) -> InputImage | None:
+        """Returns an image as the model sees it; None of a model that sees none, or of unknown size. Raises ValueError
+        if it cannot be read."""
+        if self.image_inputs is None or "picture" not in self.modality:
+            return None
+        with self.refusals():
+            return self.image_inputs.input_image(image)  # type: ignore[arg-type]  # a language model is always given one
+
     def encode(self, text: str = "", pair: str | None = None, image: bytes | None = None) -> ModelInputs:
         """Returns the inputs of an example: its batch and its tokens."""
         pair, key = _example_key(text, pair, image)
@@ -232,7 +258,11 @@ class LoadedModel:
         batch: dict[str, Tensor] = {}
         source, target = Tokens(), None
         modality = self.modality
-        if "picture" in modality:
+        if isinstance(self.image_inputs, ImageTextInputs):
+            if image is not None:
+                text += continuation(text, pair) if pair else ""
+                return ModelInputs(*self.image_inputs.encode(text, image)[:2])
+        elif "picture" in modality:
             if self.image_inputs is None:
                 raise value_error(
                     "{name} does not say how large the images are that it sees, up to 4,096 pixels.",
@@ -252,6 +282,20 @@ class LoadedModel:
             ids, target = self.text_inputs.decoder_inputs(batch, pair, generated=self.outputs == "next token")
             batch["decoder_input_ids"] = ids
         return ModelInputs(batch, source, target)
+
+    def _take_images(self, tokenizer: TokenizerProcess) -> None:
+        """Makes the model read images in texts, or notes why it does not."""
+        if problem := tokenizer.images.get("problem"):
+            self.notes += (
+                _(
+                    "{name} sees images, too, but its image processor is not supported here ({problem}), so it reads "
+                    "the text alone.",
+                    name=self.name,
+                    problem=quoted(problem, 200),
+                ),
+            )
+        elif "pixel_values" in forward_parameters(self.model) and not self.is_encoder_decoder:
+            self.image_inputs = ImageTextInputs(self.text_inputs, tokenizer)
 
     @contextmanager
     def _free_model(self, twin: Any) -> Iterator[Any]:

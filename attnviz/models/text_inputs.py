@@ -25,6 +25,7 @@ class Tokens:
     special: tuple[int, ...] = ()
     segments: tuple[int | None, ...] = ()  # 0 or 1 of a pair; None of a token that stands for no text
     spans: tuple[tuple[int, int], ...] = ()  # the characters of its text that each stands for; (0, 0) where unknown
+    of_image: tuple[int, ...] = ()  # those that stand for an image: its patches, and what is between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,10 @@ class TextInputs:
             add_special_tokens=not has_special,
             verbose=False,
         )
+        return self.inputs(encoded, texts, has_special=has_special)
+
+    def inputs(self, encoded: Any, texts: list[str], *, has_special: bool = False) -> tuple[dict[str, Tensor], Tokens]:
+        """Returns the batch and the tokens of what a tokenizer has made of texts. Raises ValueError as `encode`."""
         ids = encoded["input_ids"]
         if len(ids) > self.limit:
             reader = self.name if self.limit < self.most else "attnviz"

@@ -23,6 +23,8 @@ from attnviz.base.limited_process import ENVIRONMENT
 LOADING_SECONDS, SECONDS = 60, 10  # of loading a tokenizer, and of any other request
 STARTING_SECONDS = 60  # beside them, of the program that starts the processes, which imports transformers
 BYTES = 2 << 30  # of memory, for each tokenizer
+IMAGE_SECONDS = 30  # of the processor of an image
+IMAGE_BYTES = 96 << 20  # of its reply, in base64
 REPLY_BYTES = 32 << 20  # twice the longest reply for a text of the most characters, a token for each byte
 
 
@@ -80,6 +82,7 @@ class TokenizerProcess:
     model_max_length: int
     chat_template: bool  # whether it has one
     special_tokens_map: dict[str, Any]  # their names, by their roles
+    images: dict[str, Any]  # of the processor of images and texts, or why there is none; empty of a model of texts
 
     def __init__(self, name: str, folder: Path, config: dict[str, Any]) -> None:
         self.name = name  # of the model, in errors
@@ -95,6 +98,18 @@ class TokenizerProcess:
     def __call__(self, text: str | None = None, **options: Any) -> Encoding:
         """Returns the lists that the tokenizer makes of a text or a pair of texts."""
         return Encoding(self._ask("encode", _is_encoding, text=text, **options))
+
+    def encode_image(self, **arguments: Any) -> Any:
+        """Returns what the model's processor makes of an image and a text (`ImageTextProcessor.encode`)."""
+        return self._ask(
+            "encode_image",
+            lambda made: _is_encoding(made["encoding"]),
+            "for this image",
+            "Take a smaller image, or another model.",
+            seconds=IMAGE_SECONDS,
+            most=IMAGE_BYTES,
+            **arguments,
+        )
 
     def decode(self, ids: Any, **options: Any) -> Any:
         """Returns the text of token ids, or of each list of them."""
@@ -124,17 +139,20 @@ class TokenizerProcess:
         is_valid: Callable[[Any], bool],
         purpose: str = "for this text",
         advice: str = "Shorten the text, or take another model.",
+        seconds: float | int | None = None,
+        most: int | None = None,
         **arguments: Any,
     ) -> Any:
+        seconds = seconds or SECONDS
         with self._lock:
             self._wait()
             try:
-                self._send(SECONDS, method, arguments)
+                self._send(seconds, method, arguments)
             except OSError:  # the process has ended since the last reply
                 self._start()
                 self._wait()
-                self._send(SECONDS, method, arguments)
-            return self._receive(is_valid, SECONDS, purpose, advice)
+                self._send(seconds, method, arguments)
+            return self._receive(is_valid, seconds, purpose, advice, most)
 
     def _start(self) -> None:
         try:
@@ -154,21 +172,29 @@ class TokenizerProcess:
             loaded = self._receive(_is_description, LOADING_SECONDS, "to be loaded", "Take another model.")
             self.is_fast, self.model_max_length = loaded["is_fast"], loaded["model_max_length"]
             self.chat_template, self.special_tokens_map = loaded["chat_template"], loaded["special_tokens_map"]
+            self.images = loaded["images"]
 
     def _send(self, seconds: float | int, method: str, arguments: dict[str, Any]) -> None:
         self._request_time = time.monotonic()
         self._connection.sendall(json.dumps([seconds, method, arguments]).encode() + b"\n")
 
-    def _receive(self, is_valid: Callable[[Any], bool], seconds: float | int, purpose: str, advice: str) -> Any:
+    def _receive(
+        self,
+        is_valid: Callable[[Any], bool],
+        seconds: float | int,
+        purpose: str,
+        advice: str,
+        most: int | None = None,
+    ) -> Any:
         """Returns the result of the request, or closes the connection, so that the next request starts anew."""
-        subject = f"The tokenizer of {self.name}"
+        subject, most = f"The tokenizer of {self.name}", most or REPLY_BYTES
         try:
-            line = self._read_line()
-            if len(line) > REPLY_BYTES:
+            line = self._read_line(most)
+            if len(line) > most:
                 raise value_error(
                     "{subject} returns more than {REPLY_BYTES} {purpose}. {advice}",
                     subject=subject,
-                    REPLY_BYTES=byte_size(REPLY_BYTES),
+                    REPLY_BYTES=byte_size(most),
                     purpose=purpose,
                     advice=advice,
                 )
@@ -196,17 +222,23 @@ class TokenizerProcess:
             raise
         return reply["result"]
 
-    def _read_line(self) -> bytes:
+    def _read_line(self, most: int) -> bytes:
         """Returns a reply, or what there is of it when the process ends or the reply is too long."""
         line = bytearray()
         with suppress(OSError):
-            while not line.endswith(b"\n") and len(line) <= REPLY_BYTES and (part := self._connection.recv(1 << 20)):
+            while not line.endswith(b"\n") and len(line) <= most and (part := self._connection.recv(1 << 20)):
                 line += part
         return bytes(line)
 
 
 def _is_description(value: Any) -> bool:
-    kinds = {"is_fast": bool, "model_max_length": int, "chat_template": bool, "special_tokens_map": dict}
+    kinds = {
+        "is_fast": bool,
+        "model_max_length": int,
+        "chat_template": bool,
+        "special_tokens_map": dict,
+        "images": dict,
+    }
     return all(isinstance(value[name], kind) for name, kind in kinds.items())
 
 

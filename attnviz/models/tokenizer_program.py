@@ -12,11 +12,13 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from attnviz.base.limited_process import limit_memory
 
 OPTIONS = {"local_files_only": True, "trust_remote_code": False}
+IMAGE_TOKENS = ("image_token_id", "image_token_index")  # of a config of a model that reads images in texts
 KEPT = ("input_ids", "attention_mask", "token_type_ids", "special_tokens_mask", "offset_mapping")
 
 
@@ -30,12 +32,30 @@ class TokenizerMethods:
 
         own = CONFIG_MAPPING[config["model_type"]].from_dict(config)
         self.tokenizer = AutoTokenizer.from_pretrained(folder, config=own, **OPTIONS)
+        images = self._load_processor(Path(folder), own) if {*IMAGE_TOKENS} & own.to_dict().keys() else {}
         return {
+            "images": images,
             "is_fast": self.tokenizer.is_fast,
             "model_max_length": int(self.tokenizer.model_max_length),
             "chat_template": bool(self.tokenizer.chat_template),
             "special_tokens_map": self.tokenizer.special_tokens_map,
         }
+
+    def _load_processor(self, folder: Path, config: Any) -> dict[str, Any]:
+        """Returns what is to be known of the processor of images and texts, or why there is none."""
+        from attnviz.models.image_text_processor import ImageTextProcessor
+
+        try:
+            self.processor = ImageTextProcessor(folder, config.model_type, self.tokenizer)
+            return self.processor.description
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of any class, about settings that are not trusted
+            return {"problem": _first_line(error)}
+
+    def encode_image(self, **arguments: Any) -> dict[str, Any]:
+        """Returns what the processor makes of an image and a text."""
+        return self.processor.encode(**arguments)
 
     def encode(self, **arguments: Any) -> dict[str, Any]:
         """Returns the lists of a tokenizer's own call."""
@@ -56,6 +76,10 @@ class TokenizerMethods:
         return self.tokenizer.convert_ids_to_tokens(ids)
 
 
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error)[:1_000].strip().splitlines()), type(error).__name__)
+
+
 def answer(connection: socket.socket, size: int) -> None:
     """Answers requests until the connection is closed or one of them fails, using at most `size` bytes of memory."""
     limit_memory(size)
@@ -68,7 +92,7 @@ def answer(connection: socket.socket, size: int) -> None:
         except MemoryError:
             return
         except BaseException as error:  # noqa: BLE001 - a panic of the tokenizers library is not an Exception
-            reply = {"error": next(iter(str(error)[:1_000].strip().splitlines()), type(error).__name__)}
+            reply = {"error": _first_line(error)}
         connection.sendall(json.dumps(reply).encode() + b"\n")
         signal.setitimer(signal.ITIMER_REAL, 0)
         if "error" in reply:  # what a panic leaves behind may not work any more

@@ -53,6 +53,7 @@ class WrittenText:
     ending: Ending
     answer: str = ""  # of a chat, what is written, as a text; empty while it is being written
     are_words: bool = False  # the tokens, without the spaces between them
+    of_image: tuple[int, ...] = ()  # the positions of the tokens that stand for an image
 
     @property
     def prompt_length(self) -> int:
@@ -78,23 +79,27 @@ class WrittenText:
 
 
 def encode_prompt(
-    model: LoadedModel, prompt: str | Sequence[ChatMessage]
+    model: LoadedModel, prompt: str | Sequence[ChatMessage], image: bytes | None = None
 ) -> tuple[dict[str, Tensor], Tokens, tuple[str, ...]]:
-    """Returns the batch of a prompt, its tokens, and of a chat their roles."""
-    if isinstance(prompt, str):
+    """Returns the batch of a prompt, which may be about an image, its tokens, and of a chat their roles."""
+    if not isinstance(prompt, str):
+        return encode_chat(model, prompt, image)
+    if image is None:
         return *model.text_inputs.encode(prompt), ()
-    return encode_chat(model, prompt)
+    inputs = model.encode(prompt, image=image)
+    return inputs.batch, inputs.source, ()
 
 
 class Writer:
     """Writes one text; its tokens are kept, so that it can be continued."""
 
     def __init__(
-        self, model: LoadedModel, prompt: str | Sequence[ChatMessage], sampling: Sampler, choices: Sequence[TokenChoice]
-    ) -> None:
+        self, model: LoadedModel, prompt: str | Sequence[ChatMessage], sampling: Sampler,
+        choices: Sequence[TokenChoice], image: bytes | None = None,
+    ) -> None:  # fmt: skip
         self.steps: list[Step] = []
         self._model, self._sampling, self._choices = model, sampling, tuple(choices)
-        self._batch, self._tokens, self.roles = encode_prompt(model, prompt)
+        self._batch, self._tokens, self.roles = encode_prompt(model, prompt, image)
         tokens, special = self._tokens.tokens, self._tokens.special
         own = len(tokens)
         start: tuple[str, ...] = ()
@@ -106,6 +111,14 @@ class Writer:
         self.special = (*special, *range(own, own + len(start)))
         limit = min(model.limit - 1, MOST_READ)
         if own > limit:
+            if image is not None:
+                raise value_error(
+                    "The image and the prompt have {count} tokens together; {name} writes after at most {limit} here. "
+                    "Take a smaller image, or shorten the prompt.",
+                    count=grouped(own),
+                    name=model.name,
+                    limit=grouped(limit),
+                )
             raise value_error(
                 "This prompt has {count} tokens; {name} writes after at most {limit} here. Shorten it.",
                 count=grouped(own),
@@ -177,8 +190,9 @@ class Writer:
             answer = str(self._model.tokenizer.decode(ids, skip_special_tokens=True)) if ending else ""
         are_words = getattr(self._model.tokenizer, "tokens_are_words", False)
         return WrittenText(
-            self.prompt_tokens, self.special, self.encoder_length, roles, steps, ending, answer, are_words
-        )
+            self.prompt_tokens, self.special, self.encoder_length, roles, steps, ending, answer, are_words,
+            self._tokens.of_image,
+        )  # fmt: skip
 
 
 class Writers:
@@ -191,17 +205,18 @@ class Writers:
 
     def write(
         self, count: int, model: LoadedModel, prompt: str | Sequence[ChatMessage], sampling: Sampler,
-        choices: Sequence[TokenChoice], progress: OnStep = lambda share, text: None,
+        choices: Sequence[TokenChoice], progress: OnStep = lambda share, text: None, image: bytes | None = None,
     ) -> WrittenText:  # fmt: skip
         """Returns a text with at most `count` written tokens; only those that are not known yet are written.
 
-        `prompt` is a text, or the messages of a chat. Raises ValueError if the model cannot read the prompt.
+        `prompt` is a text, or the messages of a chat, and may be about an `image`, the content of a file. Raises
+        ValueError if the model cannot read the prompt.
         """
-        base = prompt if isinstance(prompt, str) else tuple(prompt), sampling
+        base = prompt if isinstance(prompt, str) else tuple(prompt), sampling, image
         key = (*base, tuple(choices))
         writer = self._find(key)
         if writer is None:
-            writer = Writer(model, prompt, sampling, choices)
+            writer = Writer(model, prompt, sampling, choices, image)
             before = self._find((*base, tuple(choices[:-1]))) if choices else None
             if before is not None:
                 writer.begin_with(before)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 
 from attnviz.base.formatting import visible
 from attnviz.base.language import _
@@ -13,13 +13,14 @@ from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PicturePatch, PictureRow, PictureSpec
 from attnviz.figures.patch_picture import patch_picture
 from attnviz.figures.sentences import CELL_SENTENCES
-from attnviz.inputs import MapAxes, PatchGrid
+from attnviz.inputs import Box, MapAxes
+from attnviz.models.input_image import InputImage
 from attnviz.page.blocks import Figure
 from attnviz.page.long_map_state import LongMapState
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selected_maps import HeadMap, row_weights
 from attnviz.page.selection import Selection
-from attnviz.sources import Model
+from attnviz.sources.model import ModelSource
 
 HEIGHT = 420  # pixels
 
@@ -28,17 +29,18 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
     """Returns the picture with the patches that are queries or keys of a map of this `link`; of a map in fewer cells
     with the weights of the pinned row. None of another source, and where it is not known which token is which patch."""
     source, selection = state.source, state.selection
-    if not isinstance(source, Model) or not head_map.inputs.grids:
+    if not isinstance(source, ModelSource) or not head_map.inputs.grids:
         return None
-    colors = model_colors(source)
-    if colors is None:
+    image = model_image(source)
+    if image is None:
         return None
+    colors = image.colors
     if head_map.downsampled is None:
-        patches = _patches(head_map.inputs, colors.shape[:2], head_map.queries, head_map.keys)
+        patches = _patches(head_map.inputs, image, head_map.queries, head_map.keys)
         if not patches:
             return None
-        return Figure(patch_picture(colors, patches, link=link), "picture", HEIGHT, grows=True)
-    if row is None or not (patches := _patches(head_map.inputs, colors.shape[:2], selection.queries, selection.keys)):
+        return Figure(patch_picture(colors, patches, link=link, note=image.note), "picture", HEIGHT, grows=True)
+    if row is None or not (patches := _patches(head_map.inputs, image, selection.queries, selection.keys)):
         return None
     weights = row_weights(selection, head_map, row).float().numpy()
     own = np.array([weights[patch.column] if patch.column >= 0 else np.nan for patch in patches], np.float32)
@@ -48,11 +50,13 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
         query = patches[patch].row
         return None if query < 0 else state.row_link(query)
 
-    return Figure(patch_picture(colors, patches, link=link, row=of_row), "picture", HEIGHT, opens, grows=True)
+    return Figure(
+        patch_picture(colors, patches, link=link, row=of_row, note=image.note), "picture", HEIGHT, opens, grows=True
+    )
 
 
 def row_picture(
-    colors: UInt8[np.ndarray, "height width 3"],
+    image: InputImage,
     inputs: MapAxes,
     query: int,
     weights: Float[np.ndarray, " keys"],
@@ -63,18 +67,18 @@ def row_picture(
     """Draws a picture under the weights of one query at all keys, with a region of its patches crossed out, which are
     counted row by row; the patch with the `largest` weight is not darkened, and those of the query and of a `key` have
     a frame."""
-    patches = _patches(inputs, colors.shape[:2], range(inputs.queries), range(inputs.keys))
+    patches = _patches(inputs, image, range(inputs.queries), range(inputs.keys))
     own = np.array([weights[patch.column] if patch.column >= 0 else np.nan for patch in patches], np.float32)
     name = next((patch.name for patch in patches if patch.row == query), visible(inputs.query_tokens[query]))
     marked = tuple(i for i, patch in enumerate(patches) if patch.row == query or patch.column == key)
     row = PictureRow(name, own, CELL_SENTENCES.allowed, largest, marked)
-    return patch_picture(colors, patches, row=row, region=region)
+    return patch_picture(image.colors, patches, row=row, region=region)
 
 
 def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads rows columns"] | None:
     """Returns what one of the shown queries gives to each patch, in all heads of the mosaic, layer by layer; None where
     the keys are not the patches of one image."""
-    query, grids = selection.queries[row], _of_image(selection.inputs.key_grids)
+    query, grids = selection.queries[row], selection.inputs.key_grids
     if len(grids) != 1:
         return None
     [grid] = grids
@@ -83,40 +87,29 @@ def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads
     return torch.cat(weights).reshape(-1, grid.rows, grid.columns).numpy()
 
 
-def model_colors(source: Model) -> UInt8[np.ndarray, "height width 3"] | None:
+def model_image(source: ModelSource) -> InputImage | None:
     """Returns the picture of a source as its model saw it; None of a model that reads no pictures, or of unknown size.
     Raises ValueError for an upload that is no image."""
-    model = source.model()
-    inputs = model.image_inputs
-    if inputs is None or "picture" not in model.modality:
-        return None
-
-    def colors() -> UInt8[np.ndarray, "height width 3"]:
-        pixels = (255 * inputs.shown(source.example[2])).round().byte().permute(1, 2, 0).numpy()
-        return np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
-
-    return result_cache().once(colors, "colors", source)
+    key = source.name, source.version, source.image, source.drawing
+    return result_cache().once(lambda: source.model().input_image(source.picture), "input image", *key)
 
 
-def _of_image(grids: Sequence[PatchGrid]) -> list[PatchGrid]:
-    """Returns the grids of the first image; none if it is cut into tiles, of which it is not known where they lie."""
-    first = [grid for grid in grids if grid.image == 0]
-    return first if all(grid.tile is None for grid in first) else []
-
-
-def _patches(inputs: MapAxes, size: tuple[int, int], queries: Sequence[int], keys: Sequence[int]) -> list[PicturePatch]:
-    """Returns the patches in pixels of a picture of this size, height and width, with their places among the positions
-    of queries and keys."""
-    height, width = size
-    places: dict[tuple[float, float, float, float], dict[str, int]] = {}
-    names: dict[tuple[float, float, float, float], str] = {}
+def _patches(inputs: MapAxes, image: InputImage, queries: Sequence[int], keys: Sequence[int]) -> list[PicturePatch]:
+    """Returns the patches of a picture with their places among the positions of queries and keys."""
+    places: dict[Box, dict[str, int]] = {}
+    names: dict[Box, str] = {}
     for axis, positions, grids in (("row", queries, inputs.query_grids), ("column", keys, inputs.key_grids)):
         shown = {position: i for i, position in enumerate(positions)}
-        for grid in _of_image(grids):
+        for grid in grids:
             for patch, position in enumerate(grid.positions):
-                left, top, right, bottom = grid.place(patch)
-                box = (left * width, top * height, right * width, bottom * height)
+                box = image.place(grid, patch)
+                if box is None:
+                    break
                 places.setdefault(box, {"row": -1, "column": -1})[axis] = shown.get(position, -1)
+                left, top, right, bottom = grid.place(patch)
                 row, column = round(top / (bottom - top)), round(left / (right - left))
                 names[box] = _("the patch in row {row}, column {column}", row=row, column=column)
+                if len(image.tiles) > 1:
+                    number = grid.image if grid.tile is None else grid.tile
+                    names[box] = _("{patch} of tile {number}", patch=names[box], number=number)
     return [PicturePatch(box, names[box], **place) for box, place in places.items()]

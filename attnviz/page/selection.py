@@ -93,11 +93,13 @@ class Selection:
     @property
     def first_row(self) -> int | None:
         """The row that is pinned at first: that of the source, of a picture that of the first token that is no patch,
-        such as [CLS], or else one in the middle; None if no query is shown."""
+        such as [CLS], or of a text with a picture that of the last, or else one in the middle; None if no query is
+        shown."""
         opening, grids = self.source.opening.query, self.inputs.query_grids
         if opening is None and grids:
             patches = {position for grid in grids for position in grid.positions}
-            opening = next((i for i in self.queries if i not in patches), None)
+            others = [i for i in self.queries if i not in patches]
+            opening = next(iter(others[-1:] if self.layer.id.stack == "text" else others), None)
         if opening in self.queries:
             return self.queries.index(opening)
         return len(self.queries) // 2 if self.queries else None

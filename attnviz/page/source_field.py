@@ -58,6 +58,11 @@ class SourceField(PartField[Source]):
         yield from super().write(state, value)
 
 
+def first_of_text(layers: Sequence[Layer]) -> int:
+    """Returns the index of the first layer of a text, which may be after those of an image; 0 if there is none."""
+    return next((i for i, layer in enumerate(layers) if layer.id.stack == "text"), 0)
+
+
 class LayerField(ChoiceField[int]):
     """The index of a layer of the source."""
 
@@ -65,7 +70,7 @@ class LayerField(ChoiceField[int]):
         super().__init__(
             N_("Layer"),
             lambda state: {name: i for i, name in enumerate(layer_names([layer.name for layer in state.layers]))},
-            lambda state: state.source.opening.layer,
+            lambda state: state.source.opening.layer or first_of_text(state.layers),
             place="top",
             about=N_("Layers run one after the other: each looks at what the one before has made of the tokens."),
         )

@@ -122,7 +122,7 @@ class TextQuestion(State):
     @property
     def source(self) -> Model:
         """The text and the model that reads it."""
-        return Model(self.text, self.model, self.values.get("written", ""))
+        return Model(self.text, self.model, self.values.get("written", ""), text_alone=True)
 
     @property
     def run(self) -> TextAttribution:
@@ -139,7 +139,7 @@ class TextQuestion(State):
 
     def check_modality(self) -> None:
         """Raises ValueError if the model does not read text."""
-        if self.source.model().modality != "text":
+        if not self.source.model().reads_text_alone:
             raise value_error("{name} sees images. This page is for models that read text.", name=self.model)
 
     @property

@@ -45,9 +45,12 @@ def load_model(name: str, progress: Callable[[int, int], object] | None = None) 
 
 
 class ModelSource(Source):
-    """A dataclass of settings whose layers are those of the model `name`."""
+    """A dataclass of settings whose layers are those of the model `name`, which may see an `image`, or without one a
+    `drawing`."""
 
     name: str
+    image: File | None
+    drawing: Drawing
     keeps_layers: ClassVar[bool] = True
 
     def __repr__(self) -> str:
@@ -78,6 +81,15 @@ class ModelSource(Source):
         """Returns the model. Raises ValueError if it cannot be loaded."""
         return load_model(self.name)
 
+    @property
+    def picture(self) -> bytes | None:
+        """The content of the picture; None is what a vision model is given of itself, the first drawing."""
+        model = self.model()
+        inputs = model.image_inputs
+        if self.image is not None or inputs is None or (self.drawing == SUNSET and not model.puts_images_into_texts):
+            return self.image.data if self.image else None
+        return drawing_file(*inputs.example_size, self.drawing)
+
 
 @dataclass(frozen=True, repr=False)
 class Model(ModelSource):
@@ -90,7 +102,7 @@ class Model(ModelSource):
         torch.Size([12, 6, 32])
 
     `name` is the id of another model on the hub, or the path of a folder or of a GGUF file; it may read `pair` after
-    or beside the text, or see an `image`, or without one a `drawing`, in place of the text.
+    or beside the text, or see an `image`, or without one a `drawing`, in place of the text or beside it.
     """
 
     text: str = field(default=EXAMPLE, metadata={"label": "Text"})
@@ -100,6 +112,7 @@ class Model(ModelSource):
         default=None, metadata={"label": "Image", "max_bytes": picture_bytes, "endings": PICTURES}
     )
     drawing: Drawing = field(default=SUNSET, metadata={"label": "Picture"})
+    text_alone: bool = False  # where a model that also sees reads no picture
 
     @property
     def own_example(self) -> "Model":
@@ -126,15 +139,7 @@ class Model(ModelSource):
         """The input of the model: the text, the second text and the content of the picture."""
         modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
-        return text, pair, self._picture if "picture" in modality else None
-
-    @property
-    def _picture(self) -> bytes | None:
-        """The content of the picture; None is what a model is given of itself, the first drawing."""
-        inputs = self.model().image_inputs
-        if self.image is not None or inputs is None or self.drawing == SUNSET:
-            return self.image.data if self.image else None
-        return drawing_file(*inputs.example_size, self.drawing)
+        return text, pair, self.picture if "picture" in modality and not self.text_alone else None
 
     @property
     def work(self) -> int:

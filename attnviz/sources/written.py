@@ -8,10 +8,12 @@ from attnviz.base.language import value_error
 from attnviz.base.text import check_text
 from attnviz.base.turns import HEAVY_WORK, turn
 from attnviz.models import SMOLLM2, TRANSLATOR
+from attnviz.models.drawings import SUNSET, Drawing
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice
 from attnviz.sources.model import ModelSource
 from attnviz.sources.source import Opening
+from attnviz.sources.upload import File
 from attnviz.trace import Trace
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Written(ModelSource):
     tokens: int = 9
     choices: tuple[TokenChoice, ...] = ()
     earlier: tuple[str, ...] = ()  # messages of a chat before the prompt, by the user and the model in turn
+    image: File | None = None  # that the prompt is about, for a model that also sees
+    drawing: Drawing = SUNSET  # without one
 
     @property
     def opening(self) -> Opening:
@@ -45,6 +49,10 @@ class Written(ModelSource):
         if self.name != SMOLLM2:
             return Opening()
         return Opening(layer=17, head=5, query=11 if self.prompt == PROMPT and not self.is_chat else None)
+
+    @property
+    def picture(self) -> bytes | None:
+        return super().picture if self.model().puts_images_into_texts else None
 
     @property
     def work(self) -> int:
@@ -79,8 +87,9 @@ class Written(ModelSource):
 
         prompt, model = check_text(self.prompt), self.model()
         return writers_of(model).write(
-            self.tokens, model, self.messages if self.is_chat else prompt, self.sampling, self.choices, progress
-        )
+            self.tokens, model, self.messages if self.is_chat else prompt, self.sampling, self.choices, progress,
+            self.picture,
+        )  # fmt: skip
 
     def layers(self) -> Trace:
         """Returns the attention of every layer. Raises ValueError as `write` does."""

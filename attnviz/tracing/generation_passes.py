@@ -1,14 +1,14 @@
 """The forward passes of a text that a model writes: the first reads the prompt, each later one a token."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from attnviz.base.language import value_error
+from attnviz.inputs import PatchGrid
 from attnviz.layer import Fidelity, FixedWeights, Kind, Layer, LayerId, WeightsOnly
 from attnviz.trace import Trace
 from attnviz.tracing.encoder_padding import zeros_for_padding
@@ -36,15 +36,16 @@ class GenerationPasses:
         model: nn.Module,
         source: AxisTokens,
         new_tokens: int,
-        mask: Int[Tensor, "1 source"] | None = None,
+        mask_and_images: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Records passes of a model that reads the `source`, but what its attention mask hides, and then at most about
-        `new_tokens` tokens."""
+        """Records passes of a model that reads the `source`, but what its attention mask hides, with the images that it
+        is given, and then at most about `new_tokens` tokens."""
         transformers = transformers_models()
         self._observed = transformers.observed_attention if transformers else nullcontext()
         self.model, self._new_tokens = model, new_tokens
         self._changed = ChangedHeads()
-        arguments = ForwardArguments((), {}, {"attention_mask": mask}, False)
+        arguments = ForwardArguments((), {}, {**(mask_and_images or {})}, False)
+        self._grids: tuple[PatchGrid, ...] = ()  # of the images in the text
         self._names = LayerNames(named_modules(model), is_encoder_decoder(model), source, arguments=arguments)
         self._layers: GrowingLayers | JoinedLayers
 
@@ -59,6 +60,8 @@ class GenerationPasses:
             yield
         if not recording.layers and not recording.missing:
             raise ValueError(no_attention(self.model, recording))
+        of_text = (layer for layer, _ in recording.layers if self._names.is_of_decoder(layer.id.stack))
+        self._grids = next((layer.inputs.query_grids for layer in of_text), ())
         can_grow = GrowingLayers.can_follow(recording)
         if _changes_heads(changes) and not can_grow and len(recording.layers) != len(self._changed.counts):
             raise not_changed(self.model)
@@ -79,7 +82,7 @@ class GenerationPasses:
     def trace(self, queries: int, target: AxisTokens, source: AxisTokens) -> Trace:
         """Returns the layers of a number of queries, which are the `target` tokens; those of an encoder are the
         `source`."""
-        return self._layers.trace(queries, target, source)
+        return self._layers.trace(queries, target.with_grids(self._grids) if self._grids else target, source)
 
     @property
     def evicted(self) -> dict[str, int]:
@@ -179,6 +182,8 @@ class JoinedLayers:
                 special_keys=other.special,
                 query_ids=side.ids,
                 key_ids=other.ids,
+                query_grids=side.grids,
+                key_grids=other.grids,
             )
             return replace(first, inputs=named)
         shown, count = [], 0
@@ -187,8 +192,9 @@ class JoinedLayers:
                 shown.append((layer, [column for column in columns if column < keys]))
             count += layer.inputs.queries
         inputs = JoinedWeights(
-            tuple(shown), side.tokens, other.tokens, side.special, other.special, side.ids, other.ids
-        )
+            tuple(shown), side.tokens, other.tokens, side.special, other.special, side.ids, other.ids,
+            side.grids, other.grids,
+        )  # fmt: skip
         kind = Kind.CROSS if is_cross else Kind.CAUSAL
         return Layer(first.id, kind, inputs, FixedWeights(), Fidelity.WEIGHTS_ONLY)
 

@@ -224,7 +224,7 @@ class LayerStack:
         query, key, value = (self.vectors[name][row, :, : lengths[name]] for name in VECTORS)
         side, other = (axis.with_length(count) for axis, count in zip(axes, (queries, keys), strict=True))
         tokens, special, ids = ((getattr(side, part), getattr(other, part)) for part in ("tokens", "special", "ids"))
-        inputs = GrownInputs(query, key, value, *tokens, *special, *ids)
+        inputs = GrownInputs(query, key, value, *tokens, *special, *ids, side.grids, other.grids)
         biases = tuple(bias_of_first(bias, queries) for bias in self.mechanism.biases)
         mechanism = replace(self.mechanism, mask=resized(self.mechanism.mask, keys), biases=biases)
         new = queries - self.first_queries
@@ -277,8 +277,11 @@ class GrowingLayers:
 
     @staticmethod
     def can_follow(first: FirstPass) -> bool:
-        """Returns whether all layers of a first pass have queries and keys to which others can be added."""
-        simple = (index in first.calls and _is_simple(layer) for index, (layer, _) in enumerate(first.layers))
+        """Returns whether all layers of a first pass that grow have queries and keys to which others can be added."""
+        simple = (
+            (index in first.calls and _is_simple(layer)) or not first.names.is_of_decoder(layer.id.stack)
+            for index, (layer, _) in enumerate(first.layers)
+        )
         return bool(first.layers) and not first.missing.sentences(first.layers) and all(simple)
 
     @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 
-from attnviz.inputs import MapAxes
+from attnviz.inputs import MapAxes, PatchGrid
 from attnviz.layer import FixedWeights, Kind, Layer
 from attnviz.trace import Trace
 from attnviz.tracing.cached_keys import fingerprints
@@ -23,6 +23,8 @@ class JoinedWeights(MapAxes):
     special_keys: tuple[int, ...] = ()
     query_ids: tuple[int, ...] = ()
     key_ids: tuple[int, ...] = ()
+    query_grids: tuple[PatchGrid, ...] = ()
+    key_grids: tuple[PatchGrid, ...] = ()
 
     @property
     def heads(self) -> int:

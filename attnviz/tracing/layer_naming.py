@@ -45,6 +45,16 @@ class AxisTokens:
         fitting = self if len(self.tokens) == count else AxisTokens(tuple(map(str, range(first, first + count))))
         return replace(fitting, ids=self.ids if len(self.ids) == count else ())
 
+    def with_grids(self, grids: tuple[PatchGrid, ...]) -> "AxisTokens":
+        """Returns the tokens with the grids of their patches, which are named where they have one name, that of a
+        placeholder in a text, or numbers."""
+        tokens, positions = self.tokens, [position for grid in grids for position in grid.positions]
+        is_numbered = all(tokens[position] == str(position) for position in positions)
+        if is_numbered or len({tokens[position] for position in positions}) == 1:
+            for number, grid in enumerate(grids):
+                tokens = grid.named(tokens, f"{number}:" if len(grids) > 1 else "")
+        return replace(self, tokens=tokens, grids=grids)
+
     def of_chunk(self, layer: Layer, end: int) -> Layer:
         """Returns a layer with those of the tokens that it reads, up to one."""
         first = end - layer.inputs.queries

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeAlias
 
@@ -151,16 +152,11 @@ class PatchTracking(TorchFunctionMode):
         self._note_unknown(axis, origins, {*positions})
         if origins is None or not grids:
             return axis
-        tokens, special = axis.tokens, axis.special
-        is_numbered = all(tokens[position] == str(position) for position in positions)
-        if is_numbered:
+        if all(axis.tokens[position] == str(position) for position in positions):
             own = self._own_tokens(origins)
-            tokens = tuple(own.get(i, token) for i, token in enumerate(tokens))
-            special = tuple(sorted({*special, *own}))
-        if is_numbered or len({tokens[position] for position in positions}) == 1:
-            for number, grid in enumerate(grids):
-                tokens = grid.named(tokens, f"{number}:" if len(grids) > 1 else "")
-        return AxisTokens(tokens, special, axis.ids, grids)
+            tokens = tuple(own.get(i, token) for i, token in enumerate(axis.tokens))
+            axis = replace(axis, tokens=tokens, special=tuple(sorted({*axis.special, *own})))
+        return axis.with_grids(grids)
 
     def _note_unknown(self, axis: AxisTokens, origins: Tensor | None, known: set[int]) -> None:
         """Notes how many placeholders may be any patches; those among grids that come from no cell are separators."""

@@ -14,12 +14,13 @@ from attnviz.base.language import N_, _, option_name, plural
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Layer
 from attnviz.models import MINILM, minilm, model_cache
+from attnviz.models.image_inputs import ImageInputs
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS
 from attnviz.page.fields import ModelField, setting_field
 from attnviz.page.head_state import HeadState
-from attnviz.page.model_picture import model_colors
+from attnviz.page.model_picture import model_image
 from attnviz.page.parts import settings
 from attnviz.page.source_field import with_example
 from attnviz.sources import Model, Source
@@ -175,20 +176,22 @@ def choose_picture(draw_upload: Callable[..., File | None], source: Model) -> Fi
     """Draws the upload, and the picture as the model sees it."""
     inputs = source.model().image_inputs
     about = _("It is resized and cropped as the model’s own image processor does.")
-    if inputs is None or inputs.processor.square:
+    if inputs is None or (isinstance(inputs, ImageInputs) and inputs.processor.square):
         about = _("The largest square from its middle is what the model sees.")
     with st.container(horizontal=True, key="model-picture"):
         with st.container():
             file = draw_upload(help=about)
         try:
-            colors = model_colors(replace(source, image=file))
+            shown = model_image(replace(source, image=file))
         except ValueError:  # which is shown where the model reads it
             return file
-        if colors is not None:
-            height, width, _channels = colors.shape
+        if shown is not None:
+            height, width, _channels = shown.colors.shape
             st.image(
-                colors,
+                shown.colors,
                 _("{width} × {height} pixels, as the model sees it", width=width, height=height),
                 width=PICTURE_WIDTH,
             )
+            if shown.note:
+                st.caption(plain(shown.note))
     return file

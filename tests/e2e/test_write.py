@@ -1,6 +1,7 @@
 """The Write page in a real browser, with a real model: it writes, is stopped and goes on, and branches."""
 
 import re
+from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
@@ -11,6 +12,7 @@ from attnviz.sources.model import TRANSLATED
 from attnviz.sources.written import PROMPT, Written
 from attnviz.translator import load
 from tests.support.browser import AppPage, Browser, opened, place_of, shared
+from tests.support.image_text_models import save_model
 
 
 class Write(AppPage):
@@ -291,3 +293,28 @@ def test_the_translator_translates_and_knows_its_own_words_alone(browser: Browse
         button.click()
         expect(write.text).to_contain_text("<start> une petite voiture rouge est belle.")
         write.written()
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["laptop", "phone"])
+def test_the_picture_beside_the_map_shows_the_word_that_is_read(
+    browser: Browser, address: str, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    folder = save_model("smolvlm", tmp_path)
+    with opened(browser, address, *size, kind=Write) as write:
+        write.open(f"?writer={folder}&prompt=The+quick+brown+fox&length=4")
+        expect(write.root).to_have_attribute("data-ready", "true")
+        picture = write.chart("picture")
+        expect(picture.locator("svg.attnviz-overlay > rect").first).to_be_attached()
+        shown = "".join(write.text.locator(".write-token:visible").all_inner_texts())
+        assert shown.strip().startswith("The quick brown fox")
+        weights = write.weights()
+        layers = Written("The quick brown fox", str(folder), tokens=4).layers()
+        grids = next(layer.inputs.key_grids for layer in layers if layer.id.stack == "text")
+        patches = [position for grid in grids for position in grid.positions]
+        first = len(weights) - 4
+        for number in (3, 1):  # the last is shown at first
+            if number < 3:
+                write.text.locator(".write-written").nth(number).hover()
+            share = sum(weights[first + number][position] for position in patches)
+            expect(picture.locator(".attnviz-sentence")).to_contain_text(f"gives {share:.2g}")
+            assert picture.locator("svg.attnviz-overlay > rect").count() >= len(patches)

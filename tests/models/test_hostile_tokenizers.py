@@ -88,7 +88,7 @@ def test_more_tokens_than_are_received(loaded_with, monkeypatch):
 def test_a_reply_of_another_form(loaded, monkeypatch, reply):
     tokenizer = loaded["bert"].tokenizer
     with monkeypatch.context() as other:
-        other.setattr(tokenizer, "_read_line", lambda: reply.encode() + b"\n")
+        other.setattr(tokenizer, "_read_line", lambda _most: reply.encode() + b"\n")
         with pytest.raises(ValueError, match="The tokenizer of bert returns what no tokenizer does"):
             tokenizer("the fox")
     assert tokenizer("the fox")["input_ids"]

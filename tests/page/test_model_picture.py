@@ -12,7 +12,7 @@ from PIL import Image
 from attnviz.models import DINOV2
 from attnviz.models.drawings import drawing
 from attnviz.page.blocks import Figure, every_block
-from attnviz.page.model_picture import model_colors, patches_of_heads
+from attnviz.page.model_picture import model_image, patches_of_heads
 from attnviz.pages.explore.blocks import explore
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
@@ -51,7 +51,7 @@ def test_the_token_of_a_patch_is_the_one_that_its_pixels_change(saved: Path, siz
     spec = figures(state)["picture"].picture.spec
     model = state.source.model()
     embeddings = model.model.vit.embeddings
-    seen = torch.from_numpy(model_colors(state.source).copy()).permute(2, 0, 1)[None].float() / 255
+    seen = torch.from_numpy(model_image(state.source).colors.copy()).permute(2, 0, 1)[None].float() / 255
     for patch in (spec.patches[0], spec.patches[7], spec.patches[15]):
         left, top, right, bottom = map(int, patch.box)
         other = seen.clone()
@@ -125,7 +125,7 @@ def test_of_many_patches_the_pinned_row_lies_over_the_picture(fine: Path) -> Non
 
 def test_another_drawing_is_the_one_that_the_model_sees(saved: Path) -> None:
     source = Model("", str(saved / "vit"), drawing="shapes")
-    shown = model_colors(source) / 255
+    shown = model_image(source).colors / 255
     np.testing.assert_allclose(shown, drawing(32, 32, "shapes").permute(1, 2, 0), atol=0.01)
     maps = [one.layers()[0].maps() for one in (source, Model("", str(saved / "vit")))]
     assert not torch.allclose(*maps)

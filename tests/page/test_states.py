@@ -126,6 +126,8 @@ LINKS = {
     "top-k": ["40", "-1"],
     "top-p": ["0.9", "0"],
     "write-seed": ["7"],
+    "write-picture": ["shapes", "x"],
+    "write-image": ["a.png"],
     "length": ["2", "3", "0", "513"],
     "choices": ["0.7042-5.260", "5"],
     "branches": ["0.1~0.1-3.4", "~", "x"],

@@ -1,7 +1,7 @@
 """What a model says of a picture where a region of it is hidden, and where a head looks then."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from attnviz.effects.hidden_region import HiddenRegion, hide_region, patches_of
 from attnviz.layer import head_name
 from attnviz.lessons.checks import Quantities
 from attnviz.models.image_inputs import ImageInputs
+from attnviz.models.input_image import InputImage
 from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Figure, Note, Row, Summary, Table
-from attnviz.page.model_picture import HEIGHT, model_colors, row_picture
+from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.result_cache import result_cache
 from attnviz.pages.effects.region import rectangles
 from attnviz.pages.effects.state import EffectsState
@@ -79,7 +80,7 @@ def region_effect(state: EffectsState, progress: Callable[[float, RegionEffect],
     batch, work = model.encode(*source.example).batch, source.forward_work
     hide = partial(hide_region, model.model, batch)
     whole = result_cache().once(lambda: hide([]), "whole picture", source, work=3 * work)
-    assert model.image_inputs is not None
+    assert isinstance(model.image_inputs, ImageInputs)
     color = _gray(model.image_inputs).flatten().tolist()
     runs = hide(state.rectangles, how=state.hidden_as, color=color, whole=whole)
     if model.outputs != "labels":
@@ -89,8 +90,8 @@ def region_effect(state: EffectsState, progress: Callable[[float, RegionEffect],
 
 
 def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
-    runs, colors = effect.runs, model_colors(state.source)
-    if runs is None or colors is None:
+    runs, image = effect.runs, model_image(state.source)
+    if runs is None or image is None:
         yield Summary("", None)  # where it will stand
         return
     (layer, head), query = state.shown_head, state.looks_from
@@ -103,7 +104,7 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
         )
     )
     columns = list[tuple[float, list[Block]]]()
-    for side, shown in enumerate((colors, _hidden(state, runs, colors))):
+    for side, shown in enumerate((image, _hidden(state, runs, image))):
         picture = row_picture(shown, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))
         paints = partial(_marked, state, runs) if side == 0 else None
         title, name = (_("With the region"), _("Without it"))[side], ("whole-picture", "hidden-picture")[side]
@@ -143,16 +144,17 @@ def _gray(inputs: ImageInputs) -> Tensor:
     return pixels if any(inputs.processor.mean) else inputs.processor.normalized(pixels + 127.5)
 
 
-def _hidden(state: EffectsState, runs: HiddenRegion, colors: np.ndarray) -> np.ndarray:
+def _hidden(state: EffectsState, runs: HiddenRegion, image: InputImage) -> InputImage:
     """Returns the picture as the model sees it without the region."""
     inputs = state.source.model().image_inputs
-    if state.hidden_as != "gray" or inputs is None:
-        return colors
-    painted, (height, width) = colors.copy(), colors.shape[:2]
+    if state.hidden_as != "gray" or not isinstance(inputs, ImageInputs):
+        return image
+    painted = image.colors.copy()
+    height, width = painted.shape[:2]
     gray = inputs.processor.colors(_gray(inputs)).flatten().clamp(0, 255).round().byte().numpy()
     for left, top, right, bottom in map(runs.grid.place, runs.patches):
         painted[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = gray
-    return painted
+    return replace(image, colors=painted)
 
 
 def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> str:

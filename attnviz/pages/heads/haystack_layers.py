@@ -39,7 +39,7 @@ class HaystackLayers:
 def most_words(source: Model) -> int:
     """Returns the number of words that a haystack for a model may have. Raises ValueError if it reads too few."""
     model = source.model()
-    if model.modality != "text":
+    if not model.reads_text_alone:
         raise value_error("A needle is hidden in a text, and this model sees images. Choose a model that reads text.")
     most = min(MOST_WORDS, int(model.limit * WORDS_A_TOKEN)) // STEP * STEP
     if most <= LEAST_WORDS:

@@ -185,7 +185,7 @@ def marked_tokens(tokens: Sequence[str], marks: Mapping[int, str]) -> Markup:
 
 def _links(state: HeadsState, id: LayerId, head: int, example: Example) -> Iterator[Anchor]:
     """Yields the anchors to the same pair on other pages."""
-    pair, source = example.pair, Model(example.text, state.model)
+    pair, source = example.pair, Model(example.text, state.model, text_alone=True)
     yield Anchor(_("Explore"), pinned_query_link(source, id, head, example.queries, pair.query), "explore")
     read = text_of_model(source)
     if read is not None and not id.cross and id.stack != "decoder":

@@ -36,7 +36,7 @@ from attnviz.page.blocks import (
     available,
 )
 from attnviz.page.head_numbers import Place
-from attnviz.page.model_picture import HEIGHT, model_colors, row_picture
+from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.page_view import Panel
 from attnviz.page.source_field import source_layers
 from attnviz.pages.effects.links import head_effect_link
@@ -142,14 +142,14 @@ def _picture(shown: StateAnswer) -> Sequence[Block] | None:
         layer, query, weights = reading.layer, reading.term.position, reading.weights
     else:
         return None
-    colors, axes = model_colors(state.source), source_layers(state.source)[layer].inputs
-    if colors is None or not axes.grids:
+    image, axes = model_image(state.source), source_layers(state.source)[layer].inputs
+    if image is None or not axes.grids:
         return None
 
     def opens(patch: int, _column: int) -> Link | None:
         return state.link_with(key=axes.grids[0].positions[patch])
 
-    picture = row_picture(colors, axes, query, weights, key=score.key if score else None)
+    picture = row_picture(image, axes, query, weights, key=score.key if score else None)
     hint = _("Click a patch to ask why the head looks there.") if score else picture.about.hint
     figure = Figure(picture.with_about(hint=hint), "why-picture", HEIGHT, opens if score else None, grows="beside")
     note = _(

@@ -94,7 +94,8 @@ def text_of_model(source: Source) -> WhyText | None:
     if source.model().modality == "picture":
         return _of_drawing(source)
     model, written = source.model(), source.pair if source.pair.strip() else ""
-    if model.modality != "text" or (written and not model.is_encoder_decoder):
+    reads_text = model.modality == "text" or (source.text_alone and model.reads_text_alone)
+    if not reads_text or (written and not model.is_encoder_decoder):
         return None
     return _encoded(model, source.name, source.text, written)
 
@@ -104,6 +105,8 @@ def text_of_writer(source: Written, text: "WrittenText") -> WhyText | None:
     encoded as the tokens that were written."""
     from attnviz.models.written_text import encode_prompt  # with huggingface_hub
 
+    if source.picture is not None:  # which Why does not show
+        return None
     model, steps = source.model(), [step.token_id for step in text.steps]
     batch = encode_prompt(model, source.messages if source.is_chat else source.prompt)[0]
     before = [model.text_inputs.start_token()] if model.is_encoder_decoder else batch["input_ids"][0].tolist()

@@ -34,6 +34,7 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.head_view import HeadView, head_view, heads_figure, map_figure, strongest_blocks
 from attnviz.page.long_map_blocks import pinned_curve, search_blocks
+from attnviz.page.model_picture import picture_of_model
 from attnviz.page.selected_maps import HeadMap, map_files, row_weights
 from attnviz.page.selection import Selection
 from attnviz.pages.write.state import WriteState
@@ -43,6 +44,8 @@ if TYPE_CHECKING:  # with huggingface_hub
     from attnviz.models.written_text import WrittenText
 
 TEXT, HEADS = 0.45, 0.38  # shares of the width
+PICTURE = 0.3  # beside it, where there is one
+LINK = "head"  # of the map and the picture
 EM_SPACE = "\u2003"
 ROLE_NAMES = {"system": N_("system"), "user": N_("user"), "assistant": N_("assistant")}
 ENDINGS = {  # by the values of Ending
@@ -92,7 +95,12 @@ def write_blocks(state: WriteState) -> Iterator[Block]:
     has room for what is to come. Raises ValueError if the maps take too much work."""
     yield from search_blocks(state)
     view = head_view(state.selection, state.score_links)
-    yield Columns([(TEXT, [_text(state)]), (1 - TEXT, [_map(state, view)])])
+    picture = picture_of_model(state, view.head_map, state.row, LINK)
+    if picture is None:
+        yield Columns([(TEXT, [_text(state)]), (1 - TEXT, [_map(state, view)])])
+    else:
+        share = (1 - PICTURE) / 2
+        yield Columns([(share, [_text(state)]), (PICTURE, [picture]), (share, [_map(state, view, LINK)])])
     yield Columns([(HEADS, [heads_figure(state, view)]), (1 - HEADS, [*_numbers(state, view)])])
     yield Caption(
         _(
@@ -112,13 +120,13 @@ def _text(state: WriteState) -> Drawing:
     return Drawing(state, [PlayedText(content, state.pinned, rows, lambda row: state.link_with(pinned=row))])
 
 
-def _map(state: WriteState, view: HeadView) -> Figure:
-    figure, rows = map_figure(state, view, state.row, fan=False), WrittenRows(state.text, state.selection)
+def _map(state: WriteState, view: HeadView, link: str = "") -> Figure:
+    figure, rows = map_figure(state, view, state.row, fan=False, link=link), WrittenRows(state.text, state.selection)
     if not view.is_whole:
         return figure
     if state.text.ending:
         return replace(figure, picture=with_roles(figure.picture, rows))
-    picture = with_roles(growing_map(view.head_map, state.source.tokens - len(state.text.steps)), rows)
+    picture = with_roles(growing_map(view.head_map, state.source.tokens - len(state.text.steps), link), rows)
     return replace(figure, picture=picture, opens=None, pinned=None)
 
 
@@ -174,6 +182,7 @@ def written_content(state: WriteState, start: int = 0) -> dict[str, Any]:
         "special": text.special,
         "roles": text.roles,
         "hidden": hidden,
+        "image": text.of_image,
         "turns": turns(text) if hidden else {},
         "prompt": text.prompt_length,
         "steps": [_step(step) for step in text.steps[start:]],
@@ -212,7 +221,7 @@ def role_labels(labels: Sequence[str], text: "WrittenText", start: int) -> tuple
     return tuple(named)
 
 
-def growing_map(shown: HeadMap, length: int) -> Chart[HeatmapSpec]:
+def growing_map(shown: HeadMap, length: int, link: str = "") -> Chart[HeatmapSpec]:
     """Returns the figure of a map with blank cells for `length` more rows, and of self-attention as many columns."""
     more = length if len(shown.query_tokens) == len(shown.key_tokens) else 0
     weights = np.pad(shown.weights, ((0, length), (0, more)), constant_values=np.nan)
@@ -222,5 +231,5 @@ def growing_map(shown: HeadMap, length: int) -> Chart[HeatmapSpec]:
     figure = heatmap(weights, queries, keys, blank=blank, sentences=shown.sentences, fan=False)
     # Names that are still to come take room, and are not seen.
     query_labels, key_labels = (tuple(label(text) if text else TO_COME for text in texts) for texts in (queries, keys))
-    spec = replace(figure.spec, query_labels=query_labels, key_labels=key_labels)
+    spec = replace(figure.spec, query_labels=query_labels, key_labels=key_labels, link=link)
     return replace(figure, spec=spec)

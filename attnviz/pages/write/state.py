@@ -2,14 +2,15 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import N_, value_error
 from attnviz.base.settings import written_tokens
 from attnviz.figures.sentences import ARROW
 from attnviz.layer import Layer
-from attnviz.models import SMOLLM2
+from attnviz.models import SMOLLM2, TRANSLATOR
+from attnviz.models.drawings import Drawing
 from attnviz.models.earlier_messages import format_messages, parse_messages
 from attnviz.models.sampling import Sampler
 from attnviz.models.token_choices import TokenChoice, format_choices, parse_choices
@@ -19,10 +20,10 @@ from attnviz.page.head_state import COLORS_FIELD, query_name, query_options
 from attnviz.page.long_map_state import LongMapState
 from attnviz.page.result_cache import result_cache
 from attnviz.page.selection import Selection
-from attnviz.page.session_fields import LongField, LongTextField
+from attnviz.page.session_fields import FileField, LongField, LongTextField
 from attnviz.page.source_field import HeadField, LayerField
 from attnviz.pages.why.links import WhyText, score_links, text_of_writer
-from attnviz.sources.model import example_text
+from attnviz.sources.model import PICTURE_MB, PICTURES, example_text, load_model
 from attnviz.sources.written import PROMPT, Written
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ ABOUT_SEED = N_("The same seed draws the same tokens again.")
 ABOUT_LENGTH = N_("How many tokens are written at most.")
 MOST_BRANCHES = 12
 BETWEEN_BRANCHES = "~"
+TEXT_MODELS = (SMOLLM2, TRANSLATOR)  # of which it is known without loading them
 LIKELIEST, RANDOM = N_("The likeliest"), N_("At random")
 
 Branch = tuple[TokenChoice, ...]
@@ -95,7 +97,15 @@ def opening_row(source: Written, text: "WrittenText") -> int | None:
 
 def prompt_of(state: Any) -> Hashable:
     """Returns what the model reads, and in which form: what is chosen for one text is not chosen for another."""
-    return tuple(state.values[name] for name in ("model", "prompt", "chat", "system", "earlier"))
+    return tuple(state.values[name] for name in ("model", "prompt", "image", "drawing", "chat", "system", "earlier"))
+
+
+def sees_pictures(state: Any) -> bool:
+    """Returns whether the model also sees a picture; not, where it cannot be loaded, which is said elsewhere."""
+    try:
+        return state.model not in TEXT_MODELS and load_model(state.model).puts_images_into_texts
+    except ValueError:
+        return False
 
 
 def opening_length(state: Any) -> int:
@@ -107,6 +117,14 @@ class WriteState(LongMapState):
 
     model = ModelField(SMOLLM2, "writer", needs_text=True)
     prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT), place="side")
+    drawing = ChoiceField[Drawing](
+        N_("Picture"), get_args(Drawing), when=sees_pictures,
+        parameter="write-picture", place="side", about=N_("The drawing that the model sees if no image is uploaded."),
+    )  # fmt: skip
+    image = FileField(
+        N_("Image"), PICTURES, PICTURE_MB, when=sees_pictures, parameter="write-image", place="side",
+        about=N_("What the prompt is about. It is prepared as the model’s own image processor does."),
+    )  # fmt: skip
     chat = FlagField(
         N_("As a chat"),
         place="more",
@@ -174,8 +192,9 @@ class WriteState(LongMapState):
     def source(self) -> Written:  # type: ignore[override]
         """The text that the model writes."""
         return Written(
-            self.prompt, self.model, self.chat, self.system, self.sampling, int(self.length), self.choices, self.earlier
-        )
+            self.prompt, self.model, self.chat, self.system, self.sampling, int(self.length), self.choices,
+            self.earlier, self.image, self.drawing,
+        )  # fmt: skip
 
     @cached_property
     def text(self) -> "WrittenText":
@@ -214,7 +233,7 @@ class WriteState(LongMapState):
 
     @property
     def hidden_tokens(self) -> list[int]:
-        """The positions of the tokens that the text is shown without."""
+        """The positions of the tokens that the text is shown without, but those of a picture."""
         return [] if self.template_tokens else hidden_tokens(self.text)
 
     @cached_property

@@ -13,7 +13,7 @@ from attnviz.ui import cache, presentation
 from attnviz.ui.blocks import draw_blocks
 from attnviz.ui.heading import page_heading
 from attnviz.ui.lesson_strip import named_controls
-from attnviz.ui.model_menu import choose_model, keep_model, load_or_end
+from attnviz.ui.model_menu import choose_model, keep_model, load, show_word_pieces
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
 from attnviz.ui.server.page_runs import PageEnd
 from attnviz.ui.write import text_length
@@ -37,15 +37,18 @@ def show_write_page() -> None:
     places: dict[str, DeltaGenerator] = {"top": row, "side": rest, "more": more}
 
     text_length.keep_change()
-    opened = current_state(WriteState, TEXT)
     with rest:
-        choose_model(WriteState.model, more=more)
+        name = choose_model(WriteState.model, more=more)
+    is_loaded = load(name, notes)
+    opened = current_state(WriteState, TEXT)
     with prompt:
         draw_field(WriteState.prompt, opened)
     own = WriteState.model, WriteState.prompt
     _draw([field for field in TEXT if field not in own], opened, places)
     draw_hidden_fields(opened)
-    load_or_end(opened.model, notes, opened.prompt)
+    if not is_loaded:
+        raise PageEnd
+    show_word_pieces(name, opened.prompt, notes)
 
     def begin() -> dict[str, Any]:
         with notes, st.spinner(_("Reading the prompt …")):

@@ -23,6 +23,7 @@ export interface Written {
   special: number[];
   roles: string[]; // of the tokens of a chat
   hidden: number[]; // the tokens that are not shown, of the template of a chat
+  image: number[]; // those of an image, which are not shown either
   turns: Record<number, string>; // where messages begin, and by whom they are; none where the template is shown
   prompt: number; // tokens
   queryOffset: number; // of the map's first row among the tokens

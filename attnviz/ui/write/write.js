@@ -138,7 +138,7 @@ export class WrittenText {
   #grow({ start, growth, rows }) {
     if (!start) this.growths = [];
     this.growths.push({ ...growth, rows });
-    const chart = document.querySelector(".st-key-heatmap .attnviz-chart[data-ready=true]");
+    const chart = mapOfPage();
     if (!chart) return;
     for (const detail of this.growths.splice(0)) chart.dispatchEvent(new CustomEvent("attnviz-grow", { detail }));
   }
@@ -147,8 +147,8 @@ export class WrittenText {
    * Writes the tokens; those that are there stay.
    * @param {Written} data
    */
-  #spell({ tokens, special, roles, prompt, ending, hidden, turns }) {
-    const isSpecial = new Set(special), isHidden = new Set(hidden);
+  #spell({ tokens, special, roles, prompt, ending, hidden, image, turns }) {
+    const isSpecial = new Set(special), isHidden = new Set([...hidden, ...image]);
     const name = (/** @type {number} */ i) => `${i >= prompt} ${roles[i] ?? ""} ${isHidden.has(i)} ${turns[i] ?? ""} ${tokens[i]}`;
     let same = 0;
     while (same < Math.min(tokens.length, this.words.length) && this.words[same].dataset.token === name(same)) same++;
@@ -244,6 +244,16 @@ export class WrittenText {
     });
     this.#tell(weights, written);
     this.#offer(written);
+    this.#read(written >= 0 && (this.pointed !== null || data.running) ? current - 1 - data.queryOffset : null);
+  }
+
+  /**
+   * Makes the map, and a picture beside it, show the row of a word while it is read or the latest; null: their own.
+   * @param {number | null} row
+   */
+  #read(row) {
+    if (!document.querySelector(".st-key-picture")) return;
+    mapOfPage()?.dispatchEvent(new CustomEvent("attnviz-read", { detail: row }));
   }
 
   /**
@@ -410,4 +420,8 @@ function tokenOf({ pinned, prompt, queryOffset }) {
 /** A text with spaces and line breaks that are seen where there is nothing else. @param {string} text */
 function seen(text) {
   return (text.trim() ? text : text.replaceAll(" ", "␣")).replaceAll("\n", "⏎") || "∅";
+}
+
+function mapOfPage() {
+  return document.querySelector(".st-key-heatmap .attnviz-chart[data-ready=true]");
 }
