@@ -22,6 +22,7 @@ from attnviz.attribution import Activation, LinearizedPass, Logit, LogitDifferen
 from attnviz.effects import KL, Cosine, Loss, Probability
 from attnviz.layer import Fidelity
 from attnviz.masks import SlidingWindow
+from attnviz.models.texts import Texts, text_groups
 from attnviz.tracing.forward_arguments import example_arguments, forward_parameters
 from tests.support.architectures import GPT, GROUPED, SMALL, T5, ZOO, Architecture
 from tests.support.seeded_models import drawn
@@ -364,6 +365,39 @@ def test_padding_changes_nothing(name: str, kind: str) -> None:
             equal_nan=True,
             msg=lambda said, side=side: f"{side}: {said}",
         )
+
+
+# Of two texts with the same padding, which are read in one batch.
+OF_GROUPS: tuple[Callable[[Any, Any, Example], Any], ...] = (
+    lambda reader, batch, example: effects.ablations(reader, batch, Logit(3)),
+    lambda reader, batch, example: effects.ablations(reader, batch, KL(), how="resample", texts=[example.other]),
+    lambda reader, batch, example: effects.estimates(reader, batch, Logit(3), texts=[example.other]),
+    lambda reader, batch, example: effects.mlp_ablations(reader, batch, Logit(3)),
+    lambda reader, batch, example: effects.knockout(reader, batch, Logit(3)),
+    lambda reader, batch, example: effects.part_effects(
+        reader, batch, Logit(3), [effects.ModelPart("mlp", 0, positions=(-1,)), effects.ModelPart("value", 0, 2)]
+    ),
+)
+
+
+@pytest.mark.parametrize("kind", SIDES)
+def test_padding_changes_nothing_of_texts_in_one_batch(kind: str) -> None:
+    plain = Example(kind, "none")
+    for side in SIDES[kind]:
+        example = Example(kind, side)
+        group = Texts(None, [example.batch, example.corrupted])
+        assert len([*text_groups(group)]) == (2 if side == "cells" else 1)  # which is a number for each cell
+        for measure in OF_GROUPS:
+            for found, alone in zip(
+                measure(example.model, group, example), (plain.batch, plain.corrupted), strict=True
+            ):
+                expected = measure(plain.model, alone, plain)
+                torch.testing.assert_close(found[~found.isnan()], expected[~expected.isnan()], atol=1e-4, rtol=1e-4)
+        corrupted = Texts(None, [example.corrupted, example.batch])
+        pairs = (plain.batch, plain.corrupted), (plain.corrupted, plain.batch)
+        for one, pair in zip(effects.patch(example.model, group, corrupted, Logit(3), "value"), pairs, strict=True):
+            own = effects.patch(plain.model, *pair, Logit(3), "value")
+            torch.testing.assert_close(one.values, own.values, atol=1e-4, rtol=1e-4)
 
 
 # Models that compute otherwise beside padding: they count it among the keys that they choose, or in their chunks.

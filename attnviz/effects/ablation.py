@@ -19,10 +19,10 @@ from attnviz.effects.parts import (
     replacements,
 )
 from attnviz.effects.sweep import OnProgress, Text
-from attnviz.models.texts import each_text
+from attnviz.models.texts import PerText, each_group
 
 
-@each_text
+@each_group
 def ablations(
     model: nn.Module,
     batch: Any,
@@ -32,7 +32,7 @@ def ablations(
     texts: Sequence[Any] | None = None,
     heads: Sequence[Head] | None = None,
     on_progress: OnProgress | None = None,
-) -> Float[Tensor, "layers heads"]:
+) -> Float[Tensor, "layers heads"] | PerText[Tensor]:
     """Returns the metric without each head minus the metric with all, for one text; NaN where there is no head, or none
     of `heads`, if these are given. Of `Texts` it is a `PerText`.
 
@@ -64,10 +64,10 @@ def ablations(
             on_progress(share, on_grid(text, places, effects))
 
     parts, outputs = [[part] for part in as_parts(places)], head_replacements(text, how, texts)
-    return on_grid(text, places, measured_effects(text, metric, parts, outputs, progress))
+    return text.of_texts(on_grid(text, places, measured_effects(text, metric, parts, outputs, progress)))
 
 
-@each_text
+@each_group
 def estimates(
     model: nn.Module,
     batch: Any,
@@ -75,7 +75,7 @@ def estimates(
     *,
     how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
-) -> Float[Tensor, "layers heads"]:
+) -> Float[Tensor, "layers heads"] | PerText[Tensor]:
     """Returns an estimate of `ablations` by one forward and one backward pass: the gradient of the metric at the output
     of each head times what ablation would add to it (attribution patching, Nanda 2023; Syed et al. 2023).
 
@@ -86,10 +86,10 @@ def estimates(
     text = Text.from_batch(model, batch)
     places = every_head(text)
     parts, outputs = [[part] for part in as_parts(places)], head_replacements(text, how, texts)
-    return on_grid(text, places, estimated_effects(text, metric, parts, outputs))
+    return text.of_texts(on_grid(text, places, estimated_effects(text, metric, parts, outputs)))
 
 
-@each_text
+@each_group
 def mlp_ablations(
     model: nn.Module,
     batch: Any,
@@ -98,17 +98,17 @@ def mlp_ablations(
     how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
     on_progress: OnProgress | None = None,
-) -> Float[Tensor, " mlps"]:
+) -> Float[Tensor, " mlps"] | PerText[Tensor]:
     """Returns the metric without each MLP minus the metric with all, for one text; MLPs are counted as in
     `attnviz.attribute`, which says what they are. What an ablated one writes is as in `ablations`, as are the errors;
     also raises ValueError where MLPs are not known."""
     text = Text.from_batch(model, batch)
     parts = [ModelPart("mlp", number) for number in range(len(text.mlps))]
     outputs = replacements(text, [part.site for part in parts], how, texts)
-    return measured_effects(text, metric, [[part] for part in parts], outputs, on_progress)
+    return text.of_texts(measured_effects(text, metric, [[part] for part in parts], outputs, on_progress))
 
 
-@each_text
+@each_group
 def group_effects(
     model: nn.Module,
     batch: Any,
@@ -117,12 +117,12 @@ def group_effects(
     *,
     how: AblationKind = "mean",
     texts: Sequence[Any] | None = None,
-) -> Float[Tensor, " groups"]:
+) -> Float[Tensor, " groups"] | PerText[Tensor]:
     """Returns, for each group of heads, the metric where all of them are ablated together minus the metric with all; 0
     of an empty group. Otherwise as `attnviz.effects.ablations`, whose errors it raises."""
     text = Text.from_batch(model, batch)
     chosen = [as_parts(checked_heads(text, [*group])) for group in groups]
-    return measured_effects(text, metric, chosen, head_replacements(text, how, texts))
+    return text.of_texts(measured_effects(text, metric, chosen, head_replacements(text, how, texts)))
 
 
 def head_replacements(text: Text, how: AblationKind, texts: Sequence[Any] | None) -> list[dict[Site, Tensor | None]]:
@@ -135,10 +135,12 @@ def as_parts(heads: Collection[Head]) -> list[ModelPart]:
     return [ModelPart("output", *head) for head in heads]
 
 
-def on_grid(text: Text, places: Sequence[Head], values: Tensor) -> Float[Tensor, "layers heads"]:
+def on_grid(
+    text: Text, places: Sequence[Head], values: Float[Tensor, "*texts places"]
+) -> Float[Tensor, "*texts layers heads"]:
     """Returns values of heads as a grid; NaN where there is none."""
-    grid = torch.full((len(text.heads), max(text.heads)), torch.nan, dtype=torch.float64)
+    grid = torch.full((*values.shape[:-1], len(text.heads), max(text.heads)), torch.nan, dtype=torch.float64)
     if places:
         layers, heads = zip(*places, strict=True)
-        grid[list(layers), list(heads)] = values
+        grid[..., list(layers), list(heads)] = values
     return grid

@@ -25,7 +25,7 @@ from attnviz.effects.parts import (
 )
 from attnviz.effects.sweep import Text
 from attnviz.effects.text_pair import LEAST_DIFFERENCE
-from attnviz.models.texts import PerText, Texts, quantiles
+from attnviz.models.texts import PerText, TextGroup, Texts, quantiles, text_groups
 from attnviz.results import MeasuredResult
 
 ROUNDING = 1e-6  # of a share of a metric
@@ -178,13 +178,18 @@ def circuit_curves(
     sets = Subsets(tuple(every), tuple(order), tuple(sizes if sizes is not None else _doubled(len(order))))
     generator = torch.Generator().manual_seed(seed)
     orders = [sets.order, *(sets.random(generator) for _number in range(random_sets))]
+    every_text, done = Texts(None, texts[first:]), list[int]()
     measured: list[tuple[Tensor, ...]] = []
-    for batch, own_metric in zip(texts[first:], metrics[first:], strict=True):
+    for numbers in text_groups(every_text):
         end_if_unwanted()
         if on_progress:
-            on_progress(len(measured), len(texts) - first)
-        measured.append(_of_text(start.other(batch), own_metric, sets, orders, how, others))
-    whole, nothing, kept, without = (torch.stack(numbers) for numbers in zip(*measured, strict=True))
+            on_progress(len(done), len(every_text))
+        done += numbers
+        text = start.other(TextGroup(tuple(every_text[number] for number in numbers), every_text))
+        own = PerText(tuple(metrics[first + number] for number in numbers))
+        measured.append(_of_texts(text, own, sets, orders, how, others))
+    order_of_texts = torch.tensor(done).argsort()
+    whole, nothing, kept, without = (torch.cat(each)[order_of_texts] for each in zip(*measured, strict=True))
     return CircuitCurves(sets.order, sets.sizes, whole, nothing, kept[:, 0], without[:, 0], kept[:, 1:], without[:, 1:])
 
 
@@ -231,16 +236,16 @@ class Subsets:
         return frozenset(partly | {part for part in self.every if part not in places})
 
 
-def _of_text(
+def _of_texts(
     text: Text,
-    metric: EffectMetric,
+    metric: PerText[Any],
     sets: Subsets,
     orders: Sequence[Sequence[ModelPart]],
     how: AblationKind,
     neutral: Texts | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Returns a metric of one text: of the model, where all parts are replaced, and with the parts of each order and
-    size alone and without them, (orders, sizes)."""
+    """Returns a metric of each of some texts: of the model, where all parts are replaced, and with the parts of each
+    order and size alone and without them, (texts, orders, sizes)."""
     nothing = sets.rest(text, ())
     chosen = [[checked_parts(text, order[:size]) for size in sets.sizes] for order in orders]
     without = [[frozenset(parts) for parts in of_order] for of_order in chosen]
@@ -250,12 +255,13 @@ def _of_text(
     for values in replacements(text, sorted({part.site for part in sets.every}), how, neutral):
         changes = {part: replacement_of(text, part, values) for one in subsets for part in one}
         runs.append([changed_parts(text, {part: changes[part] for part in one}) for one in subsets])
-    whole = text.value(metric)
-    numbers = dict(zip(subsets, whole + mean_effects(text, metric, runs), strict=True))
-    of_sets = (
-        torch.stack([torch.stack([numbers[one] for one in several]) for several in each]) for each in (kept, without)
+    whole = text.values(metric).cpu()
+    numbers = dict(zip(subsets, (whole[:, None] + mean_effects(text, metric, runs)).unbind(1), strict=True))
+    of_kept, of_others = (
+        torch.stack([torch.stack([numbers[one] for one in several], -1) for several in each], 1)
+        for each in (kept, without)
     )
-    return torch.tensor(whole, dtype=torch.float64), numbers[nothing], *of_sets
+    return whole, numbers[nothing], of_kept, of_others
 
 
 def _share(part: Tensor, way: Tensor, size: Tensor) -> Tensor:

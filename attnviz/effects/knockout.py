@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from attnviz.effects.ablation import checked_heads
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.sweep import OnProgress, Text
-from attnviz.models.texts import each_text
+from attnviz.models.texts import PerText, each_group
 from attnviz.tracing.run_changes import LayerHeads, RunChange
 
 LEAST_SINK = 1e-4  # less than this is rounding, and not the weight of a sink
 
 
-@each_text
+@each_group
 def knockout(
     model: nn.Module,
     batch: Any,
@@ -25,7 +25,7 @@ def knockout(
     layer: int | None = None,
     head: int | None = None,
     on_progress: OnProgress | None = None,
-) -> Float[Tensor, " tokens"]:
+) -> Float[Tensor, " tokens"] | PerText[Tensor]:
     """Returns, for each token of a text, the metric where it is hidden as a key minus the metric where it is not; NaN
     for padding, which is hidden anyway.
 
@@ -45,15 +45,17 @@ def knockout(
     has_source = layer is None or layer in text.layers_of_source
     read = text.read(text.layers_of_source[0] if layer is None or has_source else layer)
 
-    def at_read(effects: Tensor) -> Tensor:
-        return torch.full((len(read),), torch.nan, dtype=effects.dtype).masked_scatter(read, effects)
+    def at_read(effects: Float[Tensor, "*texts read"]) -> Float[Tensor, "*texts tokens"]:
+        at_all = torch.full((*effects.shape[:-1], len(read)), torch.nan, dtype=effects.dtype)
+        at_all[..., read] = effects
+        return at_all
 
     def progress(share: float, effects: Tensor) -> None:
         if on_progress:
             on_progress(share, at_read(effects))
 
     keys = read.nonzero().flatten().tolist()
-    return at_read(text.effects(metric, [hidden_key(key, layers, head) for key in keys], progress))
+    return text.of_texts(at_read(text.effects(metric, [hidden_key(key, layers, head) for key in keys], progress)))
 
 
 def hidden_key(key: int, layers: Collection[int], head: int | None = None) -> RunChange:

@@ -1,8 +1,8 @@
 """What an effect is measured by: a number for each example of a batch that a model has read."""
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -65,13 +65,14 @@ class Measurement:
     """A metric of what a model returns for a batch of several examples of the same length.
 
     `reference` is what KL and Cosine compare with, as `compared` of another run gives it; by default it is that of the
-    last example.
+    last example. Of several texts, each has the metric of its own `rows` of the output.
     """
 
     metric: EffectMetric
     model: nn.Module
     arguments: ForwardArguments
     reference: Tensor | None = None
+    rows: slice = field(default_factory=lambda: slice(None))
 
     def __post_init__(self) -> None:
         if not isinstance(self.metric, NamedMetric) and not callable(self.metric):
@@ -111,11 +112,10 @@ class Measurement:
             ids = next((value for value in self.arguments.args if isinstance(value, Tensor)), None)
         return ids if isinstance(ids, Tensor) and not ids.is_floating_point() else None
 
-    def values(self, output: Any, arguments: ForwardArguments | None = None) -> Float[Tensor, " examples"]:
-        """Returns the metric for each example of an output for `arguments`, by default those of the text alone. Raises
-        ValueError if the output does not have what it is of."""
-        if callable(self.metric):
-            return _of_examples(self.metric(output, (arguments or self.arguments).by_name))
+    def values(self, output: Any) -> Float[Tensor, " examples"]:
+        """Returns a named metric for each example of an output. Raises ValueError if the output does not have what it
+        is of."""
+        assert not callable(self.metric)
         match self.metric:
             case Loss(first, last):
                 return self._losses(output, first, last)
@@ -160,7 +160,7 @@ class Measurement:
         logits = known_logits(output)
         if logits.ndim < 2:
             raise value_error("The logits of this model have no axis of examples. Choose another model.")
-        return logits.double()
+        return logits[self.rows].double()
 
     def _logits(self, output: Any, position: int) -> Tensor:
         logits = self._all_logits(output)
@@ -206,8 +206,29 @@ class Measurement:
             raise value_error(
                 "This model returns no hidden states as its output. Choose another metric than the cosine."
             )
-        states = states.double()[:, self._read(states.shape[1]).to(states.device)]
+        states = states[self.rows].double()[:, self._read(states.shape[1]).to(states.device)]
         return states[:, 0] if pooling == "first" else states.mean(1)
+
+
+def measured(
+    measurements: Sequence[Measurement], output: Any, arguments: ForwardArguments
+) -> Float[Tensor, "texts rows"]:
+    """Returns the metric of each of several texts in the rows of an output for `arguments`; one's own metric is
+    computed once."""
+    functions = {id(each.metric): each.metric for each in measurements if callable(each.metric)}
+    of_functions = {key: _of_examples(metric(output, arguments.by_name)) for key, metric in functions.items()}
+    return torch.stack(
+        [
+            of_functions[id(each.metric)][each.rows] if id(each.metric) in functions else each.values(output)
+            for each in measurements
+        ]
+    )
+
+
+def kept_logits(measurements: Sequence[Measurement]) -> dict[str, int]:
+    """Returns arguments of the model by which it computes no more logits than metrics read."""
+    options = [each.options for each in measurements]
+    return {"logits_to_keep": max(each["logits_to_keep"] for each in options)} if all(options) else {}
 
 
 def _of_examples(values: Any) -> Float[Tensor, " examples"]:

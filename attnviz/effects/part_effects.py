@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnviz.base.language import value_error
-from attnviz.effects.metrics import EffectMetric, Measurement
+from attnviz.effects.metrics import EffectMetric, kept_logits, measured
 from attnviz.effects.parts import (
     READ_BY_HEADS,
     Changes,
@@ -24,21 +24,21 @@ from attnviz.effects.parts import (
     head_values,
     own_pairs,
     own_values,
-    read_at,
+    read_at_all,
     replacement_of,
     replacements,
     visit_sites,
 )
-from attnviz.effects.sweep import OnProgress, Text
+from attnviz.effects.sweep import OnProgress, Text, TextMetric
 from attnviz.models.interventions import PartIntervention
-from attnviz.models.texts import each_text
+from attnviz.models.texts import PerText, each_group
 from attnviz.tracing.run_changes import LayerHeads, Run, RunChange
 
 PartChange: TypeAlias = Literal["mean", "zero", "resample", "add"]
 Vectors: TypeAlias = Tensor | Sequence[Tensor]
 
 
-@each_text
+@each_group
 def part_effects(
     model: nn.Module,
     batch: Any,
@@ -49,7 +49,7 @@ def part_effects(
     texts: Sequence[Any] | None = None,
     vectors: Vectors | None = None,
     on_progress: OnProgress | None = None,
-) -> Float[Tensor, " parts"]:
+) -> Float[Tensor, " parts"] | PerText[Tensor]:
     """Returns, for each of some parts, the metric where it is replaced minus the metric where nothing is changed; a
     collection of parts is replaced at once. Of `Texts` it is a `PerText`.
 
@@ -72,11 +72,13 @@ def part_effects(
     text = Text.from_batch(model, batch)
     groups = groups_of(text, parts)
     if how == "add":
-        return text.effects(metric, [changed_parts(text, each) for each in _added(groups, vectors)], on_progress)
-    return measured_effects(text, metric, groups, replacements(text, _sites(groups), how, texts), on_progress)
+        runs = [changed_parts(text, each) for each in _added(text, groups, vectors)]
+        return text.of_texts(text.effects(metric, runs, on_progress))
+    values = replacements(text, _sites(groups), how, texts)
+    return text.of_texts(measured_effects(text, metric, groups, values, on_progress))
 
 
-@each_text
+@each_group
 def part_estimates(
     model: nn.Module,
     batch: Any,
@@ -86,7 +88,7 @@ def part_estimates(
     how: PartChange = "mean",
     texts: Sequence[Any] | None = None,
     vectors: Vectors | None = None,
-) -> Float[Tensor, " parts"]:
+) -> Float[Tensor, " parts"] | PerText[Tensor]:
     """Returns an estimate of `part_effects` by one forward and one backward pass: the gradient of the metric at each
     part times what is added to it. Resampled from the clean text of a pair, it is attribution patching (Nanda 2023;
     Syed et al. 2023, "Attribution Patching Outperforms Automated Circuit Discovery").
@@ -97,8 +99,8 @@ def part_estimates(
     text = Text.from_batch(model, batch)
     groups = groups_of(text, parts)
     if how == "add":
-        return _estimated(text, metric, groups, [_added(groups, vectors)])
-    return estimated_effects(text, metric, groups, replacements(text, _sites(groups), how, texts))
+        return text.of_texts(_estimated(text, metric, groups, [_added(text, groups, vectors)]))
+    return text.of_texts(estimated_effects(text, metric, groups, replacements(text, _sites(groups), how, texts)))
 
 
 def part_intervention(
@@ -129,7 +131,7 @@ def part_intervention(
     text = Text.from_batch(model, batch)
     [group] = groups_of(text, [parts])
     several = (
-        _added([group], vectors)
+        _added(text, [group], vectors)
         if how == "add"
         else [changes_of(text, group, each) for each in replacements(text, _sites([group]), how, texts)]
     )
@@ -149,11 +151,11 @@ def _in_model(change: RunChange, modules: Mapping[nn.Module, nn.Module]) -> RunC
 
 def measured_effects(
     text: Text,
-    metric: EffectMetric,
+    metric: TextMetric,
     groups: Sequence[Collection[ModelPart]],
     values: Sequence[Mapping[Site, Tensor | None]],
     on_progress: OnProgress | None = None,
-) -> Float[Tensor, " groups"]:
+) -> Float[Tensor, "texts groups"]:
     """Returns the effects of groups of parts that have other values, as mean over several of these; 0 of an empty
     group."""
     runs = [[changed_parts(text, changes_of(text, group, each)) for group in groups] for each in values]
@@ -161,15 +163,15 @@ def measured_effects(
 
 
 def mean_effects(
-    text: Text, metric: EffectMetric, runs: Sequence[Sequence[Run]], on_progress: OnProgress | None = None
-) -> Float[Tensor, " changes"]:
+    text: Text, metric: TextMetric, runs: Sequence[Sequence[Run]], on_progress: OnProgress | None = None
+) -> Float[Tensor, "texts changes"]:
     """Returns the effects of changes as mean over several lists of them."""
-    effects = torch.zeros(len(runs[0]), dtype=torch.float64)
+    effects = torch.zeros(len(text.each), len(runs[0]), dtype=torch.float64)
     for number, changes in enumerate(runs):
 
         def progress(share: float, values: Tensor, number: int = number, before: Tensor = effects) -> None:
             if on_progress:
-                on_progress((number + share) / len(runs), before / number if number else values)
+                on_progress((number + share) / len(runs), before[-1] / number if number else values)
 
         effects = effects + text.effects(metric, changes, progress)
     return effects / len(runs)
@@ -177,10 +179,10 @@ def mean_effects(
 
 def estimated_effects(
     text: Text,
-    metric: EffectMetric,
+    metric: TextMetric,
     groups: Sequence[Collection[ModelPart]],
     values: Sequence[Mapping[Site, Tensor | None]],
-) -> Float[Tensor, " groups"]:
+) -> Float[Tensor, "texts groups"]:
     """Returns estimates of `measured_effects`. Raises ValueError where the model has no gradients."""
     return _estimated(text, metric, groups, [[changes_of(text, group, each) for group in groups] for each in values])
 
@@ -191,26 +193,28 @@ def changes_of(text: Text, parts: Collection[ModelPart], values: Mapping[Site, T
 
 
 def _estimated(
-    text: Text, metric: EffectMetric, groups: Sequence[Collection[ModelPart]], changes: Sequence[Sequence[Changes]]
-) -> Float[Tensor, " groups"]:
+    text: Text, metric: TextMetric, groups: Sequence[Collection[ModelPart]], changes: Sequence[Sequence[Changes]]
+) -> Float[Tensor, "texts groups"]:
     """Returns estimates of changes of parts, as mean over several lists of them; padding is in none."""
     known = values_and_gradients(text, metric, _sites(groups))
-    read = {site: read_at(text, site, len(own)).to(own.device) for site, (own, _gradient) in known.items()}
+    read = {site: read_at_all(text, site, len(own)).to(own.device) for site, (own, _gradient) in known.items()}
 
-    def estimate(part: ModelPart, replacement: PartReplacement) -> float:
+    def estimate(part: ModelPart, replacement: PartReplacement) -> Float[Tensor, " texts"]:
         own, gradient = (own_values(text, {part.site: one}, part) for one in known[part.site])
         replacement(changed := own.clone())
-        return float(((changed - own) * gradient)[read[part.site]].double().sum())
+        added = ((changed - own) * gradient)[read[part.site]].double()
+        return added.unflatten(0, (len(text.each), -1)).flatten(1).sum(1).cpu()
 
-    estimates = [[sum(estimate(*each) for each in one.items()) for one in several] for several in changes]
-    return torch.tensor(estimates, dtype=torch.float64).mean(0)
+    nothing = torch.zeros(len(text.each), dtype=torch.float64)
+    estimates = [[sum((estimate(*each) for each in one.items()), nothing) for one in several] for several in changes]
+    return torch.stack([torch.stack(several, 1) for several in estimates]).mean(0)
 
 
 def values_and_gradients(
-    text: Text, metric: EffectMetric, sites: Collection[Site]
+    text: Text, metric: TextMetric, sites: Collection[Site]
 ) -> dict[Site, tuple[Float[Tensor, "positions slots width"], Float[Tensor, "positions slots width"]]]:
-    """Returns the values of sites, and the gradients of a metric there. Raises ValueError where the model has no
-    gradients."""
+    """Returns the values of sites, and the gradients of the metric of each text there. Raises ValueError where the
+    model has no gradients."""
     values: dict[Site, Tensor] = {}
     leaves: dict[Site, Tensor] = {}
     heads: dict[int, LayerHeads] = {}
@@ -221,11 +225,12 @@ def values_and_gradients(
         values[site], leaves[site] = own.detach().clone(), torch.zeros_like(own, requires_grad=True)
         own.add_(leaves[site])
 
-    measurement = Measurement(metric, text.model, text.arguments)
+    measurements = text.measurements(metric)
     try:
         with torch.inference_mode(False), torch.enable_grad():
-            arguments = text.arguments.repeated(1, **measurement.options)
-            value = measurement.values(visit_sites(text, written, visit, arguments, True, heads.__setitem__))[-1]
+            arguments = text.arguments.repeated(1, len(text.each), **kept_logits(measurements))
+            output = visit_sites(text, written, visit, arguments, True, heads.__setitem__)
+            value = measured(measurements, output, arguments)[:, -1].sum()
             gradients = torch.autograd.grad(value, [*leaves.values()], allow_unused=True)
     except (NotImplementedError, RuntimeError) as error:
         raise value_error(
@@ -243,7 +248,7 @@ def _of_read(
 ) -> tuple[Float[Tensor, "read slots width"], Float[Tensor, "read heads width"]]:
     """Returns what heads read, or their weights, and the gradient there by that of what they write, of each head that
     alone reads something else."""
-    call, sequences, count = run.call(), run.sequences(0), run.output.shape[2]
+    call, sequences, count = run.call(), slice(0, len(run.output)), run.output.shape[2]
     written = gradient.unflatten(0, (-1, run.output.shape[1]))
     if kind == "pattern":
         values = torch.stack([run.values(head, sequences) for head in range(count)], 1)
@@ -265,7 +270,7 @@ def _sites(groups: Sequence[Collection[ModelPart]]) -> list[Site]:
     return sorted({part.site for group in groups for part in group})
 
 
-def _added(groups: Sequence[Collection[ModelPart]], vectors: Vectors | None) -> list[Changes]:
+def _added(text: Text, groups: Sequence[Collection[ModelPart]], vectors: Vectors | None) -> list[Changes]:
     """Returns the changes by which a vector is added to the parts of each group. Raises ValueError without vectors, or
     with another number of them."""
     if vectors is None or (not isinstance(vectors, Tensor) and len(vectors) not in (1, len(groups))):
@@ -275,6 +280,6 @@ def _added(groups: Sequence[Collection[ModelPart]], vectors: Vectors | None) -> 
     several = [vectors] if isinstance(vectors, Tensor) else [*vectors]
     several = several * len(groups) if len(several) == 1 else several
     return [
-        {part: PartReplacement(vector.reshape(1, -1), own_pairs(part), adds=True) for part in group}
+        {part: PartReplacement(vector.reshape(1, -1), own_pairs(text, part), adds=True) for part in group}
         for group, vector in zip(groups, several, strict=True)
     ]

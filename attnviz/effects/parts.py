@@ -185,6 +185,11 @@ def read_at(text: Text, site: Site, count: int | None = None) -> Bool[Tensor, " 
     return text.read(layer, count, of_keys)
 
 
+def read_at_all(text: Text, site: Site, count: int) -> Bool[Tensor, " positions"]:
+    """Returns which of `count` positions of a site are read, in all texts of a group."""
+    return read_at(text, site, count // len(text.each)).repeat(len(text.each))
+
+
 def module_place(text: Text, site: Site) -> ModulePlace:
     """Returns the call of a module that a site is of. Raises ValueError if there is none."""
     if site.kind == "residual":
@@ -254,7 +259,7 @@ def site_values(text: Text, sites: Collection[Site]) -> dict[Site, Float[Tensor,
 def read_values(text: Text, sites: Collection[Site]) -> dict[Site, Float[Tensor, "read slots width"]]:
     """Returns the same at the positions that are read."""
     values = site_values(text, sites)
-    return {site: own[read_at(text, site, len(own)).to(own.device)] for site, own in values.items()}
+    return {site: own[read_at_all(text, site, len(own)).to(own.device)] for site, own in values.items()}
 
 
 def own_values(text: Text, values: Mapping[Site, Tensor], part: ModelPart) -> Float[Tensor, "positions width"]:
@@ -366,18 +371,21 @@ def replacements(
     if not texts and (how == "resample" or any(own.sum() < 2 for own in read.values())):
         raise value_error("This ablation takes what is written on other texts. Give a list of them.")
 
-    def others() -> list[Text]:
-        return [text.other(batch) for batch in texts] if texts else [text]
-
     def means() -> dict[Site, Tensor]:
-        values = [read_values(other, sites) for other in others()]
+        values = [read_values(text.other(batch), sites) for batch in texts or ()]
         return {site: torch.cat([own[site] for own in values]).mean(0, keepdim=True) for site in sites}
+
+    def own_mean(site: Site, values: Tensor) -> Tensor:
+        mean = values.unflatten(0, (len(text.each), -1)).mean(1)
+        return mean if len(mean) == 1 else mean.repeat_interleave(len(read[site]), 0)
 
     if how == "mean":
         _check_no_pattern(sites)
+        if not texts:
+            return [{site: own_mean(site, values) for site, values in read_values(text, sites).items()}]
         return [{**(texts.once((text.model, *sites), means) if isinstance(texts, Texts) else means())}]
     each: list[dict[Site, Tensor | None]] = []
-    for other in others():
+    for other in map(text.other, texts or ()):
         check_patterns(text, other, sites)
         values = read_values(other, sites)
         for site, own in read.items():
@@ -387,7 +395,7 @@ def replacements(
                     count=count,
                     shortest=shortest,
                 )
-        each.append({site: _at_read(values[site], own) for site, own in read.items()})
+        each.append({site: _at_read(values[site], own).repeat(len(text.each), 1, 1) for site, own in read.items()})
     return each
 
 
@@ -422,9 +430,12 @@ def _at_read(values: Tensor, read: Bool[Tensor, " positions"]) -> Tensor:
 def replacement_of(text: Text, part: ModelPart, values: Mapping[Site, Tensor | None]) -> PartReplacement:
     """Returns what a part has instead, at its positions, of what sites have."""
     own = None if values[part.site] is None else own_values(text, {part.site: values[part.site]}, part)  # type: ignore[dict-item]
-    return PartReplacement(own, own_pairs(part))
+    return PartReplacement(own, own_pairs(text, part))
 
 
-def own_pairs(part: ModelPart) -> Int[Tensor, "pairs 2"] | None:
-    """Returns pairs of a part's positions with themselves; None of all."""
-    return None if part.positions is None else torch.tensor(part.positions)[:, None].expand(-1, 2)
+def own_pairs(text: Text, part: ModelPart) -> Int[Tensor, "pairs 2"] | None:
+    """Returns pairs of a part's positions with themselves, in all texts of a group; None of all."""
+    if part.positions is None:
+        return None
+    pairs = torch.tensor(part.positions).reshape(-1, 1).expand(-1, 2)
+    return text.at_all(pairs, *[len(read_at(text, part.site))] * 2)

@@ -30,14 +30,14 @@ from attnviz.effects.parts import (
 from attnviz.effects.sweep import Run
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
-from attnviz.models.texts import each_text
+from attnviz.models.texts import PerText, each_group
 
 SAME = 1e-5  # the difference of vectors, as a share, that comes from rounding
 
 PatchedPart: TypeAlias = Literal["output", "query", "key", "value", "pattern", "mlp", "residual"]
 
 
-@each_text
+@each_group
 def patch(
     model: nn.Module,
     clean: Any,
@@ -49,7 +49,7 @@ def patch(
     heads: Sequence[Head] | None = None,
     aligned: Alignment | None = None,
     on_progress: OnPatching | None = None,
-) -> Patching:
+) -> Patching | PerText[Patching]:
     """Returns the metric of a corrupted text where a part of its run is taken from that of a clean text.
 
     - "output": the output of a head, before its projection
@@ -103,7 +103,7 @@ def patch(
     return pair.patching(metric, (len(own.heads), max(own.heads), *counts), cells, on_progress=on_progress)
 
 
-@each_text
+@each_group
 def patch_parts(
     model: nn.Module,
     clean: Any,
@@ -113,7 +113,7 @@ def patch_parts(
     *,
     aligned: Alignment | None = None,
     on_progress: OnPatching | None = None,
-) -> Patching:
+) -> Patching | PerText[Patching]:
     """Returns the metric of a corrupted text where parts of its run are those of a clean text's: values are (parts,),
     of one part each, or of a collection of parts that are patched at once. Positions of parts are those of the
     corrupted text. Otherwise as `patch`, whose errors it raises; also raises ValueError if there is no such part.
@@ -143,7 +143,7 @@ def _cells(pair: TextPair, parts: Sequence[ModelPart], by_position: bool) -> dic
         parts = [
             replace(part, positions=(target,))
             for part in parts
-            for target in _pairs(pair, part, len(values[0][part.site]))[:, 1].tolist()
+            for target in _pairs(pair, part, len(values[0][part.site]) // len(pair.clean.each))[:, 1].tolist()
         ]
     runs = _runs(pair, [[part] for part in parts], values)
     return {
@@ -175,7 +175,8 @@ def _runs(
 
     def replacement(part: ModelPart) -> PartReplacement | None:
         other, own = (own_values(pair.corrupted, each, part) for each in values)
-        source, target = (pairs := _pairs(pair, part, len(other))).unbind(-1)
+        counts = [len(values) // len(pair.clean.each) for values in (other, own)]
+        source, target = (pairs := pair.clean.at_all(_pairs(pair, part, counts[0]), *counts)).unbind(-1)
         if not len(pairs) or torch.allclose(other[source], own[target], SAME, SAME * float(own[target].abs().max())):
             return None
         return PartReplacement(other, pairs)

@@ -26,13 +26,13 @@ from attnviz.effects.parts import (
 from attnviz.effects.sweep import Text
 from attnviz.effects.text_pair import Cell, OnPatching, Patching, TextPair
 from attnviz.effects.token_alignment import Alignment
-from attnviz.models.texts import each_text
+from attnviz.models.texts import PerText, each_group
 from attnviz.tracing.run_changes import LayerHeads, Run, RunChange
 
 ReceivedPart: TypeAlias = Literal["query", "key", "value"]
 
 
-@each_text
+@each_group
 def patch_paths(
     model: nn.Module,
     clean: Any,
@@ -44,7 +44,7 @@ def patch_paths(
     mlps: Literal["frozen", "free"] = "frozen",
     aligned: Alignment | None = None,
     on_progress: OnPatching | None = None,
-) -> Patching:
+) -> Patching | PerText[Patching]:
     """Returns the metric of a corrupted text where a head, the receiver, gets the query, key or value that it would
     have if a head of a layer before it, the sender, wrote what it writes in a clean text: values are (layers, heads) of
     the senders. Several receivers get theirs at once; of "logits", the metric is that of the direct path itself.
@@ -80,7 +80,9 @@ def patch_paths(
                 received[sender][part] = PartReplacement(read.clone())
 
         clean = own_values(text, sent, ModelPart("output", *sender))
-        replacement = PartReplacement(clean, pair.positions(sender[0], len(clean)))
+        counts = [each.own.positions[sender[0]] for each in (pair.clean, text)]
+        pairs = pair.clean.at_all(pair.positions(sender[0], counts[0]), *counts)
+        replacement = PartReplacement(clean, pairs)
         return direct_path(own, sender, replacement, between, receive)
 
     def progress(start: float, share: float, patching: Patching) -> None:
@@ -91,6 +93,7 @@ def patch_paths(
     if not receivers:
         return pair.patching(metric, shape, paths, on_progress=on_progress)
     unknown = pair.patching(metric, shape, {})
+    unknown = unknown[-1] if isinstance(unknown, PerText) else unknown
     text.effects(pair.metric_of_corrupted(metric), [*paths.values()], lambda share, _: progress(0, share, unknown))
     cells: dict[Cell, Run] = {sender: changed_parts(text, parts) for sender, parts in received.items()}
     return pair.patching(metric, shape, cells, on_progress=lambda share, patching: progress(1, share, patching))
@@ -151,4 +154,4 @@ def direct_effects(
             [direct_path(own, head, replacement_of(text, ModelPart("output", *head), outputs), mlps) for head in heads]
             for outputs in replacements
         ],
-    )
+    )[0]

@@ -2,13 +2,13 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnviz.attribution.attribution import residual_pass
@@ -17,8 +17,9 @@ from attnviz.attribution.linearized_pass import LinearizedPass, read_of_stack
 from attnviz.attribution.metric_values import logits_of
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import value_error
-from attnviz.effects.metrics import EffectMetric, Measurement
+from attnviz.effects.metrics import EffectMetric, Measurement, kept_logits, measured
 from attnviz.layer import LayerId
+from attnviz.models.texts import PerText, TextGroup
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, layer_change, run_changed
 from attnviz.tracing.forward_arguments import ForwardArguments, check_one_example, example_arguments
 from attnviz.tracing.optional_transformers import is_encoder_decoder
@@ -38,6 +39,9 @@ MOST_TOKENS = 1024  # of all rows of a batch
 MOST_LOGITS = 1 << 25  # of all rows that are kept
 TOLERANCE = 1e-3  # of an effect, as a share of it
 
+T = TypeVar("T")
+TextMetric: TypeAlias = EffectMetric | PerText[Any]  # one for all texts, or one for each
+References: TypeAlias = Sequence[Tensor | None]  # of each text
 OnProgress: TypeAlias = Callable[[float, Tensor], None]  # gets the share that is done, and the values so far
 
 
@@ -55,25 +59,51 @@ class OwnRun:
 
 @dataclass(eq=False)
 class Text:
-    """One text that a model reads again and again, each time with something changed."""
+    """One text that a model reads again and again, each time with something changed; or a group of them, of equal
+    shapes and masks. Positions are those of one text, and numbers at positions those of the texts one after the other:
+    what is changed is so in all of them at once."""
 
     model: nn.Module
     arguments: ForwardArguments
     shares_layers: bool | None = None  # layers compute once what is alike in several rows; None: not tried yet
     like: "Text | None" = None  # another text that the model reads, in which its MLPs are recognized
+    group: tuple[ForwardArguments, ...] = ()  # of each text, where they are a group
 
     @classmethod
     def from_batch(cls, model: nn.Module, batch: Any) -> "Text":
-        """Returns the text of a batch of one example; a model in half precision reads it in float32. Raises ValueError
-        for several examples."""
-        exact = in_float32(model)
-        arguments = example_arguments(exact, batch)
-        check_one_example(arguments)
-        return cls(exact, arguments)
+        """Returns the text of a batch of one example, or of a group; a model in half precision reads it in float32.
+        Raises ValueError for several examples."""
+        exact, several = in_float32(model), batch.batches if isinstance(batch, TextGroup) else (batch,)
+        each = tuple(example_arguments(exact, one) for one in several)
+        for arguments in each:
+            check_one_example(arguments)
+        if not isinstance(batch, TextGroup):
+            return cls(exact, each[0])
+        like = batch.known.once(exact, lambda: cls(exact, each[0]))
+        return cls(exact, example_arguments(exact, batch.joined), like=like, group=each)
+
+    @property
+    def each(self) -> tuple[ForwardArguments, ...]:
+        """What the model is called with for each text."""
+        return self.group or (self.arguments,)
+
+    def of_texts(self, values: Iterable[T]) -> T | PerText[T]:
+        """Returns what there is for each text of a group, or for the one text."""
+        each = (*values,)
+        return PerText(each) if self.group else each[0]
+
+    def at_all(self, positions: Int[Tensor, "positions sides"], *counts: int) -> Int[Tensor, "all_positions sides"]:
+        """Returns positions of a text in all of a group, of which each side has so many in each text."""
+        return torch.cat([positions + number * torch.tensor(counts) for number in range(len(self.each))])
 
     def other(self, batch: Any) -> "Text":
         """Returns another text that the same model reads."""
-        return replace(Text.from_batch(self.model, batch), like=self.like or self)
+        return replace(Text.from_batch(self.model, batch), like=self)
+
+    @property
+    def first(self) -> "Text":
+        """The text that all others are like, which knows what is tried once for a model."""
+        return self if self.like is None else self.like.first
 
     @cached_property
     def own(self) -> "OwnRun":
@@ -81,7 +111,7 @@ class Text:
         calls, layers = LayerCalls(), list[tuple[LayerId, int]]()
 
         def note(heads: LayerHeads) -> None:
-            layers.append((heads.id, len(heads.output) * heads.output.shape[1]))
+            layers.append((heads.id, len(heads.output) // len(self.each) * heads.output.shape[1]))
 
         def change(layer: int, heads: int) -> LayerChange:
             return LayerChange(heads=note, weights=lambda weights: layers.append((LayerId(), weights.shape[2])))
@@ -172,17 +202,28 @@ class Text:
 
     def read(self, layer: int, count: int | None = None, of_keys: bool = False) -> Bool[Tensor, " positions"]:
         """Returns which queries of a layer are read, or which of `count` keys."""
-        id = (self.like or self).own.ids[layer]  # which costs no run of this text
+        id = (self if self.group else self.like or self).own.ids[layer]  # which costs no run of this text
         stack = "encoder" if of_keys and id.cross else id.stack
         return read_of_stack(self.model, self.arguments, self.own.positions[layer] if count is None else count, stack)
 
-    def value(self, metric: EffectMetric, reference: Tensor | None = None) -> float:
-        """Returns the metric where nothing is changed; `reference` is that of `Measurement`."""
-        return float(Measurement(metric, self.model, self.arguments, reference).values(self.own.output)[-1])
+    def values(self, metric: TextMetric, references: References = ()) -> Float[Tensor, " texts"]:
+        """Returns the metric of each text where nothing is changed; `references` are those of `Measurement`."""
+        return measured(self.measurements(metric, references), self.own.output, self.arguments)[:, -1]
 
-    def reference(self, metric: EffectMetric) -> Tensor | None:
-        """Returns what KL and Cosine of other runs compare with this one by; None for another metric."""
-        return Measurement(metric, self.model, self.arguments).compared(self.own.output)
+    def references(self, metric: TextMetric) -> References:
+        """Returns what KL and Cosine of other runs compare with these by; None for another metric."""
+        return [each.compared(self.own.output) for each in self.measurements(metric)]
+
+    def measurements(self, metric: TextMetric, references: References = ()) -> list[Measurement]:
+        """Returns what measures each text in the rows of a batch that are of it."""
+        count = len(self.each)
+        metrics = metric if isinstance(metric, PerText) else [metric] * count
+        return [
+            Measurement(one, self.model, arguments, reference, slice(number, None, count))
+            for number, (one, arguments, reference) in enumerate(
+                zip(metrics, self.each, references or [None] * count, strict=True)
+            )
+        ]
 
     def module_values(self, places: Sequence[ModulePlace]) -> list[Float[Tensor, "positions width"]]:
         """Returns what calls of modules read or return where nothing is changed."""
@@ -197,82 +238,86 @@ class Text:
 
     def effects(
         self,
-        metric: EffectMetric,
+        metric: TextMetric,
         changes: Sequence[RunChange | Run],
         on_progress: OnProgress | None = None,
-        reference: Tensor | None = None,
-    ) -> Float[Tensor, " changes"]:
+        references: References = (),
+    ) -> Float[Tensor, "texts changes"]:
         """Returns the metric of each run, in which one or several things are changed, minus that of the run in which
-        nothing is changed, so that it is 0 of a run without changes; `reference` is that of `Measurement`.
+        nothing is changed, so that it is 0 of a run without changes; `references` are those of `Measurement`.
+        `on_progress` gets the effects of the last text.
 
         Layers below the first change are computed once for all rows of a batch. Raises ValueError if the model does
         not have what the metric is of, or if a layer cannot be changed.
         """
         runs: list[Run] = [[each] if isinstance(each, RunChange) else each for each in changes]
-        reference = self.reference(metric) if reference is None else reference
-        measurement = Measurement(metric, self.model, self.arguments, reference)
-        own = measurement.values(self.own.output)[-1].cpu()
+        measurements = self.measurements(metric, references or self.references(metric))
+        own = measured(measurements, self.own.output, self.arguments)[:, -1:].cpu()
         order = sorted((i for i, run in enumerate(runs) if run), key=lambda i: first_layer(runs[i]))
-        values, size = torch.full((len(runs),), torch.nan, dtype=torch.float64), self._rows(measurement)
-        values[[i for i, run in enumerate(runs) if not run]] = 0
+        values, size = torch.full((len(own), len(runs)), torch.nan, dtype=torch.float64), self._rows(measurements)
+        values[:, [i for i, run in enumerate(runs) if not run]] = 0
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            values[part] = self._effects(measurement, [runs[i] for i in part], own)
+            values[:, part] = self._effects(measurements, [runs[i] for i in part], own)
             if on_progress:
-                on_progress((start + len(part)) / len(order), values.clone())
+                on_progress((start + len(part)) / len(order), values[-1].clone())
         return values
 
-    def _effects(self, measurement: Measurement, changes: Sequence[Run], own: Tensor) -> Float[Tensor, " changes"]:
-        """Returns the effects of changed runs in one batch. Sharing layers is tried once, where it spares more than the
-        run that this takes: the largest effect is compared with that of a run without it, and where a model does not
-        allow it, there is none from then on."""
-        spared = sum(map(first_layer, changes[:-1]))
-        if self.shares_layers is None and spared > len(self.heads):
+    def _effects(
+        self, measurements: Sequence[Measurement], changes: Sequence[Run], own: Tensor
+    ) -> Float[Tensor, "texts changes"]:
+        """Returns the effects of changed runs in one batch. Sharing layers is tried once for all texts that are like
+        each other, where it spares more than the run that this takes: the largest effect is compared with that of a run
+        without it, and where a model does not allow it, there is none from then on."""
+        spared, known = sum(map(first_layer, changes[:-1])), self.first
+        if known.shares_layers is None and spared > len(self.heads):
             try:
-                shared = self._measure(measurement, changes, shares_layers=True) - own
+                shared = self._measure(measurements, changes, shares_layers=True) - own
             except (RuntimeError, ValueError, IndexError):  # of a model that keeps what its layers return, as LLaVA
-                self.shares_layers = False
+                known.shares_layers = False
             else:
-                largest = int(shared.abs().argmax())
-                alone = self._measure(measurement, [changes[largest]], shares_layers=False) - own
-                near = torch.isclose(shared[largest], alone[0], rtol=TOLERANCE, atol=TOLERANCE * TOLERANCE)
-                self.shares_layers = bool(near)
-                if self.shares_layers:
+                largest = int(shared.abs().amax(0).argmax())
+                alone = self._measure(measurements, [changes[largest]], shares_layers=False) - own
+                near = torch.isclose(shared[:, [largest]], alone, rtol=TOLERANCE, atol=TOLERANCE * TOLERANCE)
+                known.shares_layers = bool(near.all())
+                if known.shares_layers:
                     return shared
-        return self._measure(measurement, changes, bool(self.shares_layers)) - own
+        return self._measure(measurements, changes, bool(known.shares_layers)) - own
 
-    def _rows(self, measurement: Measurement) -> int:
+    def _rows(self, measurements: Sequence[Measurement]) -> int:
         """Returns the number of changed runs of a batch."""
-        logits = logits_of(self.own.output)
+        logits, options = logits_of(self.own.output), kept_logits(measurements)
         kept = 1 if logits is None else logits[0].numel()
-        if logits is not None and measurement.options:
-            kept = logits.shape[-1] * measurement.positions_kept
-        return max(1, min(MOST_TOKENS // max(self.own.positions), MOST_LOGITS // kept))
+        if logits is not None and options:
+            kept = logits.shape[-1] * options["logits_to_keep"]
+        tokens = max(self.own.positions)
+        return max(1, min(MOST_TOKENS // (tokens * len(self.each)), MOST_LOGITS // (kept * len(self.each))))
 
     def _measure(
-        self, measurement: Measurement, changes: Sequence[Run], shares_layers: bool
-    ) -> Float[Tensor, " changes"]:
-        """Returns the metric of each changed run, of which each is a row of a batch."""
-        arguments = self.arguments.repeated(len(changes), **measurement.options)
+        self, measurements: Sequence[Measurement], changes: Sequence[Run], shares_layers: bool
+    ) -> Float[Tensor, "texts changes"]:
+        """Returns the metric of each changed run, of which each is a row of a batch, or in a group one of each text."""
+        texts = len(self.each)
+        arguments = self.arguments.repeated(len(changes), texts, **kept_logits(measurements))
 
         def change(layer: int, heads: int) -> LayerChange | None:
-            return layer_change(changes, layer, examples)
+            return layer_change(changes, layer, rows, texts)
 
         runs: list[ChangedRun] = []
 
-        def examples() -> int:
-            return runs[0].example_counts[0]
+        def rows() -> int:
+            return runs[0].example_counts[0] // texts
 
         @contextmanager
         def within(run: ChangedRun) -> Iterator[None]:
             runs.append(run)
             with ExitStack() as inside:
                 if shares_layers:
-                    inside.enter_context(self.own.calls.shared(run, [first_layer(each) for each in changes]))
-                inside.enter_context(changed_modules(changes, examples))
+                    inside.enter_context(self.own.calls.shared(run, [first_layer(each) for each in changes], texts))
+                inside.enter_context(changed_modules(changes, rows))
                 yield
 
-        return measurement.values(run_changed(self.model, arguments, change, within)[0], arguments).cpu()
+        return measured(measurements, run_changed(self.model, arguments, change, within)[0], arguments).cpu()
 
 
 def _reader_of_units(writer: ResidualWriter) -> tuple[nn.Module, Tensor] | None:

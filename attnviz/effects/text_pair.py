@@ -9,9 +9,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnviz.base.language import value_error
-from attnviz.effects.metrics import Cosine, EffectMetric, Loss
-from attnviz.effects.sweep import Run, Text
+from attnviz.effects.metrics import Cosine, Loss
+from attnviz.effects.sweep import Run, Text, TextMetric
 from attnviz.effects.token_alignment import Alignment
+from attnviz.models.texts import PerText
 from attnviz.results import MeasuredResult, grid_columns
 from attnviz.tracing.optional_transformers import is_encoder_decoder
 
@@ -95,9 +96,11 @@ class TextPair:
         layer_id = self.corrupted.own.ids[layer]
         return layer_id.cross if of_keys and layer_id.cross else layer_id.stack != "decoder" and not layer_id.cross
 
-    def metric_of_corrupted(self, metric: EffectMetric) -> EffectMetric:
+    def metric_of_corrupted(self, metric: TextMetric) -> TextMetric:
         """Returns a metric of the clean text with the aligned positions of the corrupted one; the last belongs to the
         last at least, and those counted from the end are the same. Raises ValueError if there is none."""
+        if isinstance(metric, PerText):
+            return metric.map(self.metric_of_corrupted)
         decoders = [layer for layer in range(len(self.clean.heads)) if layer not in self.clean.layers_of_source]
         layer = next(iter(decoders), 0)  # whose positions are those of logits
         pairs, is_aligned = self.positions(layer, self.clean.own.positions[layer]), self._is_aligned(layer)
@@ -123,18 +126,18 @@ class TextPair:
 
     def patching(
         self,
-        metric: EffectMetric,
+        metric: TextMetric,
         shape: Sequence[int],
         cells: Mapping[Cell, Run],
         layers: Sequence[int] | None = None,
         on_progress: OnPatching | None = None,
-    ) -> Patching:
+    ) -> Patching | PerText[Patching]:
         """Returns the metric of changed runs of the corrupted text, each in a cell of a grid; those of runs without
         changes are as corrupted. `layers` are those of its rows, by default a row for each layer."""
-        reference, own = self.clean.reference(metric), self.metric_of_corrupted(metric)
-        clean, corrupted = self.clean.value(metric, reference), self.corrupted.value(own, reference)
+        references, own = self.clean.references(metric), self.metric_of_corrupted(metric)
+        ends = self.clean.values(metric, references).tolist(), self.corrupted.values(own, references).tolist()
 
-        def on_grid(effects: Tensor) -> Patching:
+        def on_grid(effects: Tensor, clean: float, corrupted: float) -> Patching:
             values = torch.full(tuple(shape), torch.nan, dtype=torch.float64)
             for cell, effect in zip(cells, effects, strict=True):
                 values[cell] = corrupted + effect
@@ -142,9 +145,10 @@ class TextPair:
 
         def progress(share: float, effects: Tensor) -> None:
             if on_progress:
-                on_progress(share, on_grid(effects))
+                on_progress(share, on_grid(effects, *(end[-1] for end in ends)))
 
-        return on_grid(self.corrupted.effects(own, list(cells.values()), progress, reference))
+        effects = self.corrupted.effects(own, list(cells.values()), progress, references)
+        return self.corrupted.of_texts([*map(on_grid, effects, *ends)])
 
 
 def _check_alignment(aligned: Alignment, lengths: Sequence[int]) -> None:

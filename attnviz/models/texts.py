@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast, get_args
 
 import numpy as np
 import torch
@@ -27,9 +27,11 @@ T = TypeVar("T")
 MOST_BYTES = 64 << 20  # of a file of texts
 MOST_TEXTS = 100_000
 BATCH_TOKENS = 1_024  # of a batch of several texts
+GROUP_TOKENS = 128  # of texts that are changed together: with more, fewer changed runs of them are a batch
 SAMPLES = 2_000  # of the bootstrap
 MOST_SORTED = 1 << 23  # numbers, of which torch gives quantiles at once
 WHOLE = ("texts",)  # arguments that are about all texts, and not about one of them
+OF_GROUPS = ("batch", "clean", "corrupted", "metric")  # those that a group of texts has, one for each
 
 
 class Texts(Sequence[Any]):
@@ -89,20 +91,53 @@ class Texts(Sequence[Any]):
     def same_shape(self, tokens: int = BATCH_TOKENS) -> Iterator[tuple[list[int], Any]]:
         """Yields the texts in batches without padding: the numbers of texts of equal shapes, of at most that many
         tokens together if there are several, and what the model is called with for all of them."""
-        groups = defaultdict[Any, list[int]](list)
-        for number, batch in enumerate(self):
-            groups[_shape(batch) or number].append(number)
-        for numbers in groups.values():
-            size = max(1, tokens // max(1, _longest(self[numbers[0]])))
-            for first in range(0, len(numbers), size):
-                part = numbers[first : first + size]
-                yield part, _joined([self[i] for i in part])
+        for numbers in _alike([_shape(batch) for batch in self], lambda number: tokens // _longest(self[number])):
+            yield numbers, _joined([self[i] for i in numbers])
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Returns what `compute` returns, computed once for these texts and a key."""
         if key not in self._results:
             self._results[key] = compute()
         return cast("T", self._results[key])
+
+
+@dataclass(frozen=True, eq=False)
+class TextGroup:
+    """Texts that a model reads as one batch without padding, or with the same; `known` keeps what is computed once for
+    several groups."""
+
+    batches: tuple[Any, ...]
+    known: Texts
+
+    @property
+    def joined(self) -> Any:
+        """What the model is called with for all of them."""
+        return _joined(self.batches)
+
+
+def text_groups(*texts: Texts) -> Iterator[list[int]]:
+    """Yields the numbers of texts that are a group in each of several lists of them."""
+    keys = [tuple(map(_group_key, batches)) for batches in zip(*texts, strict=True)]
+    longest = [max(map(_longest, batches)) for batches in zip(*texts, strict=True)]
+    return _alike([None if None in key else key for key in keys], lambda number: GROUP_TOKENS // longest[number])
+
+
+def _group_key(batch: Any) -> Hashable:
+    """Returns what batches of a group have in common: shapes and masks. None of a batch that is in no group."""
+    batch = {"": batch} if isinstance(batch, Tensor) else batch
+    if (shape := _shape(batch)) is None or not all(len(one) == 1 < one.numel() for one in batch.values()):
+        return None
+    return shape, *(tuple(one.flatten().tolist()) for name, one in batch.items() if "mask" in name)
+
+
+def _alike(keys: Sequence[Hashable], size: Callable[[int], int]) -> Iterator[list[int]]:
+    """Yields the numbers of equal keys, as many at once as `size` says of the first; those of None one by one."""
+    groups = defaultdict[Hashable, list[int]](list)
+    for number, key in enumerate(keys):
+        groups[number if key is None else key].append(number)
+    for numbers in groups.values():
+        step = max(1, size(numbers[0]))
+        yield from (numbers[first : first + step] for first in range(0, len(numbers), step))
 
 
 def _shape(batch: Any) -> Any:
@@ -116,11 +151,13 @@ def _joined(batches: Sequence[Any]) -> Any:
     """Returns batches of equal shapes as one."""
     if len(batches) == 1:
         return batches[0]
+    if isinstance(batches[0], Tensor):
+        return torch.cat([*batches])
     return {name: torch.cat([batch[name] for batch in batches]) for name in batches[0]}
 
 
 def _longest(batch: Any) -> int:
-    return max((one.numel() for one in tree_leaves(batch) if isinstance(one, Tensor)), default=1)
+    return max([1, *(one.numel() for one in tree_leaves(batch) if isinstance(one, Tensor))])
 
 
 def read_texts(path: Path) -> list[str]:
@@ -278,12 +315,23 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
     """Returns a function of a model and a batch that takes `Texts` in place of the batch, too, and then returns a
     `PerText`. Another argument that is `Texts` or a `PerText` has a value for each text as well; `Texts` of WHOLE are
     about all of them."""
+    return _of_texts(function, in_groups=False)
+
+
+def each_group(function: Callable[P, R | PerText[R]]) -> Callable[P, R]:
+    """Returns the same of a function that takes a `TextGroup`, too, with a `PerText` of its metrics, and then returns a
+    `PerText`. If an argument that is not OF_GROUPS has a value for each text, they are read one by one."""
+    return _of_texts(function, in_groups=True)
+
+
+def _of_texts(function: Callable[P, Any], in_groups: bool) -> Callable[P, Any]:
     parameters = inspect.signature(function)
-    shape = getattr(parameters.return_annotation, "dim_str", "")
+    kinds = (parameters.return_annotation, *get_args(parameters.return_annotation))
+    shape = next((kind.dim_str for kind in kinds if hasattr(kind, "dim_str")), "")
     axes = tuple(name.removesuffix("s") for name in shape.split())
 
     @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         bound = parameters.bind(*args, **kwargs)
         arguments = bound.arguments
         several = {
@@ -299,19 +347,26 @@ def each_text(function: Callable[P, R]) -> Callable[P, R]:
                 "Each text has one value of every argument; these have {counts}.",
                 counts=", ".join(f"{name} {count}" for name, count in counts.items()),
             )
-        count, results = next(iter(counts.values())), list[R]()
+        count, results = next(iter(counts.values())), dict[int, Any]()
         for name in {*WHOLE} & arguments.keys():  # so that what is computed of them all is computed once
             if isinstance(arguments[name], list | tuple):
                 arguments[name] = Texts(None, arguments[name])
         on_progress = arguments.get("on_progress")
-        for number in range(count):
+        texts = {name: Texts(None, value) for name, value in several.items() if isinstance(value, Texts)}
+        are_groups = in_groups and several.keys() <= {*OF_GROUPS}
+        for numbers in text_groups(*texts.values()) if are_groups else ([number] for number in range(count)):
             end_if_unwanted()
-            arguments.update({name: value[number] for name, value in several.items()})
+            for name, value in several.items():
+                each = tuple(value[number] for number in numbers)
+                group = TextGroup(each, texts[name]) if name in texts else PerText(each)
+                arguments[name] = group if are_groups else each[0]
             if on_progress:
-                arguments["on_progress"] = lambda share, value, number=number: on_progress(
-                    (number + share) / count, value
+                done, size = len(results), len(numbers)
+                arguments["on_progress"] = lambda share, value, done=done, size=size: on_progress(
+                    (done + share * size) / count, value
                 )
-            results.append(function(*bound.args, **bound.kwargs))
-        return cast("R", PerText(tuple(results), axes))
+            result = function(*bound.args, **bound.kwargs)
+            results.update(zip(numbers, result if are_groups else [result], strict=True))
+        return PerText(tuple(results[number] for number in range(count)), axes)
 
     return call

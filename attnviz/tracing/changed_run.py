@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -38,19 +38,21 @@ class LayerChange:
     weights: Callable[[Tensor], None] | None = None
 
 
-def layer_change(changes: Sequence[Run], layer: int, examples: Callable[[], int]) -> LayerChange | None:
-    """Returns what is changed in a layer, for each example of a batch in its own way; None if nothing is."""
+def layer_change(changes: Sequence[Run], layer: int, rows: Callable[[], int], examples: int = 1) -> LayerChange | None:
+    """Returns what is changed in a layer, for each row of a batch, of one example or several, in its own way; None if
+    nothing is."""
     acting = [(row, each) for row, run in enumerate(changes) for each in run if layer in each.layers]
     if not acting:
         return None
 
     def change_heads(run: LayerHeads) -> None:
+        run = replace(run, examples=run.examples // examples)
         for row, each in acting:
             assert each.heads is not None
             each.heads(layer, run, row)
 
     def change_weights(weights: Tensor) -> None:
-        by_row = weights.unflatten(0, (examples(), -1))
+        by_row = weights.unflatten(0, (rows(), -1))
         for row, each in acting:
             assert each.weights is not None
             each.weights(layer, by_row[row])

@@ -96,14 +96,15 @@ class ForwardArguments:
         longer = pad(mask, (0, count - mask.shape[-1]), value=1)
         return replace(self, by_name={**self.by_name, "attention_mask": longer})
 
-    def repeated(self, count: int, **options: Any) -> "ForwardArguments":
-        """Returns the arguments of `count` examples like the only one, with further keyword arguments."""
+    def repeated(self, count: int, examples: int = 1, **options: Any) -> "ForwardArguments":
+        """Returns the arguments of so many times the only example, or all `examples`, with further keyword
+        arguments."""
 
         def repeat(value: Any) -> Any:
             if not isinstance(value, Tensor) or not value.ndim:
                 return value
-            axis = next((axis for axis in self._example_axes(value) if value.shape[axis] == 1), None)
-            return value if axis is None else value.repeat_interleave(count, axis)
+            axis = next((axis for axis in self._example_axes(value) if value.shape[axis] == examples), None)
+            return value if axis is None else torch.cat([value] * count, axis)
 
         args, kwargs, by_name = tree_map(repeat, (self.args, {**self.kwargs, **options}, {**self.by_name, **options}))
         return replace(self, args=args, kwargs=kwargs, by_name=by_name)

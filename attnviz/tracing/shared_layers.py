@@ -40,9 +40,9 @@ class LayerCalls:
             yield
 
     @contextmanager
-    def shared(self, run: ChangedRun, first_layers: Sequence[int]) -> Iterator[None]:
+    def shared(self, run: ChangedRun, first_layers: Sequence[int], examples: int = 1) -> Iterator[None]:
         """Computes rows once as long as they are alike. `first_layers` says, for each row, in what layer of attention
-        it begins to differ from those after it; it is sorted."""
+        it begins to differ from those after it; it is sorted. A row is one example, or several."""
         rows, calls = len(first_layers), {module: iter(layers) for module, layers in self.layers.items()}
         different = [rows]  # rows in the call that runs, without those that are like the last
 
@@ -56,13 +56,13 @@ class LayerCalls:
             if states is None or len(states) % (different[0] + 1):
                 different[0] = rows
                 return None
-            run.example_counts = (different[0] + 1,)
+            run.example_counts = ((different[0] + 1) * examples,)
             return narrowed
 
         def leave(module: nn.Module, args: Any, result: Any) -> Any:
             if different[0] + 1 >= rows:
                 return None
-            run.example_counts = (rows,)
+            run.example_counts = (rows * examples,)
             return tree_map(_on_tensors(_widened, rows, different[0]), result)
 
         with ExitStack() as hooks:

@@ -70,7 +70,7 @@ def head_effects(state: EffectsState, progress: OnEffects | None = None) -> Head
     ValueError if it cannot be measured."""
     model, others = state.run.linearized.model, None if state.ablation == "zero" else state.other_runs
     runs, layers = state.measured_runs, state.run.heads
-    own = np.array([Text.from_batch(model, batch).value(metric) for batch, metric in runs])
+    own = np.array([float(Text.from_batch(model, batch).values(metric)) for batch, metric in runs])
     if not np.isfinite(own).all():
         raise value_error(
             "The measure of text {number} is not finite, so that no effect on it can be measured. Leave it out.",
