@@ -162,7 +162,8 @@ export class HeatmapController extends ReadingController {
     Object.assign(xaxis, keyTicks(keys, width, font.size, chart.smallest || LEAST), OWN_MARGINS);
     margin.b = this.below + bottomMargin(keys, xaxis.tickangle, xaxis.title.standoff, font.size);
     Object.assign(yaxis, ticks(queries, chart.height - margin.t - margin.b, font.size, chart.smallest || LEAST), OWN_MARGINS);
-    nameAxes(layout, this.below, this.isSmall);
+    const row = (chart.height - margin.t - margin.b) / Math.abs(yaxis.range[1] - yaxis.range[0]);
+    nameAxes(layout, this.below, this.isSmall, Math.max(0, (font.size - row) / 2));
   }
 
   /**
@@ -502,14 +503,15 @@ export class HeatmapController extends ReadingController {
  * @param {import("./types").Layout} layout
  * @param {number} below pixels below the map's own margin
  * @param {boolean} isSmall
+ * @param {number} raised pixels that the label of the first row is higher than the map
  */
-function nameAxes(layout, below, isSmall) {
+function nameAxes(layout, below, isSmall, raised) {
   const { margin, xaxis, yaxis, font } = layout;
   const [keys, queries] = [xaxis, yaxis].map(({ title }) => ({
     text: title.text, font: { size: Math.round(1.2 * font.size) }, xref: "paper", yref: "paper", showarrow: false, borderpad: 0, borderwidth: 0,
   }));
   const left = { textangle: -90, x: 0, xanchor: "left", xshift: -margin.l, y: 0.5 };
-  const above = { x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom", font: { size: font.size * 0.85 } }; // below the buttons
+  const above = { x: 0, xanchor: "right", xshift: -3, y: 1, yanchor: "bottom", yshift: raised, font: { size: font.size * 0.85 } }; // below the buttons
   layout.annotations = [
     ...(layout.annotations ?? []),
     { ...keys, x: 0.5, y: 0, yanchor: "bottom", yshift: below - margin.b },

@@ -3,7 +3,7 @@
 // is marked, a drag adds a rectangle to it, or takes it out.
 
 import { ReadingController } from "./controller.js";
-import { button } from "./elements.js";
+import { button, element } from "./elements.js";
 import { followers, linkedMap } from "./heatmap.js";
 import { number } from "./number.js";
 import { follow } from "./pointer.js";
@@ -12,9 +12,12 @@ import { _ } from "./words.js";
 /** @typedef {import("./types").Cell} Cell */
 /** @typedef {import("./types").PictureSpec} PictureSpec */
 
-const DIMMEST = 0.75; // how much of a patch without weight is covered
+const STEPS = 4; // from the picture alone to black where a patch has no weight
 const BUTTONS = 34; // pixels above the picture
 const SAME = 1e-6; // fractions of a picture
+
+/** How the weights lie over the pictures of a page, which all look alike: how much of a patch without weight is covered. */
+const look = { cover: 0.75, isSmooth: false };
 
 /** A cell is a patch, its number as the row. @extends {ReadingController<PictureSpec>} */
 export class PictureController extends ReadingController {
@@ -31,7 +34,14 @@ export class PictureController extends ReadingController {
     followers.add(this);
     this.turn = button(_("Who looks at it"), "", () => this.#turn());
     this.turn.setAttribute("aria-pressed", "false");
-    chart.tools.append(this.turn);
+    this.smooth = button(_("Smooth"), "attnviz-look", () => this.#look({ isSmooth: !look.isSmooth }));
+    this.smooth.title = _("Smooth between the middles of patches, for the eye; numbers stay those of patches.");
+    this.cover = element("input", "attnviz-look");
+    Object.assign(this.cover, { type: "range", min: "0", max: "1", step: String(1 / STEPS), title: _("How dark patches without weight are") });
+    this.cover.setAttribute("aria-label", this.cover.title);
+    this.cover.oninput = () => this.#look({ cover: Number(this.cover.value) });
+    chart.tools.append(this.turn, this.smooth, this.cover);
+    this.#look({});
     this.update(header);
   }
 
@@ -45,7 +55,18 @@ export class PictureController extends ReadingController {
   close() {
     super.close();
     followers.delete(this);
-    this.turn.remove();
+    for (const one of [this.turn, this.smooth, this.cover]) one.remove();
+  }
+
+  /** @param {Partial<typeof look>} change of how the weights lie over all pictures */
+  #look(change) {
+    Object.assign(look, change);
+    for (const one of followers)
+      if (one instanceof PictureController) {
+        one.smooth.setAttribute("aria-pressed", String(look.isSmooth));
+        one.cover.value = String(look.cover);
+        one.chart.redraw();
+      }
   }
 
   #turn() {
@@ -219,11 +240,13 @@ export class PictureController extends ReadingController {
     const { shown, chart, spec: { patches, region, row: own } } = this;
     if (!shown) return;
     const { row, column, weights } = shown;
-    const largest = own?.largest ?? Math.max(...weights.filter((weight) => weight > 0), 0);
-    weights.forEach((weight, i) => {
-      const dim = DIMMEST * (1 - (largest ? Math.max(0, weight || 0) / largest : 0));
-      chart.add("rect", { ...this.#rectangle(patches[i].box), fill: "#000", "fill-opacity": dim.toFixed(3), "shape-rendering": "crispEdges" });
-    });
+    const covers = coverOf(weights, look.cover, own?.largest);
+    const grid = look.isSmooth ? gridOf(patches.map(({ box }) => box)) : null;
+    if (grid) chart.add("image", { ...this.#rectangle(grid.box), href: this.#shadow(grid, covers), preserveAspectRatio: "none" });
+    else
+      covers.forEach((cover, i) =>
+        chart.add("rect", { ...this.#rectangle(patches[i].box), fill: "#000", "fill-opacity": cover.toFixed(3), "shape-rendering": "crispEdges" }),
+      );
     const half = this.#outline(halfOfMass(weights));
     for (const [style, width] of [["#1b1e2e", 4], [chart.accent, 2.2]])
       chart.add("path", { d: half, fill: "none", stroke: style, "stroke-width": width, "stroke-linejoin": "round" });
@@ -248,6 +271,20 @@ export class PictureController extends ReadingController {
       chart.add("path", { d: crosses.join(""), stroke, "stroke-width": width, "stroke-opacity": 0.7 });
       chart.add("path", { d: this.#outline(region), fill: "none", stroke, "stroke-width": 1.5 * Number(width) });
     }
+  }
+
+  /**
+   * What covers the patches as an image, a pixel each, which the browser smooths where it is enlarged.
+   * @param {NonNullable<ReturnType<typeof gridOf>>} grid
+   * @param {number[]} covers
+   */
+  #shadow({ rows, columns, cells }, covers) {
+    const canvas = element("canvas");
+    [canvas.width, canvas.height] = [columns, rows];
+    const image = new ImageData(columns, rows);
+    cells.forEach((cell, i) => (image.data[4 * cell + 3] = Math.round(255 * covers[i])));
+    canvas.getContext("2d")?.putImageData(image, 0, 0);
+    return canvas.toDataURL();
   }
 
   /** @param {import("./types").Box} box */
@@ -292,6 +329,29 @@ export function within(boxes, first, last) {
 /** @param {import("./types").Box} box @returns {import("./types").Pair} */
 function middle([left, top, right, bottom]) {
   return [(left + right) / 2, (top + bottom) / 2];
+}
+
+/**
+ * How much of each patch is covered: nothing of the one with the largest weight, `most` of those without.
+ * @param {number[]} weights NaN where there is none
+ * @param {number} most
+ * @param {number | null} [largest]
+ */
+export function coverOf(weights, most, largest) {
+  largest ??= Math.max(...weights.filter((weight) => weight > 0), 0);
+  return weights.map((weight) => most * (1 - (largest ? Math.max(0, weight || 0) / largest : 0)));
+}
+
+/**
+ * The rows and columns of boxes that fill a grid, and the cell of each; null of other boxes.
+ * @param {import("./types").Box[]} boxes
+ */
+export function gridOf(boxes) {
+  const [lefts, tops] = [0, 1].map((side) => [...new Set(boxes.map((box) => Math.round(box[side] / SAME)))].sort((a, b) => a - b));
+  const cells = boxes.map(([left, top]) => tops.indexOf(Math.round(top / SAME)) * lefts.length + lefts.indexOf(Math.round(left / SAME)));
+  const isFull = boxes.length > 0 && new Set(cells).size === boxes.length && boxes.length === lefts.length * tops.length;
+  const [first, last] = [boxes[cells.indexOf(0)], boxes[cells.indexOf(boxes.length - 1)]];
+  return isFull ? { rows: tops.length, columns: lefts.length, cells, box: /** @type {import("./types").Box} */ ([first[0], first[1], last[2], last[3]]) } : null;
 }
 
 /**

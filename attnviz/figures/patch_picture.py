@@ -24,10 +24,12 @@ def patch_picture(
     link: str = "",
     row: PictureRow | None = None,
     region: Sequence[int] = (),
+    sentence: str = LOOKS_AT,
     note: str = "",
 ) -> Chart[PictureSpec]:
     """Draws a picture, with patches whose boxes are in its pixels; a map of the same `link` has their weights, or a
-    `row` of its own. Those of a `region`, by their numbers, are crossed out. A `note` follows its description.
+    `row` of its own. Those of a `region`, by their numbers, are crossed out. The `sentence` of a row may have {query}
+    and {share}, the sum of its weights; a `note` follows the description.
 
     Example:
         >>> patch = PicturePatch((0.0, 0.0, 4.0, 4.0), "the patch in row 0, column 0", row=1, column=1)
@@ -58,5 +60,5 @@ def patch_picture(
         description=f"{_('The picture as the model saw it, in {count} patches.', count=len(patches))} {note}".strip(),
         hint=_("Point at a patch to read it, click to pin it."),
     )
-    spec = PictureSpec(link, height / width, tuple(patches), _(LOOKS_AT), _(LOOKED_AT), row, tuple(region))
+    spec = PictureSpec(link, height / width, tuple(patches), _(sentence), _(LOOKED_AT), row, tuple(region))
     return Chart(figure, spec, about)

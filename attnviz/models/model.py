@@ -315,7 +315,7 @@ class LoadedModel:
         model, target = model or self.model, inputs.target or Tokens()
         # The head comes after all attention, and for a long text it would take more than everything else.
         return capture(
-            model if self.is_encoder_decoder else model.base_model,
+            model if self.is_encoder_decoder else _without_head(model),
             {name: tensor.to(self.model.device) for name, tensor in inputs.batch.items()},
             tokens=inputs.source.tokens,
             special=inputs.source.special,
@@ -369,3 +369,10 @@ def _example_key(text: str, pair: str | None, image: bytes | None) -> tuple[str 
     """Returns the second text, or None, and a key for the example."""
     pair = pair if pair and pair.strip() else None
     return pair, (text, pair, hashlib.sha256(image).hexdigest() if image is not None else None)
+
+
+def _without_head(model: Any) -> Any:
+    """Returns the part of a model that all its heads share. That of DINOv3 has an encoder of the name of such a part,
+    which reads no pixels."""
+    base = model.base_model
+    return base if model.main_input_name in forward_parameters(base) else model

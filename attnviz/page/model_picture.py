@@ -1,17 +1,19 @@
 """The picture that a model saw, beside the map of a head."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
 from attnviz.base.formatting import visible
-from attnviz.base.language import _
+from attnviz.base.language import N_, _
 from attnviz.base.link import Link
 from attnviz.figures import Chart
 from attnviz.figures.chart_spec import PicturePatch, PictureRow, PictureSpec
-from attnviz.figures.patch_picture import patch_picture
+from attnviz.figures.patch_picture import LOOKS_AT, patch_picture
 from attnviz.figures.sentences import CELL_SENTENCES
 from attnviz.inputs import Box, MapAxes
 from attnviz.models.input_image import InputImage
@@ -23,6 +25,11 @@ from attnviz.page.selection import Selection
 from attnviz.sources.model import ModelSource
 
 HEIGHT = 420  # pixels
+ROW_SENTENCES: dict[HeadChoice, str] = {  # of several heads as one; weights of different heads have no sum
+    Aggregate.MEAN: N_("{query} gives the picture {share}, on average over heads; the line is around half of that."),
+    Aggregate.MAXIMUM: N_("The line is around half of the largest weights of {query} in any head."),
+    Rollout.ROLLOUT: N_("{share} of what is at {query} comes from the picture; the line is around half of that."),
+}
 
 
 def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, link: str) -> Figure | None:
@@ -34,12 +41,14 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
     image = model_image(source)
     if image is None:
         return None
-    colors = image.colors
+    draw = partial(
+        patch_picture, image.colors, link=link, sentence=ROW_SENTENCES.get(selection.head, LOOKS_AT), note=image.note
+    )
     if head_map.downsampled is None:
         patches = _patches(head_map.inputs, image, head_map.queries, head_map.keys)
         if not patches:
             return None
-        return Figure(patch_picture(colors, patches, link=link, note=image.note), "picture", HEIGHT, grows=True)
+        return Figure(draw(patches), "picture", HEIGHT, grows=True)
     if row is None or not (patches := _patches(head_map.inputs, image, selection.queries, selection.keys)):
         return None
     weights = row_weights(selection, head_map, row).float().numpy()
@@ -50,9 +59,7 @@ def picture_of_model(state: LongMapState, head_map: HeadMap, row: int | None, li
         query = patches[patch].row
         return None if query < 0 else state.row_link(query)
 
-    return Figure(
-        patch_picture(colors, patches, link=link, row=of_row, note=image.note), "picture", HEIGHT, opens, grows=True
-    )
+    return Figure(draw(patches, row=of_row), "picture", HEIGHT, opens, grows=True)
 
 
 def row_picture(

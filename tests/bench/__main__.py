@@ -47,6 +47,7 @@ from tests.bench.measures import (
     visit,
 )
 from tests.bench.models import models
+from tests.bench.pictures import pictures
 from tests.bench.traces import traces
 from tests.bench.viewers import viewers
 from tests.bench.writing import written
@@ -83,6 +84,7 @@ def measure() -> None:
             enter_to_painted(visited, bare, ours)
             all_heads(visited, ours)
             parameter_to_painted(visited, ours)
+            pictures(visited, ours)
             models(visited, ours)
             viewers(visited)
             browser.close()

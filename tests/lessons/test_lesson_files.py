@@ -37,7 +37,7 @@ from attnviz.sources import Model
 from attnviz.translator import load
 from attnviz.translator.encoder_decoder import D_MODEL, USES, Use
 from attnviz.translator.sentence_lengths import COMPARED, matching_words, shipped_accuracies
-from tests.support import atlas_by_hand, effects_by_hand, language_model, shares_by_hand
+from tests.support import atlas_by_hand, effects_by_hand, language_model, pictures_by_hand, shares_by_hand
 
 GOOD = """
 title = "A title"
@@ -534,6 +534,7 @@ CLAIMS: dict[str, Callable[[], list[str]]] = {
     "19-where-it-looks-is-not-why.toml": effects_by_hand.where_it_looks,
     "20-who-gave-what-to-whom.toml": effects_by_hand.who_gave,
     "21-one-sentence-is-no-law.toml": atlas_by_hand.one_sentence_is_no_law,
+    "22-what-a-picture-looks-at.toml": pictures_by_hand.what_a_picture_looks_at,
 }
 
 

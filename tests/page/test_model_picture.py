@@ -9,6 +9,7 @@ import torch
 import transformers as hf
 from PIL import Image
 
+from attnviz.analysis.head_maps import Aggregate, HeadChoice, Rollout
 from attnviz.models import DINOV2
 from attnviz.models.drawings import drawing
 from attnviz.page.blocks import Figure, every_block
@@ -86,12 +87,13 @@ SWIN = {"image_size": 32, "patch_size": 4, "embed_dim": 16, "depths": [2, 2], "n
     [
         (lambda: hf.DeiTModel(hf.DeiTConfig(**VISION)), {16}),
         (lambda: hf.Dinov2WithRegistersModel(hf.Dinov2WithRegistersConfig(**VISION, num_register_tokens=2)), {16}),
+        (lambda: hf.DINOv3ViTModel(hf.DINOv3ViTConfig(**VISION, num_register_tokens=2)), {16}),
         (lambda: hf.SiglipVisionModel(hf.SiglipVisionConfig(**VISION)), {16}),
         (lambda: hf.CLIPVisionModel(hf.CLIPVisionConfig(**VISION)), {16}),
         (lambda: hf.BeitModel(hf.BeitConfig(**VISION)), {16}),
         (lambda: hf.SwinModel(hf.SwinConfig(**SWIN)), {16, 64}),
     ],
-    ids=["DeiT", "DINOv2 with registers", "SigLIP", "CLIP", "BEiT", "Swin"],
+    ids=["DeiT", "DINOv2 with registers", "DINOv3", "SigLIP", "CLIP", "BEiT", "Swin"],
 )
 def test_models_of_other_families_have_their_patches_on_the_picture(make, counts, tmp_path: Path) -> None:
     make().save_pretrained(tmp_path)
@@ -139,6 +141,23 @@ def test_dinov2_opens_where_cls_looks_at_what_is_drawn() -> None:
     sun = drawing(224, 224)[0].unfold(0, 14, 14).unfold(1, 14, 14).mean((-1, -2)) > 0.9
     assert float(weights[sun].sum()) > 0.5
     assert int(sun.sum()) < 20
+
+
+@pytest.mark.parametrize(
+    ("head", "said", "sums"),
+    [
+        (0, "{query} gives {share} of its attention to the picture; the line", True),
+        (Aggregate.MEAN, "on average over heads; the line", True),
+        (Aggregate.MAXIMUM, "The line is around half of the largest weights of {query} in any head.", False),
+        (Rollout.ROLLOUT, "{share} of what is at {query} comes from the picture; the line", True),
+    ],
+)
+def test_the_sentence_of_a_row_says_of_which_heads_it_is(saved: Path, head: HeadChoice, said: str, sums: bool) -> None:
+    sentence = figures(ExploreState(source=Model("", str(saved / "vit")), head=head))[
+        "picture"
+    ].picture.spec.row_sentence
+    assert said in sentence
+    assert ("{share}" in sentence) == sums  # largest weights of different heads may add up to more than 1
 
 
 def test_a_text_has_no_picture() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from attnviz.base.app_files import PAGES
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
-from attnviz.models import minilm, smollm2
+from attnviz.models import dinov2, minilm, smollm2
 from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel
 from attnviz.models.model_cache import model
 from attnviz.models.wheel import MINILM_WHEEL, models_install_line
@@ -75,6 +75,17 @@ def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeyp
     app = ok(open_link(lesson.steps[0].page, parse_qsl(urlsplit(lesson.link()).query)))
     assert f"SmolLM2-135M-Instruct is not installed. Install it with “{models_install_line()}”" in contents(app)
     assert lesson.steps[0].ask in contents(app)
+
+
+def test_the_lesson_about_pictures_says_how_its_model_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dinov2, "WHEEL", replace(dinov2.WHEEL, distribution="no-such-package"))
+    lesson = read_lesson(FOLDER / "22-what-a-picture-looks-at.toml")
+    said = f"DINOv2-small is not installed. Install it with “{models_install_line('DINOv2-small')}”"
+    for number in (1, 2):
+        app = ok(open_link(lesson.steps[0].page, parse_qsl(urlsplit(lesson.link(number)).query)))
+        assert said in contents(app)
+        assert lesson.steps[number - 1].ask in contents(app)
+        assert not app.get("bidi_component")
 
 
 def test_a_downloaded_model_is_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
