@@ -223,7 +223,7 @@ class PictureSpec:
     its own, where a cell of the map is not one query and one key.
 
     The picture is at most `aspect` times as high as it is wide. The sentence of a row may have {query} and {share}, and
-    that of a picture that shows who looks at a patch {key}. The patches of a `region`, by their numbers, are crossed out;
+    that of a picture that shows who looks at a patch {key}. Patches of a `region`, by their numbers, are crossed out;
     where cells are painted, a rectangle is added to the region, or taken out of it where its first patch is in it.
     """
 

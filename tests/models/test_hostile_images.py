@@ -24,7 +24,7 @@ def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
 
 def colors(content: bytes) -> np.ndarray:
     """The colors that are shown, 0 to 1, (height, width, 3)."""
-    return INPUTS.shown(content).permute(1, 2, 0).numpy()
+    return INPUTS.input_image(content).colors / 255
 
 
 def photo(size: tuple[int, int] = (40, 30)) -> Image.Image:
