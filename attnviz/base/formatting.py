@@ -10,22 +10,26 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from attnviz.base.language import N_, _
 
 SPACE = "␣"  # a space that belongs to a token
+LEAST = 1e-4  # the smallest number that sentences and tables write out
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # with which a spreadsheet begins to compute
 TWO_DIGITS = Context(prec=2, rounding=ROUND_HALF_UP)
 
 
 def number(weight: float | int) -> str:
-    """Formats a weight with two decimals, or with two significant digits if it is small.
+    """Formats a weight with two decimals, or with two significant digits if it is small; one that is very small with a
+    bound.
 
-    >>> number(0.125), number(0.0123), number(-0.5), number(-0.0)
-    ('0.13', '0.012', '−0.50', '0.00')
+    >>> number(0.125), number(0.0123), number(-0.5), number(-0.0), number(3e-7), number(-3e-7)
+    ('0.13', '0.012', '−0.50', '0.00', '< 0.0001', '> −0.0001')
     """
     if weight < 0:
-        return f"−{number(-weight)}"
+        return f"−{number(-weight)}" if weight <= -LEAST else f"> −{LEAST:.4f}"
+    if 0 < weight < LEAST:
+        return f"< {LEAST:.4f}"
     exact = Decimal(weight + 0.0)  # without the sign of zero; rounded half up, as the browser does
     if weight >= 0.095 or weight == 0:
         return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
-    return f"{TWO_DIGITS.create_decimal(exact):f}" if weight >= 1e-4 else f"{weight:.0e}"
+    return f"{TWO_DIGITS.create_decimal(exact):f}"
 
 
 def numbered_tokens(positions: Sequence[int], tokens: Sequence[str]) -> list[str]:
@@ -57,12 +61,14 @@ def fixed(value: float | int, decimals: int = 2) -> str:
 
 
 def significant(value: float | int, digits: int = 6) -> str:
-    """Formats a number with at most `digits` significant digits, without trailing zeros.
+    """Formats a number with at most `digits` significant digits, without trailing zeros, and with a power of ten only
+    where it would have many zeros.
 
-    >>> significant(-2.50), significant(0.123456, 3), significant(3)
-    ('−2.5', '0.123', '3')
+    >>> significant(-2.50), significant(0.123456, 3), significant(3), significant(0.00002), significant(2e-10)
+    ('−2.5', '0.123', '3', '0.00002', '2e−10')
     """
-    return _signed(f"{value + 0.0:.{digits}g}")
+    text = f"{value + 0.0:.{digits}g}"
+    return _signed(f"{Decimal(text):f}" if 1e-7 <= abs(value) < 1e15 else text)
 
 
 def percent(share: float | int, digits: int = 3) -> str:

@@ -1,14 +1,15 @@
-// Numbers as text, with the digits of attnviz/formatting.py: two, and more when the number is small.
+// Numbers as text, as attnviz/base/formatting.py writes them: with two digits, and a bound for what is very small.
+
+const LEAST = 0.0001;
 
 /**
  * @param {number} value
  * @returns {string}
  */
 export function number(value) {
-  if (value < 0) return `−${number(-value)}`;
+  if (value < 0) return value <= -LEAST ? `−${number(-value)}` : `> −${LEAST}`;
   if (value >= 0.095 || value === 0) return value.toFixed(2);
-  if (value >= 1e-4) return value.toPrecision(2);
-  return value.toExponential(0).replace(/e-(\d)$/, "e-0$1");
+  return value < LEAST ? `< ${LEAST}` : value.toPrecision(2);
 }
 
 /**

@@ -116,11 +116,11 @@ def word_rows(
 def signed(value: float) -> str:
     """Formats a share with its sign, and as `number` does.
 
-    >>> signed(0.5), signed(-0.25), signed(0.00123), signed(0.0)
-    ('+0.50', '−0.25', '+0.0012', '0.00')
+    >>> signed(0.5), signed(-0.25), signed(0.00123), signed(0.0), signed(3e-7)
+    ('+0.50', '−0.25', '+0.0012', '0.00', '< +0.0001')
     """
-    text = number(float(value))
-    return f"+{text}" if value > 0 else text
+    bound, space, digits = number(float(value)).rpartition(" ")
+    return bound + space + ("+" if value > 0 else "") + digits
 
 
 def _numbers(values: Float[np.ndarray, " words"], write: Callable[[float], str]) -> list[str]:

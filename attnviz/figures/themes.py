@@ -57,7 +57,7 @@ def _template(theme: str) -> go.layout.Template:
         (start, MASKED[theme]),
         *((start + (1 - start) * lightness, color) for lightness, color in weights),
     ]
-    axis = {"showgrid": False, "zeroline": False, "ticks": "", "linecolor": "rgba(128,128,128,0.4)"}
+    axis = {"showgrid": False, "zeroline": False, "ticks": "", "linecolor": "rgba(128,128,128,0.4)", "minexponent": 6}
     return go.layout.Template(
         layout={
             "paper_bgcolor": "rgba(0,0,0,0)",

@@ -26,7 +26,7 @@ def test_sizes_have_three_digits_at_most(count: int, text: str) -> None:
 
 def test_zero_has_no_sign_and_infinity_its_own() -> None:
     assert [fixed(-0.001), fixed(-math.inf), fixed(math.inf)] == ["0.00", "−∞", "∞"]
-    assert [significant(-0.0), significant(-math.inf), significant(-1e-7)] == ["0", "−∞", "−1e−07"]
+    assert [significant(-0.0), significant(-math.inf), significant(-1e-9)] == ["0", "−∞", "−1e−09"]
 
 
 class Broken:

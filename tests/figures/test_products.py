@@ -45,7 +45,7 @@ def test_the_largest_bars_are_named_and_each_is_said() -> None:
         (2.0, " × 2.00"),
         (-0.5, " × (−0.50)"),
         (0.0, " × 0.00"),
-        (1e-200, " × 1e-200"),
+        (1e-200, " × < 0.0001"),
     ],
 )
 def test_a_scale_is_written_as_it_is_known(scale: float, written: str) -> None:

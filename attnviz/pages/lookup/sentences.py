@@ -81,4 +81,4 @@ def result_text(value: float | None) -> str:
 
 def weight_text(value: float) -> str:
     """Formats a weight; one that is 0 or 1 without decimals."""
-    return str(int(value)) if value in (0, 1) else number(value) if value >= 1e-4 else "< 0.0001"
+    return str(int(value)) if value in (0, 1) else number(value)

@@ -73,9 +73,9 @@ def mass_shift_sentences(shift: MassShift, query: str, keys: tuple[str, ...], me
                 _(
                     "Every key that stayed has {times} what it had, one divided by what was left: softmax "
                     "redistributes what is removed in proportion (checked on these numbers: the largest deviation is "
-                    "{deviation:.0e})."
+                    "{deviation})."
                 )
-            ).format(times=times, deviation=shift.deviation)
+            ).format(times=times, deviation=number(shift.deviation or 0))
             if shift.proportional
             else Markup(
                 _(

@@ -85,7 +85,7 @@ def _sums(state: WhyState, sums: TextSums) -> Iterator[Block]:
 
     hint = _("Click a head or an MLP to see its share in each text.")
     yield numbers.grid("why-texts-grid", hint, opens, shown, cells=(state.model, numbers.cells.shape))
-    error = f"{np.abs(sums.errors).max():.0e}".replace("-", "−")
+    error = number(float(np.abs(sums.errors).max()))
     about = _("In each text the shares add up to the number; at most {error} is missing.", error=error)
     if (count := len(sums.measured)) > 1:
         about = _("The mean of {count} texts, ± its standard error.", count=count) + " " + about

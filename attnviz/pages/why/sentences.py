@@ -127,7 +127,7 @@ def sum_sentence(shown: WhyAnswer) -> str:
         writers=plural("{count} writer", "{count} writers", writers, count=writers),
         positions=plural("{count} position", "{count} positions", len(shown.columns), count=len(shown.columns)),
         total=fixed(attribution.total, 3),
-        error=f"{abs(attribution.error):.0e}".replace("-", "−"),
+        error=number(abs(attribution.error)),
     )
     if attribution.gates:
         gates = enumeration(attribution.gates[:MOST_GATES])

@@ -287,7 +287,7 @@ const short = (value) => fixed(value, Number.isInteger(value) ? 0 : 2);
 const plain = (value) => String(Number(value.toFixed(2)) + 0).replace("-", "−");
 
 /** @param {number} weight */
-const weightText = (weight) => (weight === 0 || weight === 1 ? String(weight) : weight >= 1e-4 ? number(weight) : "< 0.0001");
+const weightText = (weight) => (weight === 0 || weight === 1 ? String(weight) : number(weight));
 
 /** @type {(point: Pair) => Line} */
 const pair = (point) => [{ text: point.map(plain).join(", ") }];
