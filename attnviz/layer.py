@@ -1,5 +1,6 @@
 """One attention layer of one example."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -175,14 +176,20 @@ def head_name(layer: LayerId | str, head: int | str, code: str | None = None) ->
 
 
 def head_option_name(option: str, code: str | None = None) -> str:
-    """Returns the name of an option that is a head of a layer or a layer on the screen, as `head_name`.
+    """Returns the name of an option that is a head of a layer or a layer on the screen: as `head_name`, after the
+    number by which tables and axes name the head, which one may type in a menu.
 
     Example:
         >>> head_option_name("layer 3, head 1", "de"), head_option_name("layer 3", "de")
-        ('Schicht 3, Kopf 1', 'Schicht 3')
+        ('3.1 · Schicht 3, Kopf 1', 'Schicht 3')
+        >>> head_option_name("decoder 1 cross, head 3")
+        'decoder 1 cross, head 3'
     """
     layer, between, head = option.partition(BETWEEN)
-    return head_name(layer, head, code) if between else option_name(layer, code)
+    if not between:
+        return option_name(layer, code)
+    number = re.fullmatch(r"\w+ ([0-9.]+)", layer)
+    return (f"{number[1]}.{head} · " if number else "") + head_name(layer, head, code)
 
 
 class Kind(StrEnum):

@@ -219,7 +219,7 @@ def writer_option_name(option: str, code: str | None = None) -> str:
 
     Example:
         >>> writer_option_name("layer 3, MLP", "de"), writer_option_name("layer 3, head 1", "de")
-        ('Schicht 3, MLP', 'Schicht 3, Kopf 1')
+        ('Schicht 3, MLP', '3.1 · Schicht 3, Kopf 1')
     """
     if not option.endswith(OF_MLP):
         return head_option_name(option, code)
