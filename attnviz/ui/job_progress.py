@@ -32,7 +32,8 @@ def result_so_far(compute: Callable[..., T], *key: object, describe: Callable[[T
     into words. Raises what `compute` raises before it has a result.
     """
     job = jobs.request(partial(_compute, compute), *key)
-    result = job.first()
+    with st.spinner(_("Computing …"), show_time=True):  # until there is something to show, however long that takes
+        result = job.first()
     _show_progress(job, describe(result))
     return result
 
@@ -90,8 +91,10 @@ def _show_progress(job: jobs.Job[Any], description: str) -> None:
 
 
 def _follow(job: jobs.Job[Any], description: str, drawn: object, when: float) -> None:
-    job.look(scheduling.session())
-    time_left = scheduling.line_sentence(job.place) if job.place else _duration(job.seconds, job.seconds_left)
+    session = scheduling.session()
+    job.look(session)
+    place = job.place_of(session)
+    time_left = scheduling.line_sentence(place) if place else _duration(job.seconds, job.seconds_left)
     st.progress(job.progress, plain(f"{description} {time_left}".strip()))
     if job.is_over or (job.latest is not drawn and time.monotonic() > when + REDRAW):
         st.rerun()

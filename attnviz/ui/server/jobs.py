@@ -1,7 +1,7 @@
 """Long computations in the background: shared by all who ask for the same, cancelled when nobody looks any more.
 
-A page run asks for a job by its key and draws its latest result and its progress. A session that has changed something,
-or has closed, no longer looks.
+A page run asks for a job by its key and draws its latest result and its progress. As long as it runs, its session looks
+at the job. A session that has changed something, or has closed, no longer looks.
 """
 
 import threading
@@ -45,7 +45,7 @@ class Job(Generic[T]):
         stops_at_once: bool = False,
     ) -> None:
         self.progress = 0.0  # the share that is done
-        self.place = 0  # in the line, from 1; 0 when it computes
+        self.place = 0  # in the line, from 1, or BEHIND_OWN; 0 when it computes
         self.latest: T | None = None  # a result so far, and at last the whole
         self.error: Exception | None = None
         self.is_over = self.is_cancelled = False
@@ -54,6 +54,7 @@ class Job(Generic[T]):
         self.thread = threading.Thread(target=copy_context().run, args=(self.run,), daemon=True)
         self._compute, self._session, self._line, self.stops_at_once = compute, session, line, stops_at_once
         self._looks = {session: self.start}  # when each session last looked
+        self.page_runs = set[str]()  # the sessions whose page run is under way and has asked for it
         self._lock = threading.Lock()
         self._has_first = threading.Event()  # there is a result, or there will be none
 
@@ -74,12 +75,16 @@ class Job(Generic[T]):
             while not self._has_first.wait(scheduling.POLL):
                 self.look(session)
                 scheduling.check_interruption()
-                if self.place:
-                    show_place(self.place)
+                if place := self.place_of(session):
+                    show_place(place)
         if self.latest is None:
             assert self.error is not None
             raise self.error
         return self.latest
+
+    def place_of(self, session: str) -> int:
+        """Returns the place in the line as a session is told it: what is ahead may be of the one that asked first."""
+        return self.place if session == self._session else abs(self.place)
 
     def look(self, session: str) -> bool:
         """Reports that a session looks at the job; returns whether that is in time."""
@@ -131,7 +136,8 @@ class Job(Generic[T]):
     def _is_watched(self) -> bool:
         oldest = time.monotonic() - PATIENCE
         return any(
-            look > oldest and not (self.stops_at_once and has_gone(session)) for session, look in self._looks.items()
+            (look > oldest or session in self.page_runs) and not (self.stops_at_once and has_gone(session))
+            for session, look in self._looks.items()
         )
 
     def _check(self) -> None:
@@ -146,7 +152,7 @@ class Jobs:
 
     def __init__(self) -> None:
         self._jobs: OrderedDict[str, Job[Any]] = OrderedDict()
-        self._requests: dict[str, set[str]] = defaultdict(set)  # of each session's page run
+        self._requests: dict[str, set[str]] = {}  # of each page run that is under way, by its session
         self._shown: dict[str, set[Job[Any]]] = defaultdict(set)  # whose progress it has drawn
         self._lock = threading.Lock()
 
@@ -157,12 +163,15 @@ class Jobs:
         """
         name, session = repr(key), scheduling.session()
         with self._lock:
-            self._requests[session].add(name)
             job = self._jobs.get(name)
             if job is None or not job.look(session) or (job.error and job.end < time.monotonic() - PATIENCE):
                 self._drop_finished()
                 self._leave_others(session, **options)
                 job = self._jobs[name] = Job(compute, session, **options)
+            if session in self._requests:
+                self._requests[session].add(name)
+                job.page_runs.add(session)
+            if not job.thread.ident:
                 job.thread.start()
             self._jobs.move_to_end(name)
             return job
@@ -186,14 +195,20 @@ class Jobs:
         requests: set[str] = set()
         self._requests[session] = requests
         self._shown.pop(session, None)
-        yield
-        with self._lock:
-            for name, job in self._jobs.items():
-                if name not in requests:
-                    job.leave(session)
-            self._drop(name for name, job in self._jobs.items() if job.is_over and job.is_abandoned)
-            self._requests.pop(session, None)
-            self._shown.pop(session, None)
+        try:
+            yield
+            with self._lock:
+                for name, job in self._jobs.items():
+                    if name not in requests:
+                        job.leave(session)
+                self._drop(name for name, job in self._jobs.items() if job.is_over and job.is_abandoned)
+                self._shown.pop(session, None)
+        finally:
+            with self._lock:
+                self._requests.pop(session, None)
+                for name in requests & self._jobs.keys():
+                    self._jobs[name].look(session)
+                    self._jobs[name].page_runs.discard(session)
 
     def mark_shown(self, job: Job[Any]) -> bool:
         """Records that this page run shows the progress of a job; returns whether it did so before."""

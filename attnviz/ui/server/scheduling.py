@@ -22,7 +22,8 @@ from attnviz.base.turns import SHORT_WORK, is_heavy
 from attnviz.ui.server.streamlit_internals import run_context
 
 POLL = 0.1  # seconds between two looks at whether a waiting run is still wanted
-OnPlace = Callable[[int], None]  # gets a place in the line, from 1
+BEHIND_OWN = -1  # the place of who waits for an earlier computation of the same session
+OnPlace = Callable[[int], None]  # gets a place in the line, from 1, or BEHIND_OWN
 
 
 class _Request:
@@ -54,7 +55,7 @@ class FairSlots:
         self, session: str, interrupt: Callable[[], None] = lambda: None, on_place: OnPlace = lambda place: None
     ) -> None:
         """Waits for a slot. Calls `interrupt` meanwhile, whose exception ends the waiting, and `on_place` with the
-        place in the line, from 1."""
+        place in the line."""
         request = _Request(session)
         with self._lock:
             self._waiting.append(request)
@@ -86,8 +87,11 @@ class FairSlots:
             self.release(session)
 
     def place(self, session: str) -> int:
-        """Returns the place of a session in the line, from 1: of each session that waits there is one."""
+        """Returns the place of a session in the line, from 1: of each session that waits there is one. A session that
+        has a slot is BEHIND_OWN."""
         with self._lock:
+            if session in self._holding:
+                return BEHIND_OWN
             line = list(dict.fromkeys(request.session for request in sorted(self._waiting, key=self._turn)))
         return line.index(session) + 1 if session in line else 1
 
@@ -180,6 +184,8 @@ def place_in_line() -> Iterator[OnPlace]:
 
 def line_sentence(place: int) -> str:
     """Returns the sentence about a place in the line."""
+    if place == BEHIND_OWN:
+        return _("Your earlier computation is still running. This one waits for it.")
     return _("The server is computing for others. Your place in the line: {place}.", place=place)
 
 

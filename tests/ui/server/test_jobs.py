@@ -125,6 +125,30 @@ def test_a_closed_session_is_gone_after_a_while(steps: Steps, monkeypatch: pytes
     assert isinstance(steps.error, jobs.Cancellation)
 
 
+def test_a_page_run_looks_at_what_it_has_asked_for_until_it_ends(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may wait for something else longer than a session without a page run is waited for."""
+    monkeypatch.setattr(jobs, "PATIENCE", 0)
+    all_jobs, session.name = Jobs(), "a"
+    with all_jobs.page_run():
+        job = all_jobs.request(steps, "map")
+        steps.steps.release()
+        until(lambda: job.latest == "step 1")
+    steps.finish()
+    until(lambda: job.is_over)
+    assert isinstance(steps.error, jobs.Cancellation)
+
+
+def test_a_job_behind_one_of_the_same_session_says_so_to_that_session(steps: Steps) -> None:
+    all_jobs, session.name = Jobs(), "a"
+    all_jobs.request(steps, "map", 1).first()
+    second = all_jobs.request(lambda _: "other", "map", 2)
+    until(lambda: second.place)
+    assert (second.place_of("a"), second.place_of("b")) == (scheduling.BEHIND_OWN, 1)
+    steps.finish()
+    until(lambda: second.is_over)
+    assert second.place_of("a") == 0
+
+
 @pytest.mark.parametrize("stops_at_once", [True, False])
 def test_a_session_that_has_gone_may_come_back_or_not(
     steps: Steps, monkeypatch: pytest.MonkeyPatch, stops_at_once: bool

@@ -92,6 +92,19 @@ def test_a_session_has_one_place_in_the_line_however_much_it_asks_for():
     assert [slots.place(session) for session in "bca"] == [1, 2, 3]
 
 
+def test_who_waits_for_an_own_computation_is_told_so():
+    slots, places = FairSlots(1), []
+    slots.acquire("a")
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(slots.acquire, "a", lambda: None, places.append)
+        until(lambda: places)
+        assert {*places} == {scheduling.BEHIND_OWN}
+        assert slots.place("b") == 1
+        slots.release("a")
+        second.result(20)
+    assert scheduling.line_sentence(places[0]) == "Your earlier computation is still running. This one waits for it."
+
+
 def test_who_waits_is_told_the_place_and_who_leaves_frees_it():
     slots, places, wanted = FairSlots(1), [], threading.Event()
     wanted.set()
