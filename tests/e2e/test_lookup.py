@@ -19,7 +19,7 @@ WATCH = """() => {
     window.seen = { frames: 0, differences: [] };
     const look = () => {
         const [said, drawn] = [".attnviz-result b", "[data-node=result]"].map((name) => document.querySelector(name));
-        const isSeen = said && drawn && getComputedStyle(said).visibility === "visible";
+        const isSeen = said && drawn && said.checkVisibility({ visibilityProperty: true });
         if (isSeen && said.textContent !== drawn.textContent)
             window.seen.differences.push([said.textContent, drawn.textContent]);
         window.seen.frames += 1;
