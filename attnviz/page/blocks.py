@@ -170,6 +170,14 @@ class Control(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class Kept(Block):
+    """Fields that have nothing to do with what is shown; a link keeps their values."""
+
+    fields: Sequence[Field[Any]]
+    state: State
+
+
+@dataclass(frozen=True, eq=False)
 class OptionMenu(Block):
     """The options of a field, of which a state has one: a menu, or links."""
 

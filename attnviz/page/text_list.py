@@ -92,6 +92,15 @@ def measured_texts(text: str) -> list[MeasuredText]:
     return [MeasuredText(*one) if len(one) <= 3 else MeasuredText(line) for line, one in zip(lines, parts, strict=True)]
 
 
+def names_tokens(text: str, count: int) -> bool:
+    """Returns whether each text of a list names what it says, and of two also rather than what; not of a list that is
+    refused."""
+    try:
+        return all(all(one[1 : 1 + count]) for one in measured_texts(text))
+    except ValueError:
+        return False
+
+
 def text_refusal(number: int, problem: ValueError) -> ValueError:
     """Returns why a text is refused, with its number in the list."""
     return value_error("Text {number}: {problem}", number=number, problem=str(problem))

@@ -32,6 +32,7 @@ from attnviz.page.blocks import (
     Figure,
     HeadQuestion,
     InWords,
+    Kept,
     ModelPath,
     More,
     OptionMenu,
@@ -56,7 +57,7 @@ from attnviz.ui.chart import chart
 from attnviz.ui.classroom import class_questions
 from attnviz.ui.dictionary_editor import draw_dictionary
 from attnviz.ui.downloads import downloads
-from attnviz.ui.field_widgets import choice_tabs, draw, show_error
+from attnviz.ui.field_widgets import choice_tabs, draw, hidden_container, show_error
 from attnviz.ui.job_progress import result_so_far
 from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.link_state import own_address
@@ -232,6 +233,10 @@ def _draw_block(page: _Page, block: Block) -> None:
                     draw_mask(field, state)
                 else:
                     draw_field(field, state, slider if isinstance(field, SteppedField) else draw)
+        case Kept(fields, state):
+            for field in fields:
+                with hidden_container(field.parameter):
+                    draw_field(field, state)
         case HeadQuestion(name, values):
             ask = _("Which head is {name}?", name=name)
             class_questions.offer_question(ask, lambda: head_question(name, values()))

@@ -25,7 +25,7 @@ from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, Text
 from attnviz.page.picture_question import PictureQuestion, sees_picture
 from attnviz.page.session_fields import LongTextField
 from attnviz.page.source_field import source_layers
-from attnviz.page.text_list import MeasuredText, measured_texts, neutral_lines, text_lines, texts_field
+from attnviz.page.text_list import MeasuredText, measured_texts, names_tokens, neutral_lines, text_lines, texts_field
 from attnviz.page.text_question import (
     MARY,
     all_heads,
@@ -165,16 +165,6 @@ def compares_tokens(state: Any) -> bool:
 
 def measures_many(state: Any) -> bool:
     return bool(state.inspect == MANY_TEXTS)
-
-
-def names_all(state: Any) -> bool:
-    """Returns whether each of many texts names what is measured in it."""
-    try:
-        texts = measured_texts(state.values.get("many", ""))
-    except ValueError:  # of a list that is refused
-        return False
-    needed = 2 if compares_tokens(state) else 1
-    return all(all(text[1 : 1 + needed]) for text in texts)
 
 
 def known_ablations(state: Any) -> dict[str, AblationKind]:
@@ -333,7 +323,7 @@ class EffectsState(PictureQuestion):
         """Whether what is open depends on the question; a tab that does not is named here, as are texts that all say
         what is measured in them."""
         if measures_many(self):
-            return not names_all(self)
+            return not names_tokens(self.values.get("many", ""), 2 if compares_tokens(self) else 1)
         return self.inspect != REGION and (self.inspect != MORE or self.more != CIRCUITS)
 
     @property

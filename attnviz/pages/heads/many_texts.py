@@ -18,6 +18,7 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Heading,
+    Kept,
     More,
     Note,
     Summary,
@@ -38,6 +39,7 @@ from attnviz.pages.heads.measured_heads import (
 from attnviz.pages.heads.mlp_examples import mlp_examples
 from attnviz.pages.heads.state import HeadsState
 
+CHOICES = HeadsState.head, HeadsState.examples, HeadsState.mlp
 PART = 8  # texts that are read before others get their turn
 BEFORE, AFTER = 30, 45  # texts that would be read in the time before the first one, and after the last (SmolLM2)
 
@@ -55,10 +57,6 @@ class ReadTexts:
 def heads_over_texts(state: HeadsState) -> Iterator[Block]:
     """Yields what is counted of all heads over the texts, with what there is about the chosen one."""
     state.check_modality()
-    controls = measure_controls(state)
-    yield Columns(
-        [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
-    )
     refusal = ""
     try:
         lines = _readable_lines(state)
@@ -70,9 +68,17 @@ def heads_over_texts(state: HeadsState) -> Iterator[Block]:
         inputs.append(
             Note(_("{count} texts that SmolLM2 has written are read, unless you give your own.", count=count))
         )
-    # The reason that a list is refused stands right above its field.
-    yield from (_choices(state), Unavailable(refusal)) if refusal else available(_over_texts(state, lines))
-    yield More(_("Texts of your own"), inputs, is_open=bool(refusal or lines), name="texts-read")
+    own = More(_("Texts of your own"), inputs, is_open=bool(refusal or lines), name="texts-read")
+    if refusal:  # which stands right above the field
+        fields = HeadsState.measure, HeadsState.against, HeadsState.at_least, *CHOICES
+        yield from (Kept(fields, state), Unavailable(refusal), own)
+        return
+    controls = measure_controls(state)
+    yield Columns(
+        [*((0.34, column) for _share, column in controls.columns), (0.32, [Control(HeadsState.at_least, state)])]
+    )
+    yield from available(_over_texts(state, lines))
+    yield own
     yield Caption(
         _(
             "**What you are seeing.** A number of each head in each text, and its mean over the texts. Examples are of "
@@ -99,12 +105,6 @@ def _readable_lines(state: HeadsState) -> tuple[str, ...]:
 
     result_cache().once(check, "texts are read", state.model, lines)
     return lines
-
-
-def _choices(state: HeadsState) -> Columns:
-    """Returns what has been chosen of what is not known yet, which the link keeps so."""
-    fields = HeadsState.head, HeadsState.examples, HeadsState.mlp
-    return Columns([(1 / len(fields), [Control(field, state)]) for field in fields])
 
 
 def _over_texts(state: HeadsState, lines: tuple[str, ...]) -> Iterator[Block]:
@@ -147,7 +147,7 @@ def _of_texts(state: HeadsState, read: ReadTexts) -> Iterator[Block]:
     if read.atlas is None:
         reading = _("The texts are being read.") if read.raised is None else _("All texts have been read.")
         yield Summary(reading, None)
-        yield _choices(state)
+        yield Kept(CHOICES, state)
     else:
         yield from _of_atlas(state, read.atlas)
 

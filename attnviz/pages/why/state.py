@@ -12,7 +12,7 @@ from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, opti
 from attnviz.page.head_numbers import Place, mlp_option, writer_option_name
 from attnviz.page.picture_question import PictureQuestion, sees_picture
 from attnviz.page.state import State
-from attnviz.page.text_list import MeasuredText, measured_texts, text_refusal, texts_field
+from attnviz.page.text_list import BETWEEN, MeasuredText, measured_texts, names_tokens, text_refusal, texts_field
 from attnviz.page.text_question import (
     AUTOMATIC,
     AVERAGE,
@@ -149,6 +149,10 @@ class WhyState(PictureQuestion):
         return not (sums_many(self) or self.sees_picture)  # which have texts of their own, or none
 
     @property
+    def asks(self) -> bool:
+        return not (sums_many(self) and names_tokens(self.values.get("many", ""), 2))
+
+    @property
     def opening_head(self) -> tuple[int, int]:
         """A layer, and a head of it."""
         if (self.model, self.text) == (SMOLLM2, MARY):
@@ -201,7 +205,9 @@ class WhyState(PictureQuestion):
 def question_words(state: WhyState) -> list[tuple[str, Field[Any]]]:
     """Returns the question of a state as a sentence: words, and the fields after them."""
     if state.values.get("inspect") == MANY_TEXTS:  # each is measured after its last token
-        return [(_("Why does it say"), WhyState.token), (_("rather than"), WhyState.other)]
+        named = BETWEEN in state.values.get("many", "")
+        first = _("Where a text names no token of its own, why does it say") if named else _("Why does it say")
+        return [(first, WhyState.token), (_("rather than"), WhyState.other)]
     if state.values.get("question", LOGIT_QUESTION) == LOGIT_QUESTION:
         return [
             (_("Why does it say"), WhyState.token),

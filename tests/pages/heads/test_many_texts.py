@@ -25,6 +25,7 @@ from attnviz.page.blocks import (
     Computed,
     Control,
     Figure,
+    Kept,
     Listing,
     More,
     Note,
@@ -37,6 +38,7 @@ from attnviz.page.blocks import (
 from attnviz.pages.catalogue import read_state
 from attnviz.pages.heads.blocks import heads
 from attnviz.pages.heads.head_examples import SHOWN
+from attnviz.pages.heads.many_texts import CHOICES
 from attnviz.pages.heads.state import MANY_TEXTS, MOST_CHARACTERS, MOST_TEXTS, REPEATED, HeadsState
 from attnviz.sources.upload import File
 from tests.support.page_texts import link_of, said
@@ -258,20 +260,23 @@ def test_the_head_of_the_documentation_has_these_numbers() -> None:
 
 def test_a_list_that_is_refused_stays_in_its_field() -> None:
     [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
-    [place] = [i for i, block in enumerate(tabs.blocks) if isinstance(block, Unavailable)]
-    assert tabs.blocks[place].text.startswith(f"At most {MOST_TEXTS} texts")
-    inputs = tabs.blocks[place + 1]  # right below it
+    kept, refusal, inputs = tabs.blocks  # and nothing about heads
+    assert isinstance(kept, Kept)
+    assert isinstance(refusal, Unavailable)
     assert isinstance(inputs, More)
+    assert refusal.text.startswith(f"At most {MOST_TEXTS} texts")
     assert inputs.is_open
     assert HeadsState.own_texts in [block.field for block in inputs.blocks if isinstance(block, Control)]
 
 
 def fields(blocks: Iterable[Block]) -> set[Any]:
-    return {block.field for block in every_block(blocks, of_results=False) if isinstance(block, Control)}
+    every = [*every_block(blocks, of_results=False)]
+    kept = {field for block in every if isinstance(block, Kept) for field in block.fields}
+    return kept | {block.field for block in every if isinstance(block, Control)}
 
 
 def test_what_is_chosen_stays_while_texts_are_read_or_refused(saved) -> None:
-    chosen = {HeadsState.head, HeadsState.examples, HeadsState.mlp}
+    chosen = {*CHOICES}
     [tabs] = heads(opened(own_texts="\n".join(["a cat"] * (MOST_TEXTS + 1))))
     assert chosen <= fields(block for block in tabs.blocks if not isinstance(block, Unavailable))
     state = opened(why_model=str(saved / "gpt2"), own_texts="\n".join(OWN))

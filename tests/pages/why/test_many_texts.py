@@ -12,7 +12,7 @@ from attnviz.pages.catalogue import read_state
 from attnviz.pages.why.answer import why_answer
 from attnviz.pages.why.blocks import why
 from attnviz.pages.why.many_texts import mean_shares
-from attnviz.pages.why.state import MANY_TEXTS, WhyState, writer_places
+from attnviz.pages.why.state import MANY_TEXTS, WhyState, question_words, writer_places
 from attnviz.pages.why.text_sums import text_sums
 from tests.support.app import contents, errors, ok, open_page
 from tests.support.page_texts import said, summary
@@ -40,6 +40,22 @@ def test_a_line_may_have_a_pair_of_its_own(saved) -> None:
     assert [metric for _text, metric in state.measured] == [
         LogitDifference(brown, dog), LogitDifference(fox, lazy), LogitDifference(fox, "mean")
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("many", "asks", "words"),
+    [
+        (f"{TEXT}\nover the dog", True, "Why does it say"),
+        (LINES, True, "Where a text names no token of its own, why does it say"),
+        (f"{TEXT} | brown | dog\n{TEXT} | fox | the average token", False, None),
+        ("", True, "Why does it say"),
+    ],
+)
+def test_what_is_asked_above_texts_is_true_of_them(saved, many: str, asks: bool, words: str | None) -> None:
+    state = tiny(saved, many=many)
+    assert state.asks is asks
+    if words is not None:
+        assert [text for text, _field in question_words(state)] == [words, "rather than"]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma2", "t5"])
