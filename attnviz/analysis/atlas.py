@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnviz.analysis.atlas_checks import are_examples, are_sums, has_shapes
 from attnviz.analysis.atlas_examples import KINDS, WRITTEN, Examples
 from attnviz.analysis.atlas_mlps import MlpCounts, are_added
 from attnviz.analysis.atlas_part import SAMPLED, AtlasPart, read_part, written_norms
@@ -55,8 +56,7 @@ class LookedTokens:
 
     def is_possible(self) -> bool:
         """Returns whether tokens can have these numbers."""
-        is_sum = self.weight.isfinite() & (self.weight >= 0)
-        return bool(is_sum.all() and (self.ids >= -1).all() and (self.occurrences >= 0).all())
+        return are_sums(self.weight, self.occurrences) and bool((self.ids >= -1).all())
 
 
 class Pair(NamedTuple):
@@ -189,15 +189,14 @@ def _has_sizes(made: Atlas) -> bool:
     }  # fmt: skip
     return (
         heads == len(made.layers) > 0
-        and all(tuple(getattr(made, name).shape) == shape for name, shape in of_heads.items())
-        and {*made.examples} == {*KINDS}
-        and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
+        and has_shapes(made, of_heads)
+        and are_examples(made.examples, KINDS, heads)
         and all(isinstance(one, LookedTokens) and one.has_sizes(heads) for one in (made.looked_at, made.looked_from))
         and all(
             len(raised) == count and raised.shape[2:] == (2, RAISED) and raised.shape[1] <= RAISING
             for raised, count in ((made.raised, heads), (made.raised_by_mlps, len(made.mlps.layers)))
         )
-        and made.mlps.has_sizes(min(texts, SAMPLED))
+        and made.mlps.is_possible(min(texts, SAMPLED))
         and all(isinstance(layer, LayerId) for layer in made.layers)
     )
 
@@ -218,14 +217,12 @@ def _is_possible(made: Atlas) -> bool:
         torch.equal(made.deviations.isnan(), ~known) and torch.equal(made.deviations >= 0, known),
         not made.deviations.isinf().any(),
         not made.values.isinf().any(),
-        bool((made.lengths >= 0).all()),
+        are_sums(made.lengths),
         bool((made.likeness.abs() <= 1 + ROUNDING).all() and (made.neighbors != own).all()),
         bool((made.raised >= -1).all() and (made.raised_by_mlps >= -1).all()),
-        made.mlps.is_possible(),
         _within(made.mlps.counts, len(made.texts) + 1),
         _within(made.neighbors, heads),
         all(_within(one.places[..., 0], len(made.texts)) for one in all_examples),
-        all(one.is_possible() for one in made.examples.values()),
         all(one.is_possible() for one in both),
     )) and all(made._has_places(*each) for each in places)  # fmt: skip
 

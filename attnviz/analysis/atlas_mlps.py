@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnviz.analysis.atlas_checks import are_examples, are_sums, has_shapes
 from attnviz.analysis.atlas_examples import RANDOM, WRITTEN, Examples
 from attnviz.effects.sweep import Text
 from attnviz.layer import LayerId
@@ -40,24 +41,17 @@ class MlpCounts:
         """The mean over texts."""
         return self.sums / self.counts
 
-    def has_sizes(self, texts: int) -> bool:
-        """Returns whether its sizes fit each other, of so many texts whose values are kept."""
+    def is_possible(self, texts: int) -> bool:
+        """Returns whether its sizes fit each other, of so many texts whose values are kept, and whether MLPs can have
+        these numbers."""
         mlps = len(self.layers)
+        shapes = {"values": (texts, mlps), "counts": (mlps,), "sums": (mlps,), "squares": (mlps,)}
         return (
             all(isinstance(layer, LayerId) for layer in self.layers)
-            and tuple(self.values.shape) == (texts, mlps)
-            and all(one.shape == (mlps,) for one in (self.counts, self.sums, self.squares))
-            and {*self.examples} == {*MLP_KINDS}
-            and all(isinstance(one, Examples) and one.has_sizes(mlps) for one in self.examples.values())
-        )
-
-    def is_possible(self) -> bool:
-        """Returns whether MLPs can have these numbers."""
-        sums = (self.counts, self.sums, self.squares)
-        return (
-            all(bool((one.isfinite() & (one >= 0)).all()) for one in sums)
+            and has_shapes(self, shapes)
+            and are_examples(self.examples, MLP_KINDS, mlps)
+            and are_sums(self.counts, self.sums, self.squares)
             and not bool((self.values.isinf() | (self.values < 0)).any())
-            and all(one.is_possible() for one in self.examples.values())
         )
 
     def over_texts(self, order: Int[Tensor, " sampled"]) -> "MlpCounts":

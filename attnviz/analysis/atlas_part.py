@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from attnviz.analysis.atlas_checks import are_examples, are_sums, has_shapes
 from attnviz.analysis.atlas_examples import KINDS, RANDOM, WEIGHT, WRITTEN, Examples
 from attnviz.analysis.atlas_mlps import MlpCounts, MlpReader, mlp_places
 from attnviz.analysis.head_metrics import HEAD_METRICS, HeadMetric, KeyTokens, QueryBlock, metric_values, summed
@@ -77,22 +78,19 @@ class AtlasPart(MeasuredResult):
             "lengths": (len(made.lengths), 3),
         }  # fmt: skip
         if not (
-            all(tuple(getattr(made, name).shape) == shape for name, shape in shapes.items())
+            has_shapes(made, shapes)
             and all(one.dtype == DTYPES.get(name) for name, one in vars(made).items() if isinstance(one, Tensor))
             and len(made.layers) == heads
             and all(isinstance(layer, LayerId) for layer in made.layers)
-            and {*made.examples} == {*KINDS}
-            and all(isinstance(one, Examples) and one.has_sizes(heads) for one in made.examples.values())
-            and made.mlps.has_sizes(len(made.texts))
+            and are_examples(made.examples, KINDS, heads)
+            and made.mlps.is_possible(len(made.texts))
         ):
             raise TypeError("the parts of an atlas's part do not fit each other")
         sums = [getattr(made, name) for name in ("counts", "squares", "occurrences", *LOOKED, "compared")]
         if not (
-            all(bool((one.isfinite() & (one >= 0)).all()) for one in (*sums, made.texts, made.tokens, made.lengths))
+            are_sums(*sums, made.texts, made.tokens, made.lengths)
             and bool(made.sums.isfinite().all() and made.alike.isfinite().all() and not made.values.isinf().any())
             and bool((made.tokens.diff() > 0).all() and (made.texts.sort().values.diff() > 0).all())
-            and all(one.is_possible() for one in made.examples.values())
-            and made.mlps.is_possible()
         ):
             raise TypeError("a part of an atlas cannot have these numbers")
         return made
@@ -298,8 +296,8 @@ class _Reader:
         self, id: LayerId, weights: Tensor, queries: CountedTokens, keys: CountedTokens
     ) -> Float[Tensor, "texts metrics heads"]:
         read = weights * keys.read[:, None, None]
-        valid = (queries.read[:, None] & (read.sum(-1) > 0)).expand(weights.shape[:3])
-        rows = QueryBlock(read, read.sum(-1), valid)
+        allowed = queries.read[:, None, :, None] & (read > 0).any(1, keepdim=True)  # what some head looks at
+        rows = QueryBlock(read, read.sum(-1), allowed)
         kind = id.stack, id.cross
         if kind not in self._factors:
             self._factors[kind] = [

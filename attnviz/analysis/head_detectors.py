@@ -74,7 +74,9 @@ COPY_SUPPRESSION = Detector(
     ),
 )
 ATTENTION_SINK = Detector(
-    N_("attention sink"), N_("The share of attention on the first token (Xiao et al. 2023)."), First()
+    N_("attention sink"),
+    N_("The share of attention on the first token (Xiao et al. 2023). A token that may look nowhere else is left out."),
+    First(),
 )
 DETECTORS = (PREVIOUS_TOKEN, INDUCTION, DUPLICATE_TOKEN, COPYING, COPY_SUPPRESSION, ATTENTION_SINK)
 _NAMED = {type(detector.metric) for detector in DETECTORS}

@@ -3,7 +3,8 @@
 A metric is a mean over queries, weighted by the sum of each query's weights. With softmax all queries have the same
 weight; with a sink or excluded keys, a query counts by the sum that remains. A share is therefore a share of all
 attention of the head (as in Vig & Belinkov 2019), and rows with almost no attention are not scaled up. Empty rows are
-ignored, and so is padding (`attnviz.tracing.read_positions`). Negative weights count by their absolute value.
+ignored, and so is padding (`attnviz.tracing.read_positions`); a share ignores queries that may look at no other keys,
+whose share is 1 in every head. Negative weights count by their absolute value.
 """
 
 import math
@@ -41,7 +42,12 @@ class QueryBlock:
 
     weights: Float[Tensor, "*heads rows keys"]  # absolute values; 0 on excluded keys
     mass: Float[Tensor, "*heads rows"]  # the sum of each row
-    valid: Bool[Tensor, "*heads rows"]  # rows that are not excluded and have an allowed key
+    allowed: Bool[Tensor, "*#heads rows keys"]  # neither a query nor a key that is excluded
+
+    @property
+    def valid(self) -> Bool[Tensor, "*#heads rows"]:
+        """Rows that have an allowed key."""
+        return self.allowed.any(-1)
 
 
 Sums = tuple[Float[Tensor, "*heads rows"], Float[Tensor, "*heads rows"]]
@@ -69,11 +75,14 @@ class HeadMetric:
 
 
 class Share(HeadMetric):
-    """The share of attention on the keys with factor 1, over the queries that have such a key."""
+    """The share of attention on the keys with factor 1, over the queries that have such a key and may look at another
+    one."""
 
     def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
         assert factors is not None
-        return (rows.weights * factors).sum(-1), rows.mass * (factors.amax(-1) > 0)
+        counted = factors > 0
+        has_choice = counted.any(-1) & (rows.allowed & ~counted).any(-1)
+        return (rows.weights * factors).sum(-1) * has_choice, rows.mass * has_choice
 
 
 class Entropy(HeadMetric):
@@ -120,7 +129,8 @@ class Distance(HeadMetric):
 
 
 class Diagonal(Share):
-    """The share of attention that tokens give to themselves, the diagonal of the map."""
+    """The share of attention that tokens give to themselves, the diagonal of the map. A token that may look nowhere
+    else is ignored."""
 
     name, one_sequence = "Itself", True
 
@@ -147,7 +157,8 @@ class Next(Share):
 
 
 class First(Share):
-    """The share of attention on the first token, the attention sink of many models.
+    """The share of attention on the first token, the attention sink of many models. A token that may look nowhere else
+    is ignored.
 
     Xiao et al. 2023, "Efficient Streaming Language Models with Attention Sinks".
     """
@@ -199,7 +210,7 @@ class RowSum(HeadMetric):
     name = "Row sum"
 
     def __call__(self, rows: QueryBlock, factors: Float[Tensor, "*#heads rows keys"] | None) -> Sums:
-        return rows.mass, rows.valid.to(rows.mass.dtype)
+        return rows.mass, rows.valid.to(rows.mass.dtype).expand_as(rows.mass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,9 +326,9 @@ def _layer_metrics(
             factors[i] = None if one is None else one.to(dtype) * included_keys
         for head in range(inputs.heads):
             maps = mechanism(inputs, heads=[head], rows=slice(first, first + BLOCK)).maps[0]
-            valid = (~maps.isnan() & included_keys).any(-1) & included_queries[q]
+            allowed = ~maps.isnan() & included_keys & included_queries[q, None]
             weights = maps.nan_to_num(0).abs().to(dtype) * included_keys
-            rows = QueryBlock(weights, weights.sum(-1), valid)
+            rows = QueryBlock(weights, weights.sum(-1), allowed)
             for i in computed:
                 sums[:, i, head] += summed(metrics[i], rows, factors[i])
             if progress:

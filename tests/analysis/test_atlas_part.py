@@ -60,10 +60,12 @@ def slow_metrics(ids: list[int], weights: torch.Tensor) -> dict[str, float]:
         total["Entropy"] -= sum(w * math.log2(w) for w in row if w > 0)
         total["Distance"] += sum(w * abs(q - k) for k, w in enumerate(row))
         total["Largest weight"] += max(row)
-        total["First token"] += row[0]
-        total["Itself"] += row[q]
-        for name in ("Entropy", "Distance", "Largest weight", "First token", "Itself"):
+        for name in ("Entropy", "Distance", "Largest weight"):
             rows[name] += 1
+        if sum(w > 0 for w in row) > 1:  # not 1 by the mask
+            for name, key in (("First token", 0), ("Itself", q)):
+                total[name] += row[key]
+                rows[name] += 1
         if q:
             total["Previous token"] += row[q - 1]
             rows["Previous token"] += 1

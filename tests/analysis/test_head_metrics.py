@@ -66,8 +66,9 @@ def slow(
             out_of[name] += whole
             rests_on[name] += 1
 
-        def share(name: str, counting: list[int], weights: dict = weights, mass: float = mass) -> None:
-            if there := [k for k in counting if k in weights]:
+        def share(name: str, counting: list[int], q: int = q, weights: dict = weights, mass: float = mass) -> None:
+            there = [k for k in counting if k in weights]
+            if there and any(attention.allowed[head, q, k] for k in keys if k not in there):
                 add(name, sum(weights[k] for k in there), mass)
 
         add("Row sum", mass, 1.0)
@@ -172,6 +173,20 @@ def test_an_induction_head_on_repeated_random_tokens_has_a_share_of_1() -> None:
     # Their score is the mean of all entries, of which a query has one for each earlier repeat; 75 queries have some.
     entries = [weights[q, k + 1] for q in range(101) for k in range(q) if tokens[k] == tokens[q]]
     assert float(torch.stack(entries).mean()) == pytest.approx(values["Induction"] * 75 / len(entries))
+
+
+def test_a_share_that_is_1_by_the_mask_is_left_out() -> None:
+    """Under a causal mask the first query has no key but itself, whatever the head does."""
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.2, 0.8, 0.0], [0.1, 0.3, 0.6]])
+    tokens = tuple("abc")
+    inputs, mechanism = given(weights, tokens)
+    by_mask = Mechanism(Dot(), mask=Causal(), normalizer=Identity())
+    for one, first, itself, queries in ((mechanism, 1.3 / 3, 2.4 / 3, 3), (by_mask, 0.3 / 2, 1.4 / 2, 2)):
+        found = head_metrics([Layer(LayerId(), Kind.SELF, inputs, one)])
+        assert found.values["First token"][0] == pytest.approx(first)
+        assert found.values["Itself"][0] == pytest.approx(itself)
+        assert found.positions["First token"][0] == found.positions["Itself"][0] == queries
+        assert found.values["Previous token"][0] == pytest.approx((0.2 + 0.3) / 2)
 
 
 def test_cross_attention_has_no_measures_that_need_one_sequence(random_inputs) -> None:
