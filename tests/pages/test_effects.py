@@ -51,7 +51,7 @@ def tiny(saved, name: str = "gpt2", **link: object) -> str:
 def largest(text: str) -> list[tuple[str, str]]:
     """The names and effects of the table."""
     [table] = re.findall(r"<table[^>]*attnviz-shares.*?</table>", text)
-    return re.findall(r"<th[^>]*>(?:<a [^>]*>)?([^<]+)(?:</a>)?</th><td>([^<]*)</td>", table)
+    return re.findall(r"<th[^>]*>(?:<a [^>]*>)?([^<]+)(?:</a>)?</th><td>(.*?)</td>", table)
 
 
 # Heads and words

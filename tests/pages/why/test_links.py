@@ -42,7 +42,7 @@ def source_of(name, saved):
 
 @pytest.mark.parametrize("name", [MINILM, SMOLLM2, TRANSLATOR, "bert", "gpt2", "gemma2", "t5", "bart"])
 def test_a_weight_has_the_link_of_its_layer_head_and_tokens(name, saved, isolated):
-    source = source_of(name, saved)
+    source = replace(source_of(name, saved), text_alone=True)
     for layer in {0, len(source.layers()) // 2, len(source.layers()) - 1}:
         chosen = selection(source, layer)
         query, key = chosen.inputs.queries - 1, chosen.inputs.keys // 2
@@ -54,7 +54,7 @@ def test_a_weight_has_the_link_of_its_layer_head_and_tokens(name, saved, isolate
 
 
 def test_the_decoder_of_a_link_has_written_the_same_text():
-    source = Model(TRANSLATED, TRANSLATOR, "la petite")
+    source = Model(TRANSLATED, TRANSLATOR, "la petite", text_alone=True)
     chosen = selection(source, 5)
     state = opened(selection_links(chosen).link(2, 4))
     assert (state.source, state.run.queries(5)[2], state.run.keys(5)[4]) == (source, "petite", "is")
