@@ -37,7 +37,7 @@ FIDELITIES = {
     Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
 }
 LONGEST_PATH = 44  # characters of a folder's path
-PICTURE_WIDTH = 120  # pixels of the picture beside the upload
+PICTURE_WIDTH = 64  # pixels of the picture beside the upload, as high as this is
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
@@ -187,11 +187,7 @@ def choose_picture(draw_upload: Callable[..., File | None], source: Model) -> Fi
             return file
         if shown is not None:
             height, width, _channels = shown.colors.shape
-            st.image(
-                shown.colors,
-                _("{width} × {height} pixels, as the model sees it", width=width, height=height),
-                width=PICTURE_WIDTH,
-            )
+            st.image(shown.colors, f"{width} × {height}", width=PICTURE_WIDTH)
             if shown.note:
                 st.caption(plain(shown.note))
     return file

@@ -97,7 +97,7 @@ def test_a_model_that_sees_is_shown_a_drawing_or_a_picture(saved, drawn) -> None
     pixels = model_cache.model(str(saved / "vit")).encode().batch["pixel_values"]
     same(drawn["heatmap"], own(saved / "vit", pixel_values=pixels).attentions[0][0, 2])
     [picture] = app.get("image")
-    assert picture.captions == ["32 × 32 pixels, as the model sees it"]
+    assert picture.captions == ["32 × 32"]
     assert list(drawn["heatmap"].spec.query_tokens[:2]) == ["[CLS]", "0·0"]
     app.file_uploader[0].upload("red.png", png((40, 40)))
     ok(app.run())
