@@ -22,6 +22,7 @@ from attnviz.effects.parts import Site
 from attnviz.effects.sweep import Text
 from attnviz.lessons.lesson_files import Lesson
 from attnviz.models.model import LoadedModel
+from attnviz.models.texts import Texts
 from attnviz.page import result_cache
 from attnviz.pages.effects import head_effects, patching
 from attnviz.pages.heads import blocks as heads_blocks
@@ -54,6 +55,7 @@ class SharedMeasurements:
         if not is_large(model):
             return compute()
         name = repr((type(model), str(model.config), *map(read, request)))
+        assert " object at 0x" not in name, f"A request is said by values, not by where they are: {name}"
         file = self.folder / hashlib.sha256(name.encode()).hexdigest()
         with FileLock(f"{file}.lock"):
             if not file.exists():
@@ -92,7 +94,7 @@ def read(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, dict):
         return {name: read(each) for name, each in value.items()}
-    return [read(each) for each in value] if isinstance(value, list | tuple) else value
+    return [read(each) for each in value] if isinstance(value, list | tuple | Texts) else value
 
 
 @contextmanager
