@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 from urllib.error import URLError
+from urllib.parse import urlencode
 
 import numpy as np
 from playwright.sync_api import (
@@ -62,8 +63,14 @@ PLACE = """async element => {
     const { x, y, width, height } = element.getBoundingClientRect();
     return { x, y, width, height };
 }""".replace("MILLISECONDS", str(1000 * PATIENCE))
-# Links of pages that measure each head, to models of which that takes a fraction of the time and has the same elements.
-QUICK_LINKS = {"effects": f"effects?why-model={TRANSLATOR}", "heads": f"heads?why-model={MINILM}"}
+# Links of pages that measure each head, or many texts, to models and texts of which that takes a fraction of the time
+# and has the same elements.
+TWO_TEXTS = "When Mary and John met, John saw | Mary | John\nWhen Tom and Mary met, Mary saw | Tom | Mary"
+QUICK_LINKS = {
+    "effects": f"effects?why-model={TRANSLATOR}",
+    "heads": f"heads?why-model={MINILM}",
+    "why": f"why?{urlencode({'many-texts': TWO_TEXTS})}",
+}
 TITLE = "document.querySelector('.stMainBlockContainer :is(h1, h2, h3)')?.innerText"
 # Opens a link as a click on it does: attnviz/ui/navigation/links.js.
 OPEN_IN_PLACE = "link => (history.pushState({}, '', link), dispatchEvent(new PopStateEvent('popstate')))"
