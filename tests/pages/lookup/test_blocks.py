@@ -72,14 +72,15 @@ def test_the_sentence_says_what_comes_back_and_why(link: dict[str, str], said: s
 @pytest.mark.parametrize("softness", SOFTNESS)
 def test_the_numbers_are_those_of_the_lookup(softness: str, similarity: str) -> None:
     state = state_of(softness=softness, similarity=similarity, query_x="0.3", query_y="-0.9")
-    result, view = state.result, page_view(lookup(state))
+    result, blocks = state.result, [*lookup(state)]
+    view = page_view(blocks)
     assert view.quantities.get("result") == result.result
     assert view.quantities["weight of ant"] == result.weights[3]
     assert view.quantities["score of ant"] == result.similarities[3]
     [panel] = view.panels
     np.testing.assert_allclose(panel.weights, [result.weights])
-    assert numbers(state)[3][4] == plain_number(result.products[3])
-    softnesses = of(Table, state)[1]
+    network, softnesses, *_others = [block for block in every_block(blocks) if isinstance(block, Table)]
+    assert escape(network.rows[3][4]).striptags() == plain_number(result.products[3])
     assert softnesses.marked == [*reversed(SOFTNESS)].index(softness)
 
 
