@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnviz.base.interruption import end_if_unwanted
 from attnviz.base.language import value_error
 from attnviz.effects.metrics import EffectMetric
 from attnviz.effects.part_effects import mean_effects, part_estimates
@@ -25,7 +24,7 @@ from attnviz.effects.parts import (
 )
 from attnviz.effects.sweep import Text
 from attnviz.effects.text_pair import LEAST_DIFFERENCE
-from attnviz.models.texts import PerText, TextGroup, Texts, quantiles, text_groups
+from attnviz.models.texts import PerText, Texts, each_group, quantiles
 from attnviz.results import MeasuredResult
 
 ROUNDING = 1e-6  # of a share of a metric
@@ -178,18 +177,18 @@ def circuit_curves(
     sets = Subsets(tuple(every), tuple(order), tuple(sizes if sizes is not None else _doubled(len(order))))
     generator = torch.Generator().manual_seed(seed)
     orders = [sets.order, *(sets.random(generator) for _number in range(random_sets))]
-    every_text, done = Texts(None, texts[first:]), list[int]()
-    measured: list[tuple[Tensor, ...]] = []
-    for numbers in text_groups(every_text):
-        end_if_unwanted()
+    done = 0
+
+    @each_group
+    def numbers(_model: nn.Module, batch: Any, metric: PerText[Any]) -> PerText[tuple[Tensor, ...]]:
+        nonlocal done
         if on_progress:
-            on_progress(len(done), len(every_text))
-        done += numbers
-        text = start.other(TextGroup(tuple(every_text[number] for number in numbers), every_text))
-        own = PerText(tuple(metrics[first + number] for number in numbers))
-        measured.append(_of_texts(text, own, sets, orders, how, others))
-    order_of_texts = torch.tensor(done).argsort()
-    whole, nothing, kept, without = (torch.cat(each)[order_of_texts] for each in zip(*measured, strict=True))
+            on_progress(done, len(texts) - first)
+        done += len(metric)
+        return PerText((*zip(*_of_texts(start.other(batch), metric, sets, orders, how, others), strict=True),))
+
+    measured = numbers(start.model, Texts(None, texts[first:]), PerText(tuple(metrics[first:])))
+    whole, nothing, kept, without = (torch.stack(each) for each in zip(*measured, strict=True))
     return CircuitCurves(sets.order, sets.sizes, whole, nothing, kept[:, 0], without[:, 0], kept[:, 1:], without[:, 1:])
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from attnviz.attribution.linearized_pass import check_place, read_of_stack
 from attnviz.attribution.metric_values import NO_TOKEN, known_logits
@@ -19,6 +20,7 @@ from attnviz.tracing.optional_transformers import is_encoder_decoder
 from attnviz.tracing.read_positions import read_position
 
 BITS = 1 / math.log(2)  # in a nat
+LOSS_TOKENS = 64  # whose losses are computed at once
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,7 @@ class Measurement:
     @property
     def options(self) -> dict[str, int]:
         """Arguments of the model by which it computes no more logits than the metric reads."""
-        if callable(self.metric):  # which may read any of them
-            return {}
-        is_known = self._ids is not None and "logits_to_keep" in forward_parameters(self.model)
+        is_known = not callable(self.metric) and has_last_logits(self.model, self.arguments)  # one's own may read any
         return {"logits_to_keep": self.positions_kept} if is_known else {}
 
     @property
@@ -106,11 +106,7 @@ class Measurement:
     @property
     def _ids(self) -> Tensor | None:
         """The token ids of the text that the model predicts."""
-        by_name = self.arguments.by_name
-        ids = by_name.get("decoder_input_ids", by_name.get("input_ids"))
-        if ids is None:
-            ids = next((value for value in self.arguments.args if isinstance(value, Tensor)), None)
-        return ids if isinstance(ids, Tensor) and not ids.is_floating_point() else None
+        return predicted_ids(self.arguments)
 
     def values(self, output: Any) -> Float[Tensor, " examples"]:
         """Returns a named metric for each example of an output. Raises ValueError if the output does not have what it
@@ -160,14 +156,14 @@ class Measurement:
         logits = known_logits(output)
         if logits.ndim < 2:
             raise value_error("The logits of this model have no axis of examples. Choose another model.")
-        return logits[self.rows].double()
+        return logits[self.rows]
 
     def _logits(self, output: Any, position: int) -> Tensor:
         logits = self._all_logits(output)
         if logits.ndim == 2:
-            return logits
+            return logits.double()
         tokens = self._ids.shape[-1] if self._ids is not None else 0
-        return logits[:, self._place(position, max(tokens, logits.shape[1]))]
+        return logits[:, self._place(position, max(tokens, logits.shape[1]))].double()
 
     def _read(self, count: int) -> Tensor:
         """Returns which of the positions that the model predicts at are read."""
@@ -196,9 +192,12 @@ class Measurement:
         predicted = (read[first : last + 1] & read[first - 1 : last]).nonzero().flatten() + first
         if not len(predicted):
             raise value_error("All these tokens are padding, or follow it, so there is no loss of them. Choose others.")
-        predicting = logits[:, predicted - 1 - count].log_softmax(-1)
-        targets = ids.to(logits.device)[-1:, predicted, None].expand(len(logits), -1, -1)
-        return -predicting.gather(-1, targets)[..., 0].mean(-1) * BITS
+        ids, losses = ids.to(logits.device)[-1], []
+        for part in predicted.split(LOSS_TOKENS):
+            predicting = logits[:, part - 1 - count].double().flatten(0, 1)
+            of_rows = cross_entropy(predicting, ids[part].repeat(len(logits)), reduction="none")
+            losses.append(of_rows.unflatten(0, (len(logits), -1)))
+        return torch.cat(losses, 1).mean(-1) * BITS
 
     def _vectors(self, output: Any, pooling: str) -> Tensor:
         states = getattr(output, "last_hidden_state", None)
@@ -208,6 +207,19 @@ class Measurement:
             )
         states = states[self.rows].double()[:, self._read(states.shape[1]).to(states.device)]
         return states[:, 0] if pooling == "first" else states.mean(1)
+
+
+def predicted_ids(arguments: ForwardArguments) -> Tensor | None:
+    """Returns the token ids of the text that a model predicts; None where it is called with none."""
+    ids = arguments.by_name.get("decoder_input_ids", arguments.by_name.get("input_ids"))
+    if ids is None:
+        ids = next((value for value in arguments.args if isinstance(value, Tensor)), None)
+    return ids if isinstance(ids, Tensor) and not ids.is_floating_point() else None
+
+
+def has_last_logits(model: nn.Module, arguments: ForwardArguments) -> bool:
+    """Returns whether a model computes the logits of some last positions alone, if it is called so."""
+    return predicted_ids(arguments) is not None and "logits_to_keep" in forward_parameters(model)
 
 
 def measured(

@@ -17,7 +17,14 @@ from attnviz.attribution.linearized_pass import LinearizedPass, read_of_stack
 from attnviz.attribution.metric_values import logits_of
 from attnviz.base.cached_property import cached_property
 from attnviz.base.language import value_error
-from attnviz.effects.metrics import EffectMetric, Measurement, kept_logits, measured
+from attnviz.effects.metrics import (
+    EffectMetric,
+    Measurement,
+    has_last_logits,
+    kept_logits,
+    measured,
+    predicted_ids,
+)
 from attnviz.layer import LayerId
 from attnviz.models.texts import PerText, TextGroup
 from attnviz.tracing.changed_run import ChangedRun, LayerChange, layer_change, run_changed
@@ -37,6 +44,7 @@ from attnviz.tracing.shared_layers import LayerCalls
 
 MOST_TOKENS = 1024  # of all rows of a batch
 MOST_LOGITS = 1 << 25  # of all rows that are kept
+LAST_POSITIONS = 128  # whose logits are kept where nothing is changed, of a longer text only if a metric reads others
 TOLERANCE = 1e-3  # of an effect, as a share of it
 
 T = TypeVar("T")
@@ -51,6 +59,7 @@ class OwnRun:
     heads, the name and the number of positions."""
 
     output: Any
+    has_all_logits: bool
     heads: tuple[int, ...]
     ids: tuple[LayerId, ...]
     positions: tuple[int, ...]
@@ -116,9 +125,24 @@ class Text:
         def change(layer: int, heads: int) -> LayerChange:
             return LayerChange(heads=note, weights=lambda weights: layers.append((LayerId(), weights.shape[2])))
 
-        output, heads = run_changed(self.model, self.arguments, change, calls.recorded)
+        read = predicted_ids(self.arguments)
+        is_long = read is not None and read.shape[-1] > LAST_POSITIONS and has_last_logits(self.model, self.arguments)
+        options = {"logits_to_keep": LAST_POSITIONS} if is_long else {}
+        arguments = self.arguments.repeated(1, len(self.each), **options)
+        output, heads = run_changed(self.model, arguments, change, calls.recorded)
         ids, positions = zip(*layers, strict=True)
-        return OwnRun(output, tuple(heads), ids, positions, calls)
+        return OwnRun(output, not is_long, tuple(heads), ids, positions, calls)
+
+    @cached_property
+    def _output_of_all(self) -> Any:
+        """What the model returns where nothing is changed, with the logits of all positions."""
+        own = self.own
+        return own.output if own.has_all_logits else run_changed(self.model, self.arguments, lambda *_: None)[0]
+
+    def _output(self, measurements: Sequence[Measurement]) -> Any:
+        """Returns what the model returns where nothing is changed, with all logits that these read."""
+        kept = kept_logits(measurements).get("logits_to_keep", sys.maxsize)
+        return self.own.output if kept <= LAST_POSITIONS else self._output_of_all
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -208,11 +232,13 @@ class Text:
 
     def values(self, metric: TextMetric, references: References = ()) -> Float[Tensor, " texts"]:
         """Returns the metric of each text where nothing is changed; `references` are those of `Measurement`."""
-        return measured(self.measurements(metric, references), self.own.output, self.arguments)[:, -1]
+        measurements = self.measurements(metric, references)
+        return measured(measurements, self._output(measurements), self.arguments)[:, -1]
 
     def references(self, metric: TextMetric) -> References:
         """Returns what KL and Cosine of other runs compare with these by; None for another metric."""
-        return [each.compared(self.own.output) for each in self.measurements(metric)]
+        measurements = self.measurements(metric)
+        return [each.compared(self._output(measurements)) for each in measurements]
 
     def measurements(self, metric: TextMetric, references: References = ()) -> list[Measurement]:
         """Returns what measures each text in the rows of a batch that are of it."""
@@ -251,8 +277,8 @@ class Text:
         not have what the metric is of, or if a layer cannot be changed.
         """
         runs: list[Run] = [[each] if isinstance(each, RunChange) else each for each in changes]
-        measurements = self.measurements(metric, references or self.references(metric))
-        own = measured(measurements, self.own.output, self.arguments)[:, -1:].cpu()
+        measurements = self.measurements(metric, references := references or self.references(metric))
+        own = self.values(metric, references)[:, None].cpu()
         order = sorted((i for i, run in enumerate(runs) if run), key=lambda i: first_layer(runs[i]))
         values, size = torch.full((len(own), len(runs)), torch.nan, dtype=torch.float64), self._rows(measurements)
         values[:, [i for i, run in enumerate(runs) if not run]] = 0
@@ -286,7 +312,7 @@ class Text:
 
     def _rows(self, measurements: Sequence[Measurement]) -> int:
         """Returns the number of changed runs of a batch."""
-        logits, options = logits_of(self.own.output), kept_logits(measurements)
+        logits, options = logits_of(self._output(measurements)), kept_logits(measurements)
         kept = 1 if logits is None else logits[0].numel()
         if logits is not None and options:
             kept = logits.shape[-1] * options["logits_to_keep"]

@@ -29,10 +29,9 @@ class Direction(Measurement):
     """A direction of all that a model returns for an example."""
 
     options: ClassVar = {}
-    positions_kept = 1
     own: Tensor  # what it returns for one example
 
-    def values(self, output: Any, _arguments: Any = None) -> Tensor:
+    def values(self, output: Any) -> Tensor:
         states = states_of(output)
         examples = states.numel() // self.own.numel()
         states = states if len(states) == examples * len(self.own) else states.transpose(0, 1)
@@ -58,6 +57,6 @@ def test_ablated_heads_of_a_batch_are_those_of_single_runs(architecture) -> None
         )
         expected.append(measurement.values(output) - before)
     runs = [changed_parts(text, {ModelPart("output", *head): PartReplacement(None)}) for head in heads]
-    found = text._effects(measurement, runs, before[-1])
+    [found] = text._effects([measurement], runs, before[None])
     effects = torch.cat(expected)
     assert float((found - effects).abs().max()) < 1e-4 * float(effects.abs().max())
