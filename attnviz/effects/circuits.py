@@ -30,6 +30,7 @@ from attnviz.results import MeasuredResult
 ROUNDING = 1e-6  # of a share of a metric
 PartMeasure: TypeAlias = Callable[..., Any]  # as part_effects or part_estimates
 Order: TypeAlias = Sequence[ModelPart] | PartMeasure
+Numbers: TypeAlias = tuple[Tensor, Tensor, Tensor, Tensor]  # as _of_texts says
 OnCircuits: TypeAlias = Callable[[int, int], None]  # gets the number of texts that are measured, and of all
 
 
@@ -180,7 +181,7 @@ def circuit_curves(
     done = 0
 
     @each_group
-    def numbers(_model: nn.Module, batch: Any, metric: PerText[Any]) -> PerText[tuple[Tensor, ...]]:
+    def numbers(_model: nn.Module, batch: Any, metric: PerText[Any]) -> Numbers | PerText[Numbers]:
         nonlocal done
         if on_progress:
             on_progress(done, len(texts) - first)
@@ -242,7 +243,7 @@ def _of_texts(
     orders: Sequence[Sequence[ModelPart]],
     how: AblationKind,
     neutral: Texts | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> Numbers:
     """Returns a metric of each of some texts: of the model, where all parts are replaced, and with the parts of each
     order and size alone and without them, (texts, orders, sizes)."""
     nothing = sets.rest(text, ())

@@ -246,7 +246,7 @@ def visit_sites(
         return LayerChange(heads=show, weights=show_weights) if layer in by_layer else None
 
     within = changed_modules([run], lambda: 1)
-    return run_changed(text.model, arguments or text.arguments, change, lambda _: within, gradients)[0]
+    return run_changed(text.model, arguments or text.few_logits, change, lambda _: within, gradients)[0]
 
 
 def site_values(text: Text, sites: Collection[Site]) -> dict[Site, Float[Tensor, "positions slots width"]]:

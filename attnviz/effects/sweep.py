@@ -44,7 +44,7 @@ from attnviz.tracing.shared_layers import LayerCalls
 
 MOST_TOKENS = 1024  # of all rows of a batch
 MOST_LOGITS = 1 << 25  # of all rows that are kept
-LAST_POSITIONS = 128  # whose logits are kept where nothing is changed, of a longer text only if a metric reads others
+LAST_POSITIONS = 128  # whose logits are computed where nothing is changed; others only if a metric reads them
 TOLERANCE = 1e-3  # of an effect, as a share of it
 
 T = TypeVar("T")
@@ -59,7 +59,6 @@ class OwnRun:
     heads, the name and the number of positions."""
 
     output: Any
-    has_all_logits: bool
     heads: tuple[int, ...]
     ids: tuple[LayerId, ...]
     positions: tuple[int, ...]
@@ -125,24 +124,27 @@ class Text:
         def change(layer: int, heads: int) -> LayerChange:
             return LayerChange(heads=note, weights=lambda weights: layers.append((LayerId(), weights.shape[2])))
 
-        read = predicted_ids(self.arguments)
-        is_long = read is not None and read.shape[-1] > LAST_POSITIONS and has_last_logits(self.model, self.arguments)
-        options = {"logits_to_keep": LAST_POSITIONS} if is_long else {}
-        arguments = self.arguments.repeated(1, len(self.each), **options)
-        output, heads = run_changed(self.model, arguments, change, calls.recorded)
+        output, heads = run_changed(self.model, self.few_logits, change, calls.recorded)
         ids, positions = zip(*layers, strict=True)
-        return OwnRun(output, not is_long, tuple(heads), ids, positions, calls)
+        return OwnRun(output, tuple(heads), ids, positions, calls)
 
     @cached_property
-    def _output_of_all(self) -> Any:
+    def few_logits(self) -> ForwardArguments:
+        """What the model is called with where no logits are read, or the last: of a long text it computes these."""
+        ids = predicted_ids(self.arguments)
+        is_long = ids is not None and ids.shape[-1] > LAST_POSITIONS and has_last_logits(self.model, self.arguments)
+        return self.arguments.repeated(1, len(self.each), logits_to_keep=LAST_POSITIONS) if is_long else self.arguments
+
+    @cached_property
+    def _all_logits(self) -> Any:
         """What the model returns where nothing is changed, with the logits of all positions."""
-        own = self.own
-        return own.output if own.has_all_logits else run_changed(self.model, self.arguments, lambda *_: None)[0]
+        is_own = self.few_logits is self.arguments
+        return self.own.output if is_own else run_changed(self.model, self.arguments, lambda layer, heads: None)[0]
 
     def _output(self, measurements: Sequence[Measurement]) -> Any:
-        """Returns what the model returns where nothing is changed, with all logits that these read."""
+        """Returns what the model returns where nothing is changed, with the logits that these read."""
         kept = kept_logits(measurements).get("logits_to_keep", sys.maxsize)
-        return self.own.output if kept <= LAST_POSITIONS else self._output_of_all
+        return self.own.output if kept <= LAST_POSITIONS else self._all_logits
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -197,7 +199,7 @@ class Text:
                     hooks.enter_context(module.register_forward_hook(note))
                 yield
 
-        run_changed(self.model, self.arguments, lambda layer, heads: None, within)
+        run_changed(self.model, self.few_logits, lambda layer, heads: None, within)
         numbers = Counter[nn.Module]()
         calls = []
         for module in modules:
@@ -259,7 +261,7 @@ class Text:
             return RunChange(module=place, values=lambda values: values_of.update({place: values.clone()}))
 
         run = [kept(place) for place in places]
-        run_changed(self.model, self.arguments, lambda layer, heads: None, lambda _: changed_modules([run], lambda: 1))
+        run_changed(self.model, self.few_logits, lambda layer, heads: None, lambda _: changed_modules([run], lambda: 1))
         return [values_of[place] for place in places]
 
     def effects(
