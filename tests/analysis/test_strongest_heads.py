@@ -15,7 +15,8 @@ from attnviz.models.smollm2 import smollm2
 
 
 def own_shares(ids: list[int], weights: np.ndarray) -> dict[str, float]:
-    """The shares of one head on one text, pair by pair; `weights` are (queries, keys)."""
+    """The shares of one head on one text, pair by pair, of queries that have two keys or more; `weights` are (queries,
+    keys)."""
     kinds = {
         "Previous token": lambda q, k: k == q - 1,
         "Next token": lambda q, k: k == q + 1,
@@ -29,7 +30,7 @@ def own_shares(ids: list[int], weights: np.ndarray) -> dict[str, float]:
         rows = [
             (sum(weights[q, k] for k in range(len(ids)) if is_one(q, k)), weights[q].sum())
             for q in range(len(ids))
-            if any(is_one(q, k) for k in range(len(ids)))
+            if any(is_one(q, k) for k in range(len(ids))) and (weights[q] > 0).sum() > 1
         ]
         shares[name] = sum(part for part, _ in rows) / sum(whole for _, whole in rows)
     return shares

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from base64 import b64decode
+from html import escape
 from itertools import chain
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -244,7 +245,7 @@ def test_a_page_has_the_states_around_what_is_shown(widget: PageWidget, monkeypa
     for link, one in held.items():
         widget.link = link
         if "trail" in link:
-            assert f"{signed(total(widget))}</b></li></ol>" in html_of(one)
+            assert f"{escape(signed(total(widget)))}</b></li></ol>" in html_of(one)
 
 
 def test_a_cell_has_few_states_and_what_is_shown_is_one_of_them(widget: PageWidget) -> None:

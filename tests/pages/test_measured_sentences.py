@@ -116,11 +116,11 @@ class Sentence:
     head: str = ""  # which the sentence before it is about
 
     def number(self, name: str) -> float:
-        return float(self.values[name].replace(MINUS, "-").replace(",", ""))
+        return float(self.values[name].strip("<> ").replace(MINUS, "-").replace(",", ""))
 
     def says(self, name: str, value: float) -> bool:
         """Whether a number is the value, as far as it is written."""
-        written = self.values[name].lstrip(f"+{MINUS}").replace(",", "")
+        written = self.values[name].lstrip(f"<> +{MINUS}").replace(",", "")
         digits = len(written.partition(".")[2])
         return abs(self.number(name) - value) <= 0.51 * 10.0**-digits + 1e-4 * max(1, abs(value))
 

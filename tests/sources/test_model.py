@@ -196,7 +196,7 @@ def test_a_model_that_was_trained_on_is_another_source_for_caches(copied):
     assert repr(source) != before
     shutil.rmtree(folder)
     assert repr(source) != before
-    fields = f"text={EXAMPLE!r}, name={MINILM!r}, pair='', image=None, drawing='sunset', version=''"
+    fields = f"text={EXAMPLE!r}, name={MINILM!r}, pair='', image=None, drawing='sunset', text_alone=False, version=''"
     assert repr(Model()) == f"Model({fields})"
 
 

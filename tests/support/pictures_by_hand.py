@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnviz.models import DINOV2, dinov2
 from attnviz.models.drawings import DRAWINGS
+from attnviz.models.image_inputs import ImageInputs
 from attnviz.sources import Model
 
 SUN, RED, BLUE = (1.0, 0.9, 0.5), (0.82, 0.2, 0.2), (0.16, 0.36, 0.75)
@@ -36,8 +37,8 @@ def eager() -> nn.Module:
 def colors_of(drawing: str) -> Colors:
     """The picture as the model gets it."""
     inputs = dinov2.dinov2().image_inputs
-    assert inputs is not None
-    return inputs.shown(Model(name=DINOV2, drawing=drawing).example[2])  # type: ignore[arg-type]
+    assert isinstance(inputs, ImageInputs)
+    return inputs.processor.colors(inputs.pixels(Model(name=DINOV2, drawing=drawing).example[2])[0]) / 255
 
 
 def seen(colors: Colors) -> Seen:

@@ -470,7 +470,7 @@ def test_any_text_is_read_as_edits_or_refused_in_words(text: str) -> None:
         (0.0, "0.00"),
         (-0.0, "0.00"),
         (-0.004, "−0.004"),
-        (2e-7, "2e−07"),
+        (2e-7, "0.0000002"),
         (-math.inf, "−∞"),
         (1000.0, "1000.00"),
     ],
