@@ -246,8 +246,9 @@ def support() -> str:
         ),
         (
             "images",
-            "the weights of a token [over the image](docs/app/explore.md) that the model saw, of DINOv2-small, which "
-            "is [installed apart](docs/start.md#images), and of other vision transformers",
+            "the weights of a token [over the image](docs/app/explore.md) that the model saw, and what changes where a "
+            "region is hidden: of DINOv2-small, which is [installed apart](docs/start.md#images), of other vision "
+            "transformers, and of [models that read images and texts](docs/images.md#an-image-and-a-text-in-the-app)",
         ),
         (
             "app",
