@@ -53,7 +53,7 @@ class HiddenRegion:
 
     @property
     def cosine(self) -> float:
-        """The cosine of the final vectors of the first token before and after; without a first token that is no patch,
+        """The cosine of the final vectors of the first token before and after; if that one is a patch,
         of the means of all tokens. Raises ValueError if the model does not return final vectors."""
         vectors = []
         for output in (self.before, self.after):

@@ -48,7 +48,7 @@ def tiled_image(
     if count == 1:
         return whole_image(colors[0])
     gap = math.ceil(GAP * width)
-    is_known = rows * columns in (count, count - 1)
+    is_known = rows > 0 < columns and rows * columns in (count, count - 1)
     if is_known:
         corners = [(width * (i % columns), height * (i // columns)) for i in range(rows * columns)]
         whole = [(width * columns + gap, 0)][: count - rows * columns]

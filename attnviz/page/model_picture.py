@@ -96,7 +96,7 @@ def patches_of_heads(selection: Selection, row: int) -> Float[np.ndarray, "heads
 
 def model_image(source: ModelSource) -> InputImage | None:
     """Returns the picture of a source as its model saw it; None of a model that reads no pictures, or of unknown size.
-    Raises ValueError for an upload that is no image."""
+    Raises ValueError for an upload that cannot be read."""
     key = source.name, source.version, source.image, source.drawing
     return result_cache().once(lambda: source.model().input_image(source.picture), "input image", *key)
 

@@ -12,6 +12,7 @@ from PIL import Image
 from attnviz.layer import Fidelity
 from attnviz.models.chat import ChatMessage, encode_chat
 from attnviz.models.drawings import drawing_file
+from attnviz.models.input_image import tiled_image
 from attnviz.models.loading import inspect_folder
 from attnviz.models.sampling import Sampler
 from attnviz.models.written_text import writers_of
@@ -229,3 +230,11 @@ def test_a_processor_that_is_not_here_is_named(folders, tmp_path):
     assert model.layers(TEXT)
     with pytest.raises(ValueError, match="sees no images"):
         model.layers(TEXT, image=WIDE)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(-1, -3), (0, 3), (2, 9)])
+def test_rows_and_columns_that_cannot_be_leave_the_tiles_beside_each_other(rows, columns):
+    """They are of settings that are not trusted."""
+    image = tiled_image(torch.rand(3, 3, 8, 8), rows, columns)
+    assert "is not known" in image.note
+    assert all(0 <= left < right and 0 <= top < bottom for left, top, right, bottom in image.tiles)
