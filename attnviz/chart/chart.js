@@ -21,6 +21,7 @@ const LINE_HEIGHT = 15; // pixels between two labels of 14 pixels that can both 
 const USUAL = 14; // pixels of most letters
 const WIDE = 560; // pixels from which there is room beside a map
 const PHONE = 640;
+const NARROW = 360; // pixels of a chart whose sentence has few words in a line
 const TOP = 330; // pixels of a window that a chart leaves to what else is on a page
 const BESIDE_TOP = 540; // to what is above maps side by side, in a presentation
 const SCROLLBAR = 12; // pixels below a picture that is wider than its place
@@ -223,6 +224,7 @@ export class Chart {
   #measure(header, controller) {
     const { width, large } = this;
     this.root.classList.toggle("attnviz-small", controller.isSmall);
+    this.root.classList.toggle("attnviz-narrow", width < NARROW);
     this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - (header.grows === "beside" && large > 1 ? BESIDE_TOP : TOP));

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
@@ -21,7 +23,6 @@ from attnviz.tracing import capture, model_lock
 from attnviz.tracing.changed_run import attended
 from attnviz.tracing.forward_arguments import example_arguments
 
-Rectangle: TypeAlias = tuple[int, int, int, int]  # the first and the last row, the first and the last column
 HowHidden: TypeAlias = Literal["gray", "masked"]
 
 
@@ -68,22 +69,22 @@ class HiddenRegion:
 def hide_region(
     model: nn.Module,
     batch: Mapping[str, Any],
-    region: Sequence[Rectangle],
+    region: ArrayLike,
     *,
     how: HowHidden = "gray",
     color: float | Sequence[float] = 0.0,
     whole: HiddenRegion | None = None,
 ) -> HiddenRegion:
-    """Returns what a vision model gives of an image, and what it gives where rectangles of its patches are hidden.
+    """Returns what a vision model gives of an image, and what it gives where the patches of a region are hidden.
 
-    A rectangle is the first and the last row and the first and the last column of its patches, counted from 0. "gray":
-    their pixels get a `color`, in the numbers of `pixel_values`, (1, channels, height, width): 0 is the mean color by
-    which an image processor normalizes. "masked": no query attends to them in any layer, as if their scores were minus
-    infinity. Nothing but a mean over all tokens reads then what becomes of these patches themselves. `whole` is a
-    result of the same image, whose run before is taken. A model in half precision is computed in float32.
+    The region is a matrix of the patches, (rows, columns), True where one is hidden. "gray": their pixels get a
+    `color`, in the numbers of `pixel_values`, (1, channels, height, width): 0 is the mean color by which an image
+    processor normalizes. "masked": no query attends to them in any layer, as if their scores were minus infinity.
+    Nothing but a mean over all tokens reads then what becomes of these patches themselves. `whole` is a result of the
+    same image, whose run before is taken. A model in half precision is computed in float32.
 
-    Raises ValueError if it is not known which token is which patch, if a rectangle is not within the grid, and, for
-    "masked", where the patches are not the keys of each layer or a layer cannot be changed.
+    Raises ValueError if it is not known which token is which patch, if the region has another shape, and, for "masked",
+    where the patches are not the keys of each layer or a layer cannot be changed.
     """
     if how not in ("gray", "masked"):
         raise value_error(
@@ -96,7 +97,16 @@ def hide_region(
         raise value_error("One image is expected as pixel_values, (1, channels, height, width).")
     before, layers = (whole.before, whole.layers_before) if whole else _run(exact, arguments)
     grid = image_grid(layers)
-    patches = patches_of(region, grid)
+    cells = np.asarray(region)
+    if cells.shape != (grid.rows, grid.columns):
+        raise value_error(
+            "The region has the shape {shape}. Give it a row and a column for each of the {rows} × {columns} patches "
+            "of this image.",
+            shape=cells.shape,
+            rows=grid.rows,
+            columns=grid.columns,
+        )
+    patches = tuple(np.flatnonzero(cells).tolist())
     if not patches:
         after, changed = before, layers
     elif how == "gray":
@@ -115,25 +125,6 @@ def image_grid(layers: Sequence[Layer]) -> PatchGrid:
             "It is not known which token of this model is which patch of one image, so that no region can be hidden."
         )
     return grids[0]
-
-
-def patches_of(region: Sequence[Rectangle], grid: PatchGrid) -> tuple[int, ...]:
-    """Returns the patches of rectangles, counted row by row. Raises ValueError if one is not within the grid.
-
-    Example:
-        >>> patches_of([(0, 1, 2, 2)], PatchGrid(2, 3, (1, 2, 3, 4, 5, 6)))
-        (2, 5)
-    """
-    patches = set[int]()
-    for top, bottom, left, right in region:
-        if not (0 <= top <= bottom < grid.rows and 0 <= left <= right < grid.columns):
-            raise value_error(
-                "Rows {top} to {bottom} and columns {left} to {right} are no rectangle of the {rows} × {columns} "
-                "patches of this image, which are counted from 0. Mark another region.",
-                top=top, bottom=bottom, left=left, right=right, rows=grid.rows, columns=grid.columns,
-            )  # fmt: skip
-        patches |= {row * grid.columns + column for row in range(top, bottom + 1) for column in range(left, right + 1)}
-    return tuple(sorted(patches))
 
 
 def _run(model: nn.Module, arguments: dict[str, Any], **options: Any) -> tuple[Any, Trace]:

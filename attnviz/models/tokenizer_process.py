@@ -1,6 +1,7 @@
 """Tokenizers that are not trusted, each in a process with limits of memory and time."""
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -25,6 +26,7 @@ STARTING_SECONDS = 60  # beside them, of the program that starts the processes, 
 BYTES = 2 << 30  # of memory, for each tokenizer
 IMAGE_SECONDS = 30  # of the processor of an image
 IMAGE_BYTES = 96 << 20  # of its reply, in base64
+BYTES_OF_TYPE = {"float32": 4, "int64": 8, "bool": 1}  # of what it returns
 REPLY_BYTES = 32 << 20  # twice the longest reply for a text of the most characters, a token for each byte
 
 
@@ -103,7 +105,7 @@ class TokenizerProcess:
         """Returns what the model's processor makes of an image and a text (`ImageTextProcessor.encode`)."""
         return self._ask(
             "encode_image",
-            lambda made: _is_encoding(made["encoding"]),
+            _is_image_encoding,
             "for this image",
             "Take a smaller image, or another model.",
             seconds=IMAGE_SECONDS,
@@ -250,6 +252,22 @@ def _is_encoding(value: Any) -> bool:
         else _is_list(part, int | None if name == "sequence_ids" else int, length)
         for name, part in value.items()
     )
+
+
+def _is_image_encoding(value: Any) -> bool:
+    tiles = value["tiles"]
+    return (
+        _is_encoding(value["encoding"])
+        and isinstance(value["text"], str)
+        and _is_list(value["replaced"], int, 3)
+        and (tiles is None or _is_list(tiles, int, 3))
+        and all(_is_array(*packed) for packed in value["arrays"].values())
+    )
+
+
+def _is_array(kind: str, shape: list[int], content: str) -> bool:
+    size = BYTES_OF_TYPE[kind] * math.prod(shape)
+    return _is_list(shape, int, len(shape)) and min(shape, default=0) >= 0 and len(content) == 4 * -(-size // 3)
 
 
 def _is_list(value: Any, kind: Any, length: int) -> bool:

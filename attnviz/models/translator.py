@@ -5,14 +5,15 @@ words are one vocabulary there, of which only the French ones are written.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnviz.models.built_in import BuiltInModel
+from attnviz.models.hub import Hub, Progress
 from attnviz.models.loading import ModelFolder, inspect_weights
-from attnviz.models.model import LoadedModel
 from attnviz.models.tokenizer_process import Encoding
 from attnviz.translator.encoder_decoder import (
     D_FF,
@@ -29,7 +30,7 @@ from attnviz.translator.encoder_decoder import (
 from attnviz.translator.lexicon import ENGLISH
 from attnviz.translator.translation import detokenize
 from attnviz.translator.typed_words import english_words, french_words
-from attnviz.translator.weights import load
+from attnviz.translator.weights import FOLDER, load
 
 NAME = "translator"
 VOCABULARY = (*ENGLISH, *TARGET_VOCABULARY)
@@ -93,26 +94,24 @@ class WordTokenizer:
         return detokenize([VOCABULARY[id] for id in ids if not (skip_special_tokens and id in SPECIAL)])
 
 
-def is_loaded() -> bool:
-    """Returns whether the translator is in memory as a model of transformers."""
-    return translator.cache_info().currsize > 0
-
-
-@lru_cache(maxsize=1)
-def translator() -> LoadedModel:
-    """Returns the translator. Its attention, its words and their probabilities are those of
-    `attnviz.translator.load()`.
+class TranslatorModel(BuiltInModel):
+    """The translator. Its attention, its words and their probabilities are those of `attnviz.translator.load()`.
 
     Example:
         >>> translator().layers("The cat sleeps.")[-1]
         Layer(decoder 1 cross: cross, 4 heads, 5 queries × 4 keys, verified)
     """
-    return inspect().load()
+
+    not_installed = ""  # it comes with attnviz
+
+    def find(self, hub: Hub) -> Path | None:
+        return FOLDER
+
+    def open(self, place: Path, progress: Progress) -> ModelFolder:
+        return inspect_weights(NAME, CONFIG, _weights(), WordTokenizer())
 
 
-def inspect() -> ModelFolder:
-    """Returns the translator before its model is built."""
-    return inspect_weights(NAME, CONFIG, _weights(), WordTokenizer())
+translator = TranslatorModel()
 
 
 def _weights() -> dict[str, Tensor]:

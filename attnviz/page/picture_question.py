@@ -34,11 +34,6 @@ class PictureQuestion(TextQuestion):
         drawing, image = self.values.get("drawing", SUNSET), self.values.get("image")
         return replace(super().source, drawing=drawing, image=image)
 
-    @property
-    def sees_picture(self) -> bool:
-        """Whether the model sees pictures, and reads no text."""
-        return sees_picture(self)
-
     def check_modality(self) -> None:
         """Raises ValueError if the model needs a text and a picture."""
         if self.source.model().modality == "text and picture":
@@ -51,7 +46,7 @@ class PictureQuestion(TextQuestion):
     def new_run(self) -> TextAttribution:
         """Returns the pass of the model over the text, or over the picture, whose tokens are named by their rows and
         columns."""
-        if not self.sees_picture:
+        if not sees_picture(self):
             return super().new_run()
         source, model = self.source, self.source.model()
         tokens = source_layers(source)[0].inputs.query_tokens

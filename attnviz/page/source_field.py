@@ -23,7 +23,7 @@ HEAD, ROLLOUT = N_("Head #"), N_("Rollout up to this layer")
 
 def example_source() -> Source:
     """Returns the source that a page opens with: the trained model, or toy vectors where it is not installed."""
-    from attnviz.models import minilm  # with transformers, which other sources do without
+    from attnviz.models.minilm import minilm  # with transformers, which other sources do without
 
     return Model() if minilm.is_installed() else Toy()
 

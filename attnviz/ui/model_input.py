@@ -13,8 +13,9 @@ from attnviz.base.formatting import grouped
 from attnviz.base.language import N_, _, option_name, plural
 from attnviz.inputs import Inputs
 from attnviz.layer import Fidelity, Layer
-from attnviz.models import MINILM, minilm, model_cache
+from attnviz.models import MINILM, model_cache
 from attnviz.models.image_inputs import ImageInputs
+from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.number_types import type_name
 from attnviz.models.text_inputs import MOST_TOKENS

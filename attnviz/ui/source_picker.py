@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.language import _
 from attnviz.layer import Layer
-from attnviz.models import minilm
+from attnviz.models.minilm import minilm
 from attnviz.page.head_state import HeadState
 from attnviz.page.parts import settings
 from attnviz.page.source_field import MODEL, short_layers, source_layers, with_example
@@ -74,7 +74,7 @@ def choose_layers(
         places.notes.caption(text)
     if isinstance(chosen, Toy) and not minilm.is_installed():
         places.notes.info(
-            plain(_("{not_installed} Until then, these are toy vectors.", not_installed=minilm.WHEEL.not_installed))
+            plain(_("{not_installed} Until then, these are toy vectors.", not_installed=minilm.not_installed))
         )
     return source, layers, places
 

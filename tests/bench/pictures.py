@@ -9,7 +9,8 @@ import torch
 import transformers
 from playwright.sync_api import BrowserContext
 
-from attnviz.models import DINOV2, dinov2
+from attnviz.models import DINOV2
+from attnviz.models.dinov2 import dinov2
 from tests.bench.measures import in_front, new_page, note, row, sizes, table
 
 SIZE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 32, "num_attention_heads": 32}

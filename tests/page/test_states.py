@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from attnviz.biases import ALiBi
 from attnviz.masks import Causal, SlidingWindow, VerticalSlash
-from attnviz.models import minilm
+from attnviz.models.minilm import minilm
 from attnviz.normalizers import NORMALIZERS
 from attnviz.page.every_page import EveryPageState
 from attnviz.page.head_state import HeadState

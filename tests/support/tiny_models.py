@@ -11,7 +11,8 @@ from PIL import Image
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from attnviz.base.settings import NAMES
-from attnviz.models import dinov2, model_cache
+from attnviz.models import model_cache
+from attnviz.models.dinov2 import dinov2
 from attnviz.models.hub import Hub
 from attnviz.models.loading import inspect_folder
 from attnviz.models.wheel import DINOV2_WHEEL
@@ -185,5 +186,5 @@ def isolated(monkeypatch, tmp_path):
     for name in (*NAMES, *proxies, *map(str.upper, proxies)):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(model_cache, "HUB", Hub("http://127.0.0.1:9", tmp_path / "hub"))
-    monkeypatch.setattr(dinov2, "WHEEL", replace(DINOV2_WHEEL, distribution="no-such-package"))
+    monkeypatch.setattr(dinov2, "wheel", replace(DINOV2_WHEEL, distribution="no-such-package"))
     model_cache.shared_cache.cache_clear()

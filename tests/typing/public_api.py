@@ -81,7 +81,7 @@ steered = effects.part_intervention(nn.Linear(2, 2), torch.zeros(1, 2), parts, h
 assert_type(steered, effects.PartIntervention)
 assert_type(next(attnviz.writing(nn.Linear(2, 2), None, [1, 2], interventions=[warm, steered])), Step)
 pair = torch.zeros(1, 2), torch.zeros(1, 2)
-hidden = effects.hide_region(nn.Linear(2, 2), {"pixel_values": torch.zeros(1, 3, 8, 8)}, [(0, 1, 0, 0)], how="masked")
+hidden = effects.hide_region(nn.Linear(2, 2), {"pixel_values": torch.zeros(1, 3, 8, 8)}, [[True]], how="masked")
 assert_type(hidden, effects.HiddenRegion)
 assert_type(hidden.cosine, float)
 patched = effects.patch_parts(nn.Linear(2, 2), *pair, LogitDifference(1, 0), [parts, parts[0]])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from attnviz.models import minilm, model_cache
+from attnviz.models import model_cache
+from attnviz.models.minilm import minilm
 from attnviz.sources import Model
 from attnviz.ui import cache  # noqa: F401 - heavy work takes turns in the app
 from attnviz.ui.server import scheduling
@@ -37,7 +38,7 @@ def test_a_model_dropped_from_memory_is_loaded_again_as_heavy_work(saved, free) 
 
 @pytest.mark.parametrize("ask", [lambda source: source.model(), lambda source: source.work, Model.layers])
 def test_the_default_model_is_loaded_as_heavy_work(ask, free, monkeypatch) -> None:
-    minilm._load.cache_clear()
+    monkeypatch.setattr(minilm, "_loaded", {})
     ask(Model("a cat"))
     ask(Model("a dog"))
     assert len(free) == 1

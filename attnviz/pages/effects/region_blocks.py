@@ -13,15 +13,15 @@ from attnviz.base.formatting import number, plain_word
 from attnviz.base.language import N_, _, option_name
 from attnviz.base.link import Link
 from attnviz.base.turns import is_heavy
-from attnviz.effects.hidden_region import HiddenRegion, hide_region, patches_of
+from attnviz.effects.hidden_region import HiddenRegion, hide_region
 from attnviz.layer import head_name
 from attnviz.lessons.checks import Quantities
+from attnviz.masks.grid import Grid
 from attnviz.models.image_inputs import ImageInputs
 from attnviz.models.input_image import InputImage
 from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Figure, Note, Row, Summary, Table
 from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.result_cache import result_cache
-from attnviz.pages.effects.region import rectangles
 from attnviz.pages.effects.state import EffectsState
 
 if TYPE_CHECKING:  # with huggingface_hub
@@ -47,14 +47,14 @@ class RegionEffect:
 def region_blocks(state: EffectsState) -> Iterator[Block]:
     """Yields the picture on which a region is marked, and what the model says without it. Raises ValueError if it is
     not known which token is which patch."""
-    patches_of(state.rectangles, state.grid)  # which refuses a region at once
+    hidden = state.hidden  # which refuses a region at once
     yield Row([Control(EffectsState.hidden_as, state), Control(EffectsState.head, state),
                Control(EffectsState.looks_from, state)], "effects-region")  # fmt: skip
     work = 6 * state.source.forward_work
     yield Computed(
         "region",
         partial(region_effect, state),
-        lambda: ("hidden region", state.source, state.rectangles, state.hidden_as),
+        lambda: ("hidden region", state.source, hidden.tobytes(), state.hidden_as),
         lambda _effect: _("{model} sees the picture with the region and without it.", model=state.source.model().title),
         partial(_of_effect, state),
         subject=state.source,
@@ -78,11 +78,11 @@ def region_effect(state: EffectsState, progress: Callable[[float, RegionEffect],
         progress(0.0, RegionEffect())
     source, model = state.source, state.source.model()
     batch, work = model.encode(*source.example).batch, source.forward_work
-    hide = partial(hide_region, model.model, batch)
-    whole = result_cache().once(lambda: hide([]), "whole picture", source, work=3 * work)
+    hide, hidden = partial(hide_region, model.model, batch), state.hidden
+    whole = result_cache().once(lambda: hide(np.zeros_like(hidden)), "whole picture", source, work=3 * work)
     assert isinstance(model.image_inputs, ImageInputs)
     color = _gray(model.image_inputs).flatten().tolist()
-    runs = hide(state.rectangles, how=state.hidden_as, color=color, whole=whole)
+    runs = hide(hidden, how=state.hidden_as, color=color, whole=whole)
     if model.outputs != "labels":
         return RegionEffect(runs)
     logits = [model.extract_output(output) for output in (runs.before, runs.after)]
@@ -106,7 +106,7 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
     columns = list[tuple[float, list[Block]]]()
     for side, shown in enumerate((image, _hidden(state, runs, image))):
         picture = row_picture(shown, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))
-        paints = partial(_marked, state, runs) if side == 0 else None
+        paints = partial(_marked, state) if side == 0 else None
         title, name = (_("With the region"), _("Without it"))[side], ("whole-picture", "hidden-picture")[side]
         figure = Figure(
             picture, name, HEIGHT, None if paints else partial(_looks_from, state, runs),
@@ -125,12 +125,12 @@ def _keys(runs: HiddenRegion) -> list[int]:
     return list(runs.grid.positions)
 
 
-def _marked(state: EffectsState, runs: HiddenRegion, cells: np.ndarray, value: bool) -> Link:
-    """Returns the link of the state in which patches are added to the region, or taken out of it. Raises ValueError if
-    it would have too many pieces."""
-    patches = {patch for patch in cells[:, 0].tolist() if 0 <= patch < len(runs.grid.positions)}
-    region = {*runs.patches} | patches if value else {*runs.patches} - patches
-    return state.link_with(region=rectangles(region, runs.grid.columns))
+def _marked(state: EffectsState, cells: np.ndarray, value: bool) -> Link:
+    """Returns the link of the state in which patches are added to the region, or taken out of it."""
+    hidden = state.hidden
+    patches = cells[:, 0]
+    hidden.flat[patches[(patches >= 0) & (patches < hidden.size)]] = value
+    return state.link_with(region=Grid.from_array(hidden).cells)
 
 
 def _looks_from(state: EffectsState, runs: HiddenRegion, patch: int, _column: int) -> Link | None:

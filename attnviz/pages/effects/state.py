@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from jaxtyping import Bool
+
 from attnviz.attribution.linearized_pass import most_tokens
 from attnviz.attribution.metrics import Logit, LogitDifference
 from attnviz.attribution.named_pass import MOST_BYTES
@@ -20,6 +23,7 @@ from attnviz.effects.path_patching import ReceivedPart
 from attnviz.effects.token_alignment import Alignment, alignment
 from attnviz.inputs import PatchGrid
 from attnviz.layer import Layer, head_option, layer_names
+from attnviz.masks.grid import Grid
 from attnviz.models.texts import Texts
 from attnviz.page.fields import ChoiceField, Field, FlagField, ParsedField, TextField
 from attnviz.page.picture_question import PictureQuestion, sees_picture
@@ -37,7 +41,6 @@ from attnviz.page.text_question import (
     token_name,
 )
 from attnviz.pages.effects.corrected_alignment import Corrections, corrected, format_corrections, parse_corrections
-from attnviz.pages.effects.region import Region, format_region, parse_region, rectangles
 from attnviz.sources.model import TRANSLATED
 
 if TYPE_CHECKING:
@@ -75,6 +78,7 @@ RECEIVED: dict[str, ReceivedPart | None] = {
     N_("the value"): "value",
 }
 HIDDEN: dict[str, HowHidden] = {N_("gray"): "gray", N_("masked"): "masked"}
+REGION_DIGITS = re.compile("[0-9a-f]{1,4096}")
 OPENING_BOX = 0.5, 0.2, 0.8, 0.5  # of the image: where the first drawing has its sun
 CHANGED_TEXTS = {
     MARY: "When Mary and John went to the store, Mary gave the ball to",
@@ -192,6 +196,24 @@ def lens_colors(state: Any) -> Sequence[str]:
     return (LIKELIEST, ENTROPY, *[CHOSEN] * measures_token(state))
 
 
+def parse_region(text: str) -> int | None:
+    """Returns the cells of a region, as `Grid` has them, from hexadecimal digits; None of an empty text. Raises
+    ValueError for anything else.
+
+    Example:
+        >>> parse_region("c0")
+        192
+    """
+    if text and not REGION_DIGITS.fullmatch(text):
+        raise value_error("A region is a number in hexadecimal digits; this is {text}.", text=quoted(text))
+    return int(text, 16) if text else None
+
+
+def format_region(cells: int | None) -> str:
+    """Returns a region as a link has it."""
+    return "" if cells is None else f"{cells:x}"
+
+
 class EffectsState(PictureQuestion):
     """What an effect is measured by, and what is taken away or replaced."""
 
@@ -288,9 +310,9 @@ class EffectsState(PictureQuestion):
         parameter="paths",
         when=lambda state: state.patched not in AT_POSITIONS,
     )
-    region = ParsedField[Region | None](
-        N_("Region"), parse_region, None, text=lambda region: format_region(region or ()), place="hidden",
-        when=sees_picture, subject=lambda state: state.model,
+    region = ParsedField[int | None](
+        N_("Region"), parse_region, None, text=format_region, place="hidden", when=sees_picture,
+        subject=lambda state: state.model,
     )  # fmt: skip
     hidden_as = ChoiceField[HowHidden](
         N_("Hidden as"),
@@ -316,7 +338,7 @@ class EffectsState(PictureQuestion):
 
     @property
     def reads_text(self) -> bool:
-        return not (measures_many(self) or self.sees_picture)  # which have texts of their own, or none
+        return not (measures_many(self) or sees_picture(self))  # which have texts of their own, or none
 
     @property
     def asks(self) -> bool:
@@ -334,7 +356,7 @@ class EffectsState(PictureQuestion):
     @property
     def opening_position(self) -> int:
         """The position of the question, or of a loss the first one."""
-        return 0 if self.measure == LOSS or self.sees_picture else super().opening_position
+        return 0 if self.measure == LOSS or sees_picture(self) else super().opening_position
 
     @property
     def grid(self) -> PatchGrid:
@@ -342,17 +364,15 @@ class EffectsState(PictureQuestion):
         return image_grid(source_layers(self.source))
 
     @property
-    def rectangles(self) -> Region:
-        """The region that is hidden; at first a part above the middle."""
+    def hidden(self) -> Bool[np.ndarray, "rows columns"]:
+        """The patches that are hidden; at first some above the middle. Raises ValueError if the region has more."""
+        grid = self.grid
         if self.region is not None:
-            return self.region
-        grid, (left, top, right, bottom) = self.grid, OPENING_BOX
-        shown = [
-            patch
-            for patch, (x, y, x1, y1) in enumerate(map(grid.place, range(grid.rows * grid.columns)))
-            if left < (x + x1) / 2 < right and top < (y + y1) / 2 < bottom
-        ]
-        return rectangles(shown or [0], grid.columns)
+            return Grid(grid.rows, grid.columns, self.region).array()
+        boxes = np.array([grid.place(patch) for patch in range(grid.rows * grid.columns)])
+        middles = (boxes[:, :2] + boxes[:, 2:]) / 2
+        inside = (middles > OPENING_BOX[:2]) & (middles < OPENING_BOX[2:])
+        return inside.all(1).reshape(grid.rows, grid.columns)
 
     @property
     def shown_head(self) -> tuple[int, int]:

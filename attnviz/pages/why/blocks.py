@@ -38,6 +38,7 @@ from attnviz.page.blocks import (
 from attnviz.page.head_numbers import Place
 from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.page_view import Panel
+from attnviz.page.picture_question import sees_picture
 from attnviz.page.source_field import source_layers
 from attnviz.pages.effects.links import head_effect_link
 from attnviz.pages.heads.links import in_general
@@ -66,7 +67,7 @@ def why(state: WhyState) -> Iterator[Block]:
 def _sum_of_text(state: WhyState) -> Iterator[Block]:
     """Yields the answer to the question of a state. Raises ValueError if the number is not a sum."""
     shown = why_answer(state)
-    if not state.sees_picture:
+    if not sees_picture(state):
         yield OtherStates([*_examples(state)])
     yield from sum_blocks(shown)
 
@@ -133,7 +134,7 @@ def _picture(shown: StateAnswer) -> Sequence[Block] | None:
     with what a click asks; None of a text, and where nothing is known of the weights or the patches."""
     state, reading = shown.state, shown.reading
     score = shown.metric if isinstance(shown.metric, Score) else None
-    if not isinstance(state, WhyState) or not state.sees_picture:
+    if not isinstance(state, WhyState) or not sees_picture(state):
         return None
     if score is not None:
         layer, query = score.layer, score.query
@@ -191,7 +192,7 @@ def _terms(shown: StateAnswer) -> Iterator[Block]:
 def _term(shown: StateAnswer) -> Iterator[Block]:
     """Yields the term that is shown: what a head has read, the units of an MLP, or that an embedding is an end."""
     reading, others = shown.reading, tuple[object, ...]()
-    if reading is not None and isinstance(shown.state, WhyState) and not shown.state.sees_picture:
+    if reading is not None and isinstance(shown.state, WhyState) and not sees_picture(shown.state):
         link = head_effect_link(shown.state, (reading.layer, reading.head))
         general = in_general(shown.state.model, shown.state.run.layers[reading.layer], reading.head)
         others = (" ", Anchor(_("What happens without it?"), link, "effects", "attnviz-page-link"), " ", general)

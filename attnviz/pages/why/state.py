@@ -146,7 +146,7 @@ class WhyState(PictureQuestion):
 
     @property
     def reads_text(self) -> bool:
-        return not (sums_many(self) or self.sees_picture)  # which have texts of their own, or none
+        return not (sums_many(self) or sees_picture(self))  # which have texts of their own, or none
 
     @property
     def asks(self) -> bool:

@@ -15,7 +15,7 @@ from types import ModuleType
 from attnviz.base.memory import return_memory
 from attnviz.base.text import EXAMPLE
 from attnviz.models.capture_process import end_process
-from attnviz.models.minilm import is_installed, minilm
+from attnviz.models.minilm import minilm
 from attnviz.models.model_cache import forget_examples
 from attnviz.ui.server import jobs, scheduling, streamlit_internals
 
@@ -43,7 +43,7 @@ def import_pages(parts: ModuleType) -> None:
 
 def load_example() -> None:
     """Loads the default model and its example."""
-    if is_installed():
+    if minilm.is_installed():
         minilm().layers(EXAMPLE)
 
 

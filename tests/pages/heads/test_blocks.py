@@ -16,7 +16,7 @@ from attnviz.base.text import EXAMPLE
 from attnviz.layer import Kind
 from attnviz.models import MINILM
 from attnviz.models.loading import inspect_folder
-from attnviz.models.minilm import minilm, minilm_folder
+from attnviz.models.minilm import minilm
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.page.blocks import Block, Figure, Note, Summary, Table, every_block, page_view
 from attnviz.page.head_state import HeadState
@@ -122,7 +122,7 @@ def test_heads_of_each_kind_are_listed() -> None:
 
 
 def test_random_tokens_are_measured_as_transformers_attends_to_them() -> None:
-    own = hf.AutoModel.from_pretrained(minilm_folder(), attn_implementation="eager").eval()
+    own = hf.AutoModel.from_pretrained(minilm.inspect().path, attn_implementation="eager").eval()
     scores = []
     for seed in (0, 1, 2):
         batch, *_ = repeated_random_tokens(minilm().text_inputs, seed, decoder=False)
