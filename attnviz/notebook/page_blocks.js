@@ -244,6 +244,7 @@ export class PageBlocks {
   #written({ html = "", chart = "", pinned = null, opens = [] }, charts, draws) {
     const written = (this.written ??= new PlayedText(html));
     written.report = (row) => this.#open(opens.at(row ?? -1));
+    written.text.read = (row) => this.#read(row);
     draws.push(() => written.show({ ...charts[chart], pinned }));
     return written.root;
   }
@@ -322,6 +323,16 @@ export class PageBlocks {
     if (this.isShowing) return;
     for (const { chart } of this.figures.values()) if (chart.header?.spec.mode === "heatmap") chart.show(this.#marked(chart.header));
     this.#chooseQuery();
+  }
+
+  /**
+   * Makes the map beside a picture, and so the picture, show the row of a word; null: their own.
+   * @param {number | null} row
+   */
+  #read(row) {
+    const charts = [...this.figures.values()].map(({ chart }) => chart);
+    const [picture, map] = ["picture", "heatmap"].map((mode) => charts.find((chart) => chart.header?.spec.mode === mode));
+    if (picture) map?.root.dispatchEvent(new CustomEvent("attnviz-read", { detail: row }));
   }
 
   #chooseQuery() {

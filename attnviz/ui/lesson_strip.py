@@ -10,7 +10,6 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from attnviz.base.app_pages import PAGES
-from attnviz.base.formatting import enumeration
 from attnviz.base.language import N_, _, value_error
 from attnviz.base.link import page_address
 from attnviz.classroom.question import lesson_question
@@ -68,9 +67,7 @@ def find_lesson(name: str) -> Lesson:
         return parse_lesson(name, lesson_draft.session_text())
     if name.startswith(IN_LINK):
         return cache.once(lambda: parse_lesson(name, text_in_link(name)), "lesson in a link", name)
-    raise value_error(
-        "There is no lesson “{name}”. The lessons are {lessons}.", name=f"{name:.60}", lessons=enumeration([*lessons])
-    )
+    raise value_error("There is no lesson “{name}”. Choose one on the page Lessons.", name=f"{name:.60}")
 
 
 def named_controls() -> tuple[str, ...] | None:

@@ -33,6 +33,14 @@ export class WrittenText {
   growths = [];
   /** @type {import("../../chart/types").Report} */
   report = () => {};
+  /**
+   * Makes the map of the page, and a picture beside it, show the row of a word while it is read or the latest; null:
+   * their own.
+   * @type {(row: number | null) => void}
+   */
+  read = (row) => {
+    if (document.querySelector(".st-key-picture")) mapOfPage()?.dispatchEvent(new CustomEvent("attnviz-read", { detail: row }));
+  };
 
   /** @param {HTMLElement} root */
   constructor(root) {
@@ -244,16 +252,7 @@ export class WrittenText {
     });
     this.#tell(weights, written);
     this.#offer(written);
-    this.#read(written >= 0 && (this.pointed !== null || data.running) ? current - 1 - data.queryOffset : null);
-  }
-
-  /**
-   * Makes the map, and a picture beside it, show the row of a word while it is read or the latest; null: their own.
-   * @param {number | null} row
-   */
-  #read(row) {
-    if (!document.querySelector(".st-key-picture")) return;
-    mapOfPage()?.dispatchEvent(new CustomEvent("attnviz-read", { detail: row }));
+    this.read(written >= 0 && (this.pointed !== null || data.running) ? current - 1 - data.queryOffset : null);
   }
 
   /**
