@@ -36,6 +36,7 @@ class HiddenRegion:
     layers_after: Trace
     grid: PatchGrid
     patches: tuple[int, ...]  # that are hidden, counted row by row
+    pixels: Float[Tensor, "1 channels height width"]  # that the model sees after
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -107,13 +108,15 @@ def hide_region(
             columns=grid.columns,
         )
     patches = tuple(np.flatnonzero(cells).tolist())
+    if patches and how == "gray":
+        pixels = _painted(pixels, grid, patches, color)
     if not patches:
         after, changed = before, layers
     elif how == "gray":
-        after, changed = _run(exact, arguments | {"pixel_values": _painted(pixels, grid, patches, color)})
+        after, changed = _run(exact, arguments | {"pixel_values": pixels})
     else:
         after, changed = _masked(exact, arguments, layers, grid, patches)
-    return HiddenRegion(before, after, layers, changed, grid, patches)
+    return HiddenRegion(before, after, layers, changed, grid, patches, pixels)
 
 
 def image_grid(layers: Sequence[Layer]) -> PatchGrid:

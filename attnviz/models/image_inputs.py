@@ -52,7 +52,11 @@ class ImageInputs:
 
     def input_image(self, image: bytes | None = None) -> InputImage:
         """Returns the content of an image file, or the example drawing, as the model sees it."""
-        return whole_image(self.processor.colors(self.pixels(image)[0]) / 255)
+        return self.shown(self.pixels(image))
+
+    def shown(self, pixels: Float[Tensor, "1 channels height width"]) -> InputImage:
+        """Returns the model's input as an image."""
+        return whole_image(self.processor.colors(pixels[0]) / 255)
 
     @property
     def note(self) -> str:

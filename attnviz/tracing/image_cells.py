@@ -1,4 +1,5 @@
-"""The cells of images: pixels, patches, and several of these that a model merges into one."""
+"""The cells of images: pixels, patches, and several of these that a model merges into one; a spectrogram has one row of
+cells, its times."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ FACTOR = 1 << 32  # an origin is this times the number of its cells or parameter
 # Models whose image processors give the patches of an image block by block, as the model merges them.
 IN_BLOCKS = frozenset({"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v"})
 ROW_BY_ROW = frozenset({"siglip2"})  # and row by row
+SPECTROGRAMS = frozenset({"whisper"})  # whose input is (clips, frequencies, times)
 CHANNELS = (1, 3, 4)
 
 
@@ -52,6 +54,9 @@ def input_images(arguments: Mapping[str, Any], config: Any) -> Iterator[tuple[Te
         elif kind in ROW_BY_ROW and shapes and name == "pixel_values":
             cells = [ImageCells(rows, columns, count + image) for image, (rows, columns) in enumerate(shapes)]
             numbers = torch.stack([_padded(i, one.rows * one.columns, pixels.shape[1]) for i, one in enumerate(cells)])
+        elif kind in SPECTROGRAMS and name == "input_features":
+            cells, numbers = pixel_cells(pixels.shape[:1], torch.Size([1, pixels.shape[-1]]), count)
+            numbers = numbers[:, 0]
         elif pixels.ndim > 3 and pixels.shape[-3] in CHANNELS and pixels.is_floating_point() and "mask" not in name:
             cells, numbers = pixel_cells(pixels.shape[:-3], pixels.shape[-2:], count)
         if cells and len(numbers) == len(pixels):

@@ -55,7 +55,8 @@ CONVERTING = {
 MIXING_FEATURES = {"linear", "layer_norm", "rms_norm"}
 PRODUCTS = {"matmul", "bmm"}
 # Functions that make one cell of neighbors, with the names of their first arguments.
-CONVOLUTIONS = dict.fromkeys(("conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation"))
+CONVOLUTIONS = dict.fromkeys(("conv1d", "conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation"))
+AXES = {"conv1d": 1, "conv3d": 3}  # of others two
 WINDOWED = CONVOLUTIONS | {
     "avg_pool2d": ("input", "kernel_size", "stride", "padding"),
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation"),
@@ -199,9 +200,11 @@ class PatchTracking(TorchFunctionMode):
         """Returns the origins of the output of a convolution, pooling or resizing: cells as large as its stride, or
         those of its input if that is of the same size."""
         named: dict[str, Any] = dict(zip(WINDOWED[name], args, strict=False)) | kwargs
-        image, axes, size = named["input"], 3 if name == "conv3d" else 2, result.shape[-2:]
+        image, axes, size = named["input"], AXES.get(name, 2), result.shape[-2:]
         before = self._rows.get(image)
-        if before is None:
+        if axes == 1:
+            size = torch.Size([1, *result.shape[-1:]])
+        if before is None and axes > 1:
             # Pixels that the model was given, and that something unknown was done to, are not taken for others.
             if name not in CONVOLUTIONS or size.numel() == 1 or self._has_pixels:
                 return None
@@ -210,6 +213,8 @@ class PatchTracking(TorchFunctionMode):
         if maps is None or not maps.numel():
             return None
         stride, first = _windows(name, named, image.shape[-axes:], result.shape[-axes:])
+        if axes == 1:  # the only row of an image
+            stride, first = (1.0, *stride), [0.0, *first]
         if axes == 3:  # several frames become one, which is named by the first
             maps = maps[..., :: int(stride[0]), :, :][..., : result.shape[-3], :, :]
         if maps.shape[-2:] == size:

@@ -90,6 +90,10 @@ def decoded(pictures: Tensor) -> dict[str, Any]:
     return {"pixel_values": pictures, "decoder_input_ids": torch.tensor([[5, 6, 7]])}
 
 
+def heard(spectrograms: Tensor) -> dict[str, Any]:
+    return {"input_features": spectrograms[:, 0], "decoder_input_ids": torch.tensor([[5, 6, 7]])}
+
+
 def florence(pictures: Tensor) -> dict[str, Any]:
     return in_text(65)(pictures) | {"decoder_input_ids": torch.tensor([[5, 6, 7]])}
 
@@ -522,6 +526,30 @@ FAMILIES = (
         READS,
         ((1, 3, 64, 64),),
         ([(8, 8)],),
+    ),
+    ImageModel(
+        "Whisper",
+        "WhisperConfig",
+        {
+            "vocab_size": WORDS,
+            "d_model": 32,
+            "encoder_layers": 2,
+            "decoder_layers": 1,
+            "encoder_attention_heads": 4,
+            "decoder_attention_heads": 4,
+            "encoder_ffn_dim": 48,
+            "decoder_ffn_dim": 48,
+            "num_mel_bins": 16,
+            "max_source_positions": 30,
+            "max_target_positions": 16,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 3,
+        },
+        heard,
+        shapes=((1, 1, 16, 60),),
+        grids=([(1, 30)],),
     ),
     ImageModel(
         "Llama 4",

@@ -24,9 +24,9 @@ def silence(model):
         if OUTPUT.search(name):
             for parameter in module.parameters():
                 nn.init.zeros_(parameter)
-        if isinstance(module, nn.Conv2d) and module.kernel_size > module.stride:
+        if isinstance(module, nn.Conv1d | nn.Conv2d) and module.kernel_size > module.stride:
             middle = torch.zeros_like(module.weight)
-            middle[..., module.kernel_size[0] // 2, module.kernel_size[1] // 2] = 1
+            middle[(..., *(size // 2 for size in module.kernel_size))] = 1
             module.weight.data *= middle
 
 

@@ -1,7 +1,7 @@
 """What a model says of a picture where a region of it is hidden, and where a head looks then."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from attnviz.layer import head_name
 from attnviz.lessons.checks import Quantities
 from attnviz.masks.grid import Grid
 from attnviz.models.image_inputs import ImageInputs
-from attnviz.models.input_image import InputImage
 from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Figure, Note, Row, Summary, Table
 from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.result_cache import result_cache
@@ -90,8 +89,8 @@ def region_effect(state: EffectsState, progress: Callable[[float, RegionEffect],
 
 
 def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
-    runs, image = effect.runs, model_image(state.source)
-    if runs is None or image is None:
+    runs, image, inputs = effect.runs, model_image(state.source), state.source.model().image_inputs
+    if runs is None or image is None or not isinstance(inputs, ImageInputs):
         yield Summary("", None)  # where it will stand
         return
     (layer, head), query = state.shown_head, state.looks_from
@@ -104,7 +103,7 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
         )
     )
     columns = list[tuple[float, list[Block]]]()
-    for side, shown in enumerate((image, _hidden(state, runs, image))):
+    for side, shown in enumerate((image, inputs.shown(runs.pixels))):
         picture = row_picture(shown, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))
         paints = partial(_marked, state) if side == 0 else None
         title, name = (_("With the region"), _("Without it"))[side], ("whole-picture", "hidden-picture")[side]
@@ -142,19 +141,6 @@ def _gray(inputs: ImageInputs) -> Tensor:
     told it, a medium gray."""
     pixels = torch.zeros(inputs.channels, 1, 1)
     return pixels if any(inputs.processor.mean) else inputs.processor.normalized(pixels + 127.5)
-
-
-def _hidden(state: EffectsState, runs: HiddenRegion, image: InputImage) -> InputImage:
-    """Returns the picture as the model sees it without the region."""
-    inputs = state.source.model().image_inputs
-    if state.hidden_as != "gray" or not isinstance(inputs, ImageInputs):
-        return image
-    painted = image.colors.copy()
-    height, width = painted.shape[:2]
-    gray = inputs.processor.colors(_gray(inputs)).flatten().clamp(0, 255).round().byte().numpy()
-    for left, top, right, bottom in map(runs.grid.place, runs.patches):
-        painted[round(top * height) : round(bottom * height), round(left * width) : round(right * width)] = gray
-    return replace(image, colors=painted)
 
 
 def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> str:
