@@ -79,13 +79,14 @@ class PatchGrid:
         return (right - left) / self.columns, (bottom - top) / self.rows
 
     def named(self, tokens: Sequence[str], before: str = "") -> tuple[str, ...]:
-        """Returns the tokens of the axis, those of patches by their row and column in the image, after a text."""
+        """Returns the tokens of the axis, those of patches by their row and column in the image, after a text; of a
+        spectrogram, whose patches are in one row, by the column."""
         names = list(tokens)
         (width, height), (left, top) = self._patch_size, self.box[:2]
         first_row, first_column = round(top / height), round(left / width)
         for patch, position in enumerate(self.positions):
             row, column = divmod(patch, self.columns)
-            names[position] = f"{before}{first_row + row}·{first_column + column}"
+            names[position] = f"{before}{f'{first_row + row}·' if height < 1 else ''}{first_column + column}"
         return tuple(names)
 
 

@@ -84,6 +84,15 @@ def test_a_patch_is_the_token_that_changes_with_it(family: ImageModel):
         assert [(grid.rows, grid.columns) for grid in grids] == expected
 
 
+def test_times_of_a_spectrogram_have_their_numbers_as_names() -> None:
+    (family,) = (family for family in FAMILIES if family.name == "Whisper")
+    cross = capture(family.model(), **family.given(torch.rand(family.shapes[0])))[-1].inputs
+    assert cross.key_tokens == tuple(map(str, range(30)))
+    left, top, right, bottom = cross.key_grids[0].place(3)
+    assert (top, bottom) == (0, 1)
+    assert (60 * left, 60 * right) == pytest.approx((5.5, 7.5))  # a convolution of 3 times and a step of 2
+
+
 MIXING = [family for family in FAMILIES if family.grids == ([],)]
 
 
