@@ -13,7 +13,7 @@ from attnviz.figures.chart_spec import About, Chart, PicturePatch, PictureRow, P
 from attnviz.figures.themes import light_figure
 
 LONGEST_SIDE = 640  # pixels of the picture that is sent; the axes are those of the whole one
-LOOKS_AT = N_("{query} gives {share} of its attention to the picture; the line is around half of that.")
+LOOKS_AT = N_("{query} gives {share} of its attention to the image; the line is around half of that.")
 LOOKED_AT = N_("Who looks at {key}: the line is around half of the weights.")
 
 
@@ -56,8 +56,8 @@ def patch_picture(
         },
     )
     about = About(
-        label=_("Picture"),
-        description=f"{_('The picture as the model saw it, in {count} patches.', count=len(patches))} {note}".strip(),
+        label=_("Image"),
+        description=f"{_('The image as the model saw it, in {count} patches.', count=len(patches))} {note}".strip(),
         hint=_("Point at a patch to read it, click to pin it."),
     )
     spec = PictureSpec(link, height / width, tuple(patches), _(sentence), _(LOOKED_AT), row, tuple(region))

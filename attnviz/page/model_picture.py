@@ -26,9 +26,9 @@ from attnviz.sources.model import ModelSource
 
 HEIGHT = 420  # pixels
 ROW_SENTENCES: dict[HeadChoice, str] = {  # of several heads as one; weights of different heads have no sum
-    Aggregate.MEAN: N_("{query} gives the picture {share}, on average over heads; the line is around half of that."),
+    Aggregate.MEAN: N_("{query} gives the image {share}, on average over heads; the line is around half of that."),
     Aggregate.MAXIMUM: N_("The line is around half of the largest weights of {query} in any head."),
-    Rollout.ROLLOUT: N_("{share} of what is at {query} comes from the picture; the line is around half of that."),
+    Rollout.ROLLOUT: N_("{share} of what is at {query} comes from the image; the line is around half of that."),
 }
 
 

@@ -26,7 +26,7 @@ class PictureQuestion(TextQuestion):
 
     model = ModelField(SMOLLM2, "why-model")
     text, written = TextQuestion.text, TextQuestion.written
-    drawing = ChoiceField(N_("Picture"), tuple(DRAWINGS), lambda _state: SUNSET, when=sees_picture, place="side")
+    drawing = ChoiceField(N_("Drawing"), tuple(DRAWINGS), lambda _state: SUNSET, when=sees_picture, place="side")
     image = FileField(N_("Image"), PICTURES, PICTURE_MB, when=sees_picture, place="side")
 
     @property

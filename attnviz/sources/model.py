@@ -111,7 +111,7 @@ class Model(ModelSource):
     image: File | None = field(
         default=None, metadata={"label": "Image", "max_bytes": picture_bytes, "endings": PICTURES}
     )
-    drawing: Drawing = field(default=SUNSET, metadata={"label": "Picture"})
+    drawing: Drawing = field(default=SUNSET, metadata={"label": "Drawing"})
     text_alone: bool = False  # where a model that also sees reads no picture
 
     @property

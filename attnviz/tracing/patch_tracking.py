@@ -55,7 +55,9 @@ CONVERTING = {
 MIXING_FEATURES = {"linear", "layer_norm", "rms_norm"}
 PRODUCTS = {"matmul", "bmm"}
 # Functions that make one cell of neighbors, with the names of their first arguments.
-CONVOLUTIONS = dict.fromkeys(("conv1d", "conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation"))
+CONVOLUTIONS = dict.fromkeys(
+    ("conv1d", "conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation")
+)
 AXES = {"conv1d": 1, "conv3d": 3}  # of others two
 WINDOWED = CONVOLUTIONS | {
     "avg_pool2d": ("input", "kernel_size", "stride", "padding"),

@@ -146,10 +146,10 @@ def test_dinov2_opens_where_cls_looks_at_what_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("head", "said", "sums"),
     [
-        (0, "{query} gives {share} of its attention to the picture; the line", True),
+        (0, "{query} gives {share} of its attention to the image; the line", True),
         (Aggregate.MEAN, "on average over heads; the line", True),
         (Aggregate.MAXIMUM, "The line is around half of the largest weights of {query} in any head.", False),
-        (Rollout.ROLLOUT, "{share} of what is at {query} comes from the picture; the line", True),
+        (Rollout.ROLLOUT, "{share} of what is at {query} comes from the image; the line", True),
     ],
 )
 def test_the_sentence_of_a_row_says_of_which_heads_it_is(saved: Path, head: HeadChoice, said: str, sums: bool) -> None:

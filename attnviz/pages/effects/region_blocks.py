@@ -1,4 +1,4 @@
-"""What a model says of a picture where a region of it is hidden, and where a head looks then."""
+"""What a model says of an image where a region of it is hidden, and where a head looks then."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class RegionEffect:
 
 
 def region_blocks(state: EffectsState) -> Iterator[Block]:
-    """Yields the picture on which a region is marked, and what the model says without it. Raises ValueError if it is
+    """Yields the image on which a region is marked, and what the model says without it. Raises ValueError if it is
     not known which token is which patch."""
     hidden = state.hidden  # which refuses a region at once
     yield Row([Control(EffectsState.hidden_as, state), Control(EffectsState.head, state),
@@ -54,14 +54,14 @@ def region_blocks(state: EffectsState) -> Iterator[Block]:
         "region",
         partial(region_effect, state),
         lambda: ("hidden region", state.source, hidden.tobytes(), state.hidden_as),
-        lambda _effect: _("{model} sees the picture with the region and without it.", model=state.source.model().title),
+        lambda _effect: _("{model} sees the image with the region and without it.", model=state.source.model().title),
         partial(_of_effect, state),
         subject=state.source,
         work=None if is_heavy(work) else work,
     )
     yield Caption(
         _(
-            "**What you are seeing.** The left picture is what the model sees, the right one what it sees without the "
+            "**What you are seeing.** The left image is what the model sees, the right one what it sees without the "
             "region. A patch is the brighter the more attention it gets, on one scale in both. **What it does not "
             "say:** a gray region is a thing to see, too, and a mask is nothing that a model was trained with: "
             "compare both."
@@ -98,7 +98,7 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
     yield Summary(_sentence(state, effect, runs), partial(_quantities, state, effect, runs, weights))
     yield Note(
         _(
-            "Drag over patches of the left picture to hide them, or to show them again; click one of the right picture "
+            "Drag over patches of the left image to hide them, or to show them again; click one of the right image "
             "to see where it looks."
         )
     )
@@ -154,7 +154,7 @@ def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> 
         vector = "[CLS]" if runs.has_class_token else _("the mean of all tokens")
         return _(
             "{hidden} of {count} patches are {how}: the final vector of {vector} has a cosine of {cosine} with that of "
-            "the whole picture.",
+            "the whole image.",
             vector=vector, cosine=number(runs.cosine), **facts,
         )  # fmt: skip
     first = max(effect.candidates, key=lambda one: one.before)

@@ -94,7 +94,7 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     if of_row is not None and row is not None and state.color_by is None:
         yield Note(
             _(
-                "The small pictures are what {query} looks at in each head.",
+                "The small images are what {query} looks at in each head.",
                 query=visible(view.selection.shown_query(row)),
             )
         )

@@ -26,7 +26,7 @@ from attnviz.page.text_question import (
     token_name,
 )
 
-THIS_TEXT, MANY_TEXTS, THIS_PICTURE = N_("This text"), N_("Many texts"), N_("This picture")  # tabs
+THIS_TEXT, MANY_TEXTS, THIS_PICTURE = N_("This text"), N_("Many texts"), N_("This image")  # tabs
 LOGIT_QUESTION, SCORE_QUESTION = N_("What it says"), N_("Where a head looks")
 EMBEDDINGS, CONSTANT = N_("embeddings"), N_("constant")
 OF_TEXTS = ("inspect", "many", "writer")  # fields that have nothing to do with the sum of the text

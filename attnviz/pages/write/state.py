@@ -118,7 +118,7 @@ class WriteState(LongMapState):
     model = ModelField(SMOLLM2, "writer", needs_text=True)
     prompt = LongTextField(N_("Prompt"), lambda state: example_text(state.model, PROMPT), place="side")
     drawing = ChoiceField[Drawing](
-        N_("Picture"), get_args(Drawing), when=sees_pictures,
+        N_("Drawing"), get_args(Drawing), when=sees_pictures,
         parameter="write-picture", place="side", about=N_("The drawing that the model sees if no image is uploaded."),
     )  # fmt: skip
     image = FileField(
