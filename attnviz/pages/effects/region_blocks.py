@@ -61,9 +61,9 @@ def region_blocks(state: EffectsState) -> Iterator[Block]:
     )
     yield Caption(
         _(
-            "**What you are seeing.** The left image is what the model sees, the right one what it sees without the "
-            "region. A patch is the brighter the more attention it gets, on one scale in both. **What it does not "
-            "say:** a gray region is a thing to see, too, and a mask is nothing that a model was trained with: "
+            "**What you are seeing.** The first image is what the model sees, the second what it sees without the "
+            "region. The more attention a patch gets, the brighter it is, on one scale in both. **What it does not "
+            "say:** a gray region is still something to look at, and the model was not trained with such a mask, so "
             "compare both."
         )
     )
@@ -98,8 +98,8 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
     yield Summary(_sentence(state, effect, runs), partial(_quantities, state, effect, runs, weights))
     yield Note(
         _(
-            "Drag over patches of the left image to hide them, or to show them again; click one of the right image "
-            "to see where it looks."
+            "Drag over patches of the first image to hide them, or to show them again; click one of the second to "
+            "see where it looks."
         )
     )
     columns = list[tuple[float, list[Block]]]()
