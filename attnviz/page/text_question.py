@@ -140,7 +140,10 @@ class TextQuestion(State):
     def check_modality(self) -> None:
         """Raises ValueError if the model does not read text."""
         if not self.source.model().reads_text_alone:
-            raise value_error("{name} sees images. This page is for models that read text.", name=self.model)
+            raise value_error(
+                "{name} sees images. This page is for models that read text; Explore shows where this one looks.",
+                name=self.model,
+            )
 
     @property
     def predicting(self) -> tuple[str, ...]:

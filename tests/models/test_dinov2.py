@@ -138,7 +138,7 @@ def test_it_is_in_the_menus_of_pages_that_show_images():
     assert DINOV2 in open_page("scores").selectbox(key="model").options
     for page, menu in (("write", "writer"), ("heads", "why-model")):
         assert DINOV2 not in ok(open_page(page)).selectbox(key=menu).options
-    assert "This page is for models that read text." in errors(open_page("heads", why_model=DINOV2))
+    assert "This page is for models that read text;" in errors(open_page("heads", why_model=DINOV2))
 
 
 def test_a_link_opens_a_head_of_it():
