@@ -112,7 +112,7 @@ class Model(ModelSource):
         default=None, metadata={"label": "Image", "max_bytes": picture_bytes, "endings": PICTURES}
     )
     drawing: Drawing = field(default=SUNSET, metadata={"label": "Drawing"})
-    text_alone: bool = False  # where a model that also sees reads no picture
+    text_alone: bool = False  # where a model that reads texts and images reads the text
 
     @property
     def own_example(self) -> "Model":
@@ -139,7 +139,8 @@ class Model(ModelSource):
         """The input of the model: the text, the second text and the content of the picture."""
         modality = self.modality
         text, pair = (self.text, self.pair) if "text" in modality else ("", "")
-        return text, pair, self.picture if "picture" in modality and not self.text_alone else None
+        sees = modality == "picture" or ("picture" in modality and not self.text_alone)
+        return text, pair, self.picture if sees else None
 
     @property
     def work(self) -> int:

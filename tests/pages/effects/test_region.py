@@ -59,6 +59,17 @@ def test_the_page_says_the_labels_and_the_weights_of_two_passes(saved, how: str)
     assert {row[0] for row in table.rows} == {"LABEL_0", "LABEL_1"}
 
 
+def test_the_image_of_the_state_is_what_is_measured(saved) -> None:
+    numbers = [page_quantities(effects(read(saved, ("drawing", name)))) for name in ("sunset", "shapes")]
+    assert numbers[0] != numbers[1]
+    white = EffectsState(model=str(saved / "vit"), image=file_of(np.full((32, 32, 3), 255, np.uint8)))
+    model = white.source.model()
+    with torch.no_grad():
+        before = model.model(model.encode(image=white.image.data).batch["pixel_values"]).logits.softmax(-1)[0]
+    measured = page_quantities(effects(white))["probability of LABEL_0 before"]
+    assert measured == pytest.approx(float(before[0]), abs=1e-5)
+
+
 def test_both_pictures_have_one_scale_and_the_region(saved) -> None:
     shown = figures(read(saved, ("region", UPPER_LEFT)))
     specs = [shown[name].picture.spec for name in ("whole-picture", "hidden-picture")]
