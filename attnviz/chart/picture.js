@@ -22,6 +22,8 @@ const look = { cover: 0.75, isSmooth: false };
 /** A cell is a patch, its number as the row. @extends {ReadingController<PictureSpec>} */
 export class PictureController extends ReadingController {
   isTurned = false; // to who looks at a patch
+  /** @type {number | null} the pinned row of the map that was shown last */
+  pinned = null;
   /** @type {{ first: number, last: number } | null} */
   stroke = null; // from a patch to another one
 
@@ -100,6 +102,11 @@ export class PictureController extends ReadingController {
   /** Shows what the map shows. */
   follow() {
     if (!this.chart.drawn) return;
+    const pinned = this.map?.rest?.row ?? null;
+    if (pinned !== this.pinned) {
+      this.pinned = pinned;
+      if (this.cursor) return this.map?.readAll(null); // what has been pinned is shown while the pointer rests
+    }
     this.#tell();
     this.chart.redraw();
   }
@@ -114,9 +121,27 @@ export class PictureController extends ReadingController {
     const cell = map && (map.cursor ?? map.rest);
     if (!map || !cell) return null;
     if (!this.isTurned) return { ...cell, weights: spec.patches.map(({ column }) => map.weights[cell.row][column] ?? NaN) };
-    const column = cell.column ?? spec.patches.find(({ row }) => row === cell.row)?.column ?? -1;
+    const column = cell.column ?? this.#columnOf(cell.row);
     if (column < 0) return null;
     return { row: cell.row, column, weights: spec.patches.map(({ row }) => map.weights[row]?.[column] ?? NaN) };
+  }
+
+  /**
+   * The column of the token of a row, -1 if there is none.
+   * @param {number} row
+   */
+  #columnOf(row) {
+    const { queryTokens, keyTokens } = /** @type {import("./types").HeatmapSpec} */ (this.map?.spec);
+    const patch = this.spec.patches.find((one) => one.row === row);
+    return patch?.column ?? (String(queryTokens) === String(keyTokens) ? row : -1);
+  }
+
+  /**
+   * A name at the beginning of a sentence: that of a patch has a capital letter, a token stays what it is.
+   * @param {string} name
+   */
+  #subject(name) {
+    return this.spec.patches.some((patch) => patch.name === name) ? name.charAt(0).toUpperCase() + name.slice(1) : name;
   }
 
   /** Says the cell that is read, or where the weights of the row go. */
@@ -124,14 +149,14 @@ export class PictureController extends ReadingController {
     const { map, spec, shown, chart, cursor } = this;
     const { patches } = spec;
     if (spec.row && shown) {
-      const { query, weights, sentence } = spec.row;
+      const { weights, sentence } = spec.row, query = this.#subject(spec.row.query);
       if (cursor) return chart.say(sentence, false, { query, key: patches[cursor.row].name, weight: number(weights[cursor.row]) });
       return chart.say(spec.rowSentence, false, { query, share: number(sumOf(shown.weights)) });
     }
     if (!map || !shown) return chart.say(chart.hint, true);
     /** @type {(side: "row" | "column", place: number, tokens: string[]) => string} */
     const name = (side, place, tokens) => patches.find((patch) => patch[side] === place)?.name ?? tokens[place];
-    const query = name("row", shown.row, map.spec.queryTokens);
+    const query = this.#subject(name("row", shown.row, map.spec.queryTokens));
     const key = shown.column === null ? "" : name("column", shown.column, map.spec.keyTokens);
     if (this.isTurned) return chart.say(spec.turnedSentence, false, { key });
     if (key) return chart.say(map.spec.sentences.allowed, false, { query, key, weight: number(map.weights[shown.row][shown.column ?? 0]) });
@@ -185,7 +210,7 @@ export class PictureController extends ReadingController {
     if (!first) return super.press(down);
     down.preventDefault();
     this.#mark(first.row, first.row);
-    follow(down, () => this.#markEnd(), (move) => {
+    follow(down, (up) => (up.type === "pointercancel" ? this.#drop() : this.#markEnd()), (move) => {
       const last = this.cellAt(move);
       if (last) this.#mark(first.row, last.row);
     });
@@ -205,6 +230,12 @@ export class PictureController extends ReadingController {
    */
   #mark(first, last) {
     this.stroke = { first, last };
+    this.chart.redraw();
+  }
+
+  /** Of a finger that scrolls the page. */
+  #drop() {
+    this.stroke = null;
     this.chart.redraw();
   }
 

@@ -47,6 +47,7 @@ from attnviz.page.blocks import (
 )
 from attnviz.page.fields import SteppedField
 from attnviz.page.glossary import Terms
+from attnviz.page.long_maps import LONG_WORK
 from attnviz.page.state import State
 from attnviz.pages.lookup.state import DictionaryField, LookupState
 from attnviz.pages.masks.state import MaskField
@@ -261,9 +262,10 @@ def _draw_computed(page: _Page, block: Computed[Any]) -> None:
     notes = st.container()
 
     def result(computed: Computed[Any]) -> Any:
-        if computed.work is not None:
-            work, describe = computed.work, computed.describe
-            return cache.once_or_so_far(computed.compute, *computed.key(), work=work, describe=describe)
+        work = computed.work
+        if work is not None and work <= LONG_WORK:
+            with notes:  # with a spinner, so that what is below keeps its place
+                return cache.once(computed.compute, *computed.key(), work=work)
         return result_so_far(computed.compute, *computed.key(), describe=computed.describe)
 
     def computed() -> Computed[Any]:

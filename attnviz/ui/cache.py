@@ -17,7 +17,7 @@ from attnviz.page.long_maps import LONG_WORK
 from attnviz.page.result_cache import ResultCache, set_result_cache
 from attnviz.sources import Source, Upload
 from attnviz.sources.source import MissingInput
-from attnviz.ui.job_progress import map_so_far, result_so_far
+from attnviz.ui.job_progress import map_so_far
 from attnviz.ui.markdown import plain
 from attnviz.ui.server import jobs
 from attnviz.ui.server.page_runs import page_failure
@@ -77,14 +77,6 @@ _shared = VisitorResults(64)
 set_result_cache(_shared)
 set_turns(session_turn)
 once = _shared.once
-
-
-def once_or_so_far(compute: Callable[..., T], *key: object, work: int, describe: Callable[[T], str]) -> T:
-    """Returns the result of `compute`; of more than LONG_WORK steps what there is of it so far, whose progress is
-    drawn, with the arguments of `result_so_far`."""
-    if work <= LONG_WORK:
-        return once(compute, *key, work=work)
-    return result_so_far(compute, *key, describe=describe)
 
 
 def keep_layers(source: Source, layers: Sequence[Layer]) -> None:

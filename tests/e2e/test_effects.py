@@ -133,5 +133,8 @@ def test_a_region_is_marked_by_dragging_and_by_keys(
         for key in ("ArrowDown", "Space"):
             effects.page.keyboard.press(key)
         expect(said).to_contain_text("3 of 16 patches are gray")
+        expect(stage).to_be_focused()
+        effects.page.keyboard.press("Space")
+        expect(said).to_contain_text("4 of 16 patches are gray")
         effects.choose("Hidden as", "masked")
-        expect(said).to_contain_text("3 of 16 patches are masked")
+        expect(said).to_contain_text("4 of 16 patches are masked")

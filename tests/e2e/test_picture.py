@@ -28,6 +28,10 @@ def test_patches_are_read_pinned_and_turned_round(
         def patch(row: int, column: int) -> tuple[float, float]:
             return area["x"] + (column + 0.5) * area["width"] / 4, area["y"] + (row + 0.5) * area["height"] / 4
 
+        turn = picture.get_by_role("button", name="Who looks at it")
+        turn.click()
+        expect(sentence).to_contain_text("Who looks at [CLS]")
+        turn.click()
         explore.page.mouse.move(*patch(1, 2))
         expect(sentence).to_have_text(
             re.compile(r"\[CLS\] gives [\d.]+ of its attention to the patch in row 1, column 2")
@@ -40,10 +44,9 @@ def test_patches_are_read_pinned_and_turned_round(
         assert runs == "notRunning"  # reading takes no run of the script
         explore.page.mouse.click(*patch(2, 3))
         explore.expect_in_link("pinned", "12+%C2%B7+2%C2%B73")
+        expect(sentence).to_contain_text("The patch in row 2, column 3 gives")  # while the pointer rests there
         explore.painted()
-        explore.page.mouse.move(0, 0)
-        expect(sentence).to_contain_text("the patch in row 2, column 3 gives")
-        picture.get_by_role("button", name="Who looks at it").click()
+        turn.click()
         expect(sentence).to_contain_text("Who looks at the patch in row 2, column 3")
         explore.upload({"name": "wide.png", "mimeType": "image/png", "buffer": png((90, 30))})
         explore.painted()

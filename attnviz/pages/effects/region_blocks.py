@@ -12,7 +12,6 @@ from torch import Tensor
 from attnviz.base.formatting import number, plain_word
 from attnviz.base.language import N_, _, option_name
 from attnviz.base.link import Link
-from attnviz.base.turns import is_heavy
 from attnviz.effects.hidden_region import HiddenRegion, hide_region
 from attnviz.layer import head_name
 from attnviz.lessons.checks import Quantities
@@ -57,7 +56,7 @@ def region_blocks(state: EffectsState) -> Iterator[Block]:
         lambda _effect: _("{model} sees the image with the region and without it.", model=state.source.model().title),
         partial(_of_effect, state),
         subject=state.source,
-        work=None if is_heavy(work) else work,
+        work=work,
     )
     yield Caption(
         _(
