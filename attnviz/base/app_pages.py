@@ -72,7 +72,7 @@ GROUPS = (
                 N_("Explore"),
                 "grid_view",
                 N_("What does each token look at, in every head?"),
-                N_("Type a sentence, or upload vectors of your own."),
+                N_("Type a sentence, or upload an image or vectors of your own."),
             ),
             Page(
                 "write",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -92,6 +92,19 @@ def value_error(message: str, /, **values: object) -> ValueError:
         ValueError('There are 4 heads.')
     """
     return ValueError(_(message, **values))
+
+
+def later(message: str, /, **values: object) -> Callable[[], str]:
+    """Returns a function that returns a message in the language that is current when it is called; the message is
+    marked by N_.
+
+    Example:
+        >>> note = later(N_("Head {head}"), head=4)
+        >>> with language("de"):
+        ...     note()
+        'Kopf 4'
+    """
+    return partial(_, message, **values)
 
 
 def N_(message: str) -> str:

@@ -60,6 +60,8 @@ class HiddenRegion:
         vectors = []
         for output in (self.before, self.after):
             states = getattr(output, "last_hidden_state", None)
+            if isinstance(states, Tensor) and states.ndim == 4:  # (images, width, rows, columns), as of SegFormer
+                states = states.flatten(2).mT
             if not isinstance(states, Tensor) or states.ndim != 3:
                 raise value_error("This model returns no final vectors of its tokens. Compare what it returns instead.")
             vectors.append(states[0, 0] if self.has_class_token else states[0].mean(0))

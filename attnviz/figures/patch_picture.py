@@ -55,9 +55,10 @@ def patch_picture(
             "yaxis": {"range": [height, 0], "scaleanchor": "x", "constrain": "domain", **hidden},
         },
     )
+    count = max(sum(getattr(patch, side) >= 0 for patch in patches) for side in ("row", "column")) if patches else 0
     about = About(
         label=_("Image"),
-        description=f"{_('The image as the model saw it, in {count} patches.', count=len(patches))} {note}".strip(),
+        description=f"{_('The image as the model saw it, in {count} patches.', count=count)} {note}".strip(),
         hint=_("Point at a patch to read it, click to pin it."),
     )
     spec = PictureSpec(link, height / width, tuple(patches), _(sentence), _(LOOKED_AT), row, tuple(region))

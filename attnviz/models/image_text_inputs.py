@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnviz.base.formatting import grouped
+from attnviz.base.formatting import grouped, quoted
 from attnviz.base.language import value_error
 from attnviz.base.text import check_text
 from attnviz.models.image_inputs import example_size, opened_image
@@ -63,9 +63,13 @@ class ImageTextInputs:
 
         Raises ValueError for what is too large, and for what the processor refuses.
         """
-        text = check_text(text)
-        if self.tokenizer.images["image_token"] not in text:
-            text = self.tokenizer.images["image_text"] + text
+        text, token, around = check_text(text), *(self.tokenizer.images[name] for name in ("image_token", "image_text"))
+        if text.count(token) > 1:
+            raise value_error(
+                "{name} reads one image here. Leave one {token} in the text.", name=self.name, token=quoted(token)
+            )
+        if token not in text:
+            text = around + text
         made = self._made(text, image, add_special_tokens=not has_special)
         encoded = Encoding(made["encoding"])
         count, limit = len(encoded["input_ids"]), self.text_inputs.limit
@@ -78,6 +82,9 @@ class ImageTextInputs:
             )
         batch, tokens = self.text_inputs.inputs(encoded, [made["text"]], has_special=has_special)
         ids, (start, _end, end) = batch["input_ids"][0].tolist(), made["replaced"]
+        before, _token, after = around.partition(token)  # what stands around an image
+        start -= len(before) if made["text"][:start].endswith(before) else 0
+        end += len(after) if made["text"][end:].startswith(after) else 0
         placeholders = {getattr(self.config, name, None) for name in ("image_token_id", "image_token_index")}
         patches = {i for i, id in enumerate(ids) if id in placeholders}
         inside = {i for i, (first, last) in enumerate(tokens.spans) if start <= first < last <= end}

@@ -34,6 +34,8 @@ class ImageTextProcessor:
         settings = _read(folder / "processor_config.json")
         images = settings.get("image_processor")
         images = images if isinstance(images, dict) else _read(folder / "preprocessor_config.json")
+        if not settings and not images:
+            raise ValueError("without preprocessor_config.json")
         if template := _read(folder / "chat_template.json").get("chat_template"):
             tokenizer.chat_template = tokenizer.chat_template or template
         name = str(settings.get("processor_class") or images.get("processor_class"))

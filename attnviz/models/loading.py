@@ -5,6 +5,7 @@ should not be loaded; `ModelFolder.load` reads the weights. `model_cache` calls 
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import transformers
 
 from attnviz.base.bounded_json import CONFIG_BYTES, read_object
 from attnviz.base.formatting import byte_size, grouped, quoted
-from attnviz.base.language import _, value_error
+from attnviz.base.language import N_, _, later, value_error
 from attnviz.base.settings import model_bytes
 from attnviz.models.config import CLASSIFIERS, OUTPUTS, build, check_config, safe_config, too_large
 from attnviz.models.config_trial import check_trial
@@ -64,7 +65,7 @@ class ModelFolder:
     outputs: str  # what the first of them gives: "next token" · "labels" · "token labels" · "sentence vector" · ""
     pooling: str
     strict: bool  # weights that find no place are refused too
-    notes: tuple[str, ...] = ()
+    notes: tuple[Callable[[], str], ...] = ()  # sentences about it, in the language of who reads them
     device_map: str | None = None  # of accelerate: which devices hold the weights
     most_tokens: int = MOST_TOKENS  # of a text
     trusted: bool = False  # whether its tokenizer may run in this process
@@ -196,20 +197,22 @@ def _inspect(name: str, config_json: dict[str, Any], sizes: WeightSizes, path: P
         raise too_large(name)
     pooling_mode = pooling(path) if path else ""
     strict = "auto_map" in config_json
-    notes: tuple[str, ...] = ()
+    notes: tuple[Callable[[], str], ...] = ()
     if strict:
         notes = (
-            _(
-                "{name} comes with code of its own, which was not run: {kind} of transformers is used instead.",
+            later(
+                N_("{name} comes with code of its own, which was not run: {kind} of transformers is used instead."),
                 name=name,
                 kind=type(meta).__name__,
             ),
         )
     if bits := quantized_bits(gguf_type := config_json.get("gguf_type", "")):
         notes += (
-            _(
-                "The weights of {name} are {bits}-bit ({gguf_type}), from a GGUF file: its numbers are not those of "
-                "the original model.",
+            later(
+                N_(
+                    "The weights of {name} are {bits}-bit ({gguf_type}), from a GGUF file: its numbers are not those "
+                    "of the original model."
+                ),
                 name=name,
                 bits=bits,
                 gguf_type=gguf_type,
@@ -217,8 +220,8 @@ def _inspect(name: str, config_json: dict[str, Any], sizes: WeightSizes, path: P
         )
     if dtype is torch.float32 and (stored := HALF_TYPES.get(sizes.common_type)):
         notes += (
-            _(
-                "The weights of {name} are {type_name}, in which torch does not compute here, so float32 is used.",
+            later(
+                N_("The weights of {name} are {type_name}, in which torch does not compute here, so float32 is used."),
                 name=name,
                 type_name=type_name(stored),
             ),

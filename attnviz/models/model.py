@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnviz.base.formatting import quoted
-from attnviz.base.language import _, value_error
+from attnviz.base.language import N_, _, later, value_error
 from attnviz.base.text import continuation, shorten_token
 from attnviz.models.image_inputs import ImageInputs, image_inputs
 from attnviz.models.image_text_inputs import ImageTextInputs
@@ -63,12 +63,12 @@ class LoadedModel:
         *,
         outputs: str = "",
         pooling: str = "",
-        notes: tuple[str, ...] = (),
+        notes: tuple[Callable[[], str], ...] = (),
         folder: Path | None = None,
         most_tokens: int = MOST_TOKENS,
     ) -> None:
         self.model, self.tokenizer, self.name = model, tokenizer, name
-        self.outputs, self.pooling, self.notes = outputs, pooling, notes
+        self.outputs, self.pooling, self._notes = outputs, pooling, notes
         self.parameter_count = model.num_parameters()
         self.size = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
         self.text_inputs = TextInputs(name, model, tokenizer, most_tokens)
@@ -81,6 +81,11 @@ class LoadedModel:
         self._reading = threading.Lock()  # of the examples
         self._examples: OrderedDict[ExampleKey, tuple[ModelInputs, Trace, int]] = OrderedDict()  # and bytes
         self.writers: Any = None  # of the texts that can be continued (written_text.writers_of); they end with it
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the model."""
+        return tuple(note() for note in self._notes)
 
     @property
     def precision(self) -> str:
@@ -286,10 +291,12 @@ class LoadedModel:
     def _take_images(self, tokenizer: TokenizerProcess) -> None:
         """Makes the model read images in texts, or notes why it does not."""
         if problem := tokenizer.images.get("problem"):
-            self.notes += (
-                _(
-                    "{name} sees images, too, but its image processor is not supported here ({problem}), so it reads "
-                    "the text alone.",
+            self._notes += (
+                later(
+                    N_(
+                        "{name} sees images, too, but its image processor is not supported here ({problem}), so it "
+                        "reads the text alone."
+                    ),
                     name=self.name,
                     problem=quoted(problem, 200),
                 ),

@@ -107,7 +107,8 @@ class TokenizerProcess:
             "encode_image",
             _is_image_encoding,
             "for this image",
-            "Take a smaller image, or another model.",
+            "Take another image, or another model.",
+            subject=f"The image processor of {self.name}",
             seconds=IMAGE_SECONDS,
             most=IMAGE_BYTES,
             **arguments,
@@ -141,6 +142,7 @@ class TokenizerProcess:
         is_valid: Callable[[Any], bool],
         purpose: str = "for this text",
         advice: str = "Shorten the text, or take another model.",
+        subject: str = "",
         seconds: float | int | None = None,
         most: int | None = None,
         **arguments: Any,
@@ -154,7 +156,7 @@ class TokenizerProcess:
                 self._start()
                 self._wait()
                 self._send(seconds, method, arguments)
-            return self._receive(is_valid, seconds, purpose, advice, most)
+            return self._receive(is_valid, seconds, purpose, advice, subject, most)
 
     def _start(self) -> None:
         try:
@@ -186,10 +188,11 @@ class TokenizerProcess:
         seconds: float | int,
         purpose: str,
         advice: str,
+        subject: str = "",
         most: int | None = None,
     ) -> Any:
         """Returns the result of the request, or closes the connection, so that the next request starts anew."""
-        subject, most = f"The tokenizer of {self.name}", most or REPLY_BYTES
+        subject, most = subject or f"The tokenizer of {self.name}", most or REPLY_BYTES
         try:
             line = self._read_line(most)
             if len(line) > most:
@@ -211,7 +214,7 @@ class TokenizerProcess:
             except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 is_known = False
             if not is_known:
-                raise value_error("{subject} returns what no tokenizer does. {advice}", subject=subject, advice=advice)
+                raise value_error("{subject} returns something unexpected. {advice}", subject=subject, advice=advice)
             if error is not None:
                 raise value_error(
                     "{subject} fails. The reason given is: {error}. {advice}",

@@ -28,7 +28,7 @@ HEIGHT = 420  # pixels
 ROW_SENTENCES: dict[HeadChoice, str] = {  # of several heads as one; weights of different heads have no sum
     Aggregate.MEAN: N_("{query} gives the image {share}, on average over heads; the line is around half of that."),
     Aggregate.MAXIMUM: N_("The line is around half of the largest weights of {query} in any head."),
-    Rollout.ROLLOUT: N_("{share} of what is at {query} comes from the image; the line is around half of that."),
+    Rollout.ROLLOUT: N_("Rollout gives the image a share of {share} in {query}; the line is around half of that."),
 }
 
 

@@ -15,6 +15,8 @@ from attnviz.page.text_question import TextQuestion
 from attnviz.sources import Model
 from attnviz.sources.model import PICTURE_MB, PICTURES
 
+ABOUT_DRAWING = N_("The drawing that the model sees if no image is uploaded.")
+
 
 def sees_picture(state: Any) -> bool:
     """Returns whether the model of a state sees pictures, and reads no text."""
@@ -26,7 +28,9 @@ class PictureQuestion(TextQuestion):
 
     model = ModelField(SMOLLM2, "why-model")
     text, written = TextQuestion.text, TextQuestion.written
-    drawing = ChoiceField(N_("Drawing"), tuple(DRAWINGS), lambda _state: SUNSET, when=sees_picture, place="side")
+    drawing = ChoiceField(
+        N_("Drawing"), tuple(DRAWINGS), lambda _state: SUNSET, when=sees_picture, place="side", about=ABOUT_DRAWING
+    )
     image = FileField(N_("Image"), PICTURES, PICTURE_MB, when=sees_picture, place="side")
 
     @property
@@ -38,9 +42,9 @@ class PictureQuestion(TextQuestion):
         """Raises ValueError if the model needs a text and a picture."""
         if self.source.model().modality == "text and picture":
             raise value_error(
-                "{name} reads a text and sees an image at the same time. This page is for models that do one of both; "
-                "Explore shows where this one looks.",
-                name=self.model,
+                "{name} reads texts together with images. This page is for models that read one of the two; Explore "
+                "shows where this one looks.",
+                name=self.source.model().name,
             )
 
     def new_run(self) -> TextAttribution:

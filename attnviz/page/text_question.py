@@ -142,7 +142,7 @@ class TextQuestion(State):
         if not self.source.model().reads_text_alone:
             raise value_error(
                 "{name} sees images. This page is for models that read text; Explore shows where this one looks.",
-                name=self.model,
+                name=self.source.model().name,
             )
 
     @property

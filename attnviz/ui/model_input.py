@@ -23,6 +23,7 @@ from attnviz.page.fields import ModelField, setting_field
 from attnviz.page.head_state import HeadState
 from attnviz.page.model_picture import model_image
 from attnviz.page.parts import settings
+from attnviz.page.picture_question import ABOUT_DRAWING
 from attnviz.page.source_field import with_example
 from attnviz.sources import Model, Source
 from attnviz.sources.upload import File
@@ -38,7 +39,8 @@ FIDELITIES = {
     Fidelity.WEIGHTS_ONLY: N_("as the model computed them, without queries and keys"),
 }
 LONGEST_PATH = 44  # characters of a folder's path
-PICTURE_WIDTH = 64  # pixels of the picture beside the upload, as high as this is
+PICTURE_WIDTH = 64  # pixels of the image beside the upload, as high as this is
+PICTURE_HEIGHT = 96
 MOST_MISSING = 3  # layers that are named when they cannot be shown
 
 
@@ -69,7 +71,7 @@ def choose_model_source(
         pair = choose_pair(partial(draw_one, "pair"), source.model() if is_loaded else None)
     if "picture" in modality:
         with side:
-            drawing = draw_one("drawing")
+            drawing = draw_one("drawing", help=_(ABOUT_DRAWING))
         with side if reads_text else place:
             image = choose_picture(partial(draw_one, "image"), replace(source, drawing=drawing))
     if not is_loaded:
@@ -187,8 +189,11 @@ def choose_picture(draw_upload: Callable[..., File | None], source: Model) -> Fi
         except ValueError:  # which is shown where the model reads it
             return file
         if shown is not None:
-            height, width, _channels = shown.colors.shape
-            st.image(shown.colors, f"{width} × {height}", width=PICTURE_WIDTH)
+            (height, width, _channels), (left, top, right, bottom) = shown.colors.shape, shown.tiles[0]
+            size = f"{right - left} × {bottom - top}"
+            if (count := len(shown.tiles)) > 1:
+                size = _("{count} tiles of {size}", count=count, size=size)
+            st.image(shown.colors, size, width=min(PICTURE_WIDTH, PICTURE_HEIGHT * width // height or 1))
             if shown.note:
                 st.caption(plain(shown.note))
     return file

@@ -103,7 +103,7 @@ def test_a_region_is_marked_by_dragging_and_by_keys(
     with shared(browser, address, *size, kind=PictureEffects) as effects:
         effects.open(f"?why-model={saved / 'vit'}&region=1")
         said = effects.page.locator(".attnviz-summary")
-        expect(said).to_contain_text("1 of 16 patches are gray")
+        expect(said).to_contain_text("1 of 16 patches gray")
         stage = effects.chart("whole-picture").locator(".attnviz-stage")
 
         def drag(*ends: tuple[int, int]) -> None:
@@ -121,20 +121,20 @@ def test_a_region_is_marked_by_dragging_and_by_keys(
             effects.page.mouse.up()
 
         drag((0, 0), (1, 2))
-        expect(said).to_contain_text("7 of 16 patches are gray")
+        expect(said).to_contain_text("7 of 16 patches gray")
         effects.expect_in_link("region", "ee01")
         drag((3, 3), (3, 3))  # a click on a patch of the region takes it out
-        expect(said).to_contain_text("6 of 16 patches are gray")
+        expect(said).to_contain_text("6 of 16 patches gray")
         drag((1, 2), (0, 2))
-        expect(said).to_contain_text("4 of 16 patches are gray")
+        expect(said).to_contain_text("4 of 16 patches gray")
         effects.painted()
         effects.page.mouse.move(0, 0)  # no patch is read
         stage.focus()
         for key in ("ArrowDown", "Space"):
             effects.page.keyboard.press(key)
-        expect(said).to_contain_text("3 of 16 patches are gray")
+        expect(said).to_contain_text("3 of 16 patches gray")
         expect(stage).to_be_focused()
         effects.page.keyboard.press("Space")
-        expect(said).to_contain_text("4 of 16 patches are gray")
+        expect(said).to_contain_text("4 of 16 patches gray")
         effects.choose("Hidden as", "masked")
-        expect(said).to_contain_text("4 of 16 patches are masked")
+        expect(said).to_contain_text("4 of 16 patches masked")

@@ -97,6 +97,18 @@ def test_the_cosine_is_that_of_the_first_token(batch) -> None:
         _ = hide_region(classifier(), batch, REGION).cosine
 
 
+def test_the_cosine_of_a_model_that_ends_with_a_map_is_of_its_mean() -> None:
+    torch.manual_seed(0)
+    sizes = {"hidden_sizes": [16, 32], "depths": [1, 1], "num_attention_heads": [1, 2], "num_encoder_blocks": 2}
+    config = hf.SegformerConfig(**sizes, sr_ratios=[2, 1], patch_sizes=[7, 3], strides=[4, 2], mlp_ratios=[2, 2])
+    model, pixels = hf.SegformerModel(config).eval(), torch.rand(1, 3, 32, 32)
+    found = hide_region(model, {"pixel_values": pixels}, np.eye(4))
+    with torch.no_grad():
+        means = [model(each).last_hidden_state[0].mean((1, 2)) for each in (pixels, found.pixels)]
+    assert found.cosine == pytest.approx(float(cosine_similarity(*means, dim=0)), abs=1e-6)
+    assert found.cosine < 1 - 1e-6
+
+
 def test_an_empty_region_changes_nothing_and_a_known_run_is_taken(batch) -> None:
     model = plain()
     whole = hide_region(model, batch, NOTHING)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
+from transformers.image_transforms import convert_to_rgb
 
-from attnviz.models.image_inputs import MOST_PIXELS, ImageInputs
+from attnviz.models.image_inputs import MOST_PIXELS, ImageInputs, opened_image
 from attnviz.models.image_processor import ImageProcessor
 
 CHANGES = 1_000
@@ -50,6 +51,21 @@ RED = (1.0, 0.0, 0.0)
 )
 def test_an_image_of_any_kind_has_its_own_colors(content: bytes, expected: tuple[float, ...]) -> None:
     np.testing.assert_allclose(colors(content), np.broadcast_to(expected, (16, 16, 3)), atol=0.03)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_is_white_as_image_processors_make_it(mode: str) -> None:
+    image = photo()
+    image.putalpha(Image.linear_gradient("L").resize(image.size))
+    content = encoded(image.convert(mode), **({"transparency": 3} if mode == "P" else {}))
+    expected = convert_to_rgb(Image.open(io.BytesIO(content)), return_numpy=True)
+    np.testing.assert_array_equal(np.asarray(opened_image(content)), expected)
+
+
+def test_an_image_far_larger_than_that_says_its_limit() -> None:
+    content = encoded(Image.new("1", (30_000, 30_000)))
+    with pytest.raises(ValueError, match="more than 32,000,000 pixels"):
+        colors(content)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP"])

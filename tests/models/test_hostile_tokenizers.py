@@ -89,7 +89,7 @@ def test_a_reply_of_another_form(loaded, monkeypatch, reply):
     tokenizer = loaded["bert"].tokenizer
     with monkeypatch.context() as other:
         other.setattr(tokenizer, "_read_line", lambda _most: reply.encode() + b"\n")
-        with pytest.raises(ValueError, match="The tokenizer of bert returns what no tokenizer does"):
+        with pytest.raises(ValueError, match="The tokenizer of bert returns something unexpected"):
             tokenizer("the fox")
     assert tokenizer("the fox")["input_ids"]
 

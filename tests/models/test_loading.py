@@ -123,7 +123,7 @@ def test_a_type_that_torch_does_not_compute_in_is_said(saved, tmp_path, monkeypa
     hf.BertModel.from_pretrained(saved / "bert").to(torch.float16).save_pretrained(tmp_path)
     monkeypatch.setattr(number_types, "can_compute", lambda dtype: False)
     folder = inspect_folder(tmp_path, "tiny")
-    assert folder.notes == (
+    assert tuple(note() for note in folder.notes) == (
         "The weights of tiny are float16, in which torch does not compute here, so float32 is used.",
     )
     given = folder.load()

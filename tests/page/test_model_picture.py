@@ -149,7 +149,7 @@ def test_dinov2_opens_where_cls_looks_at_what_is_drawn() -> None:
         (0, "{query} gives {share} of its attention to the image; the line", True),
         (Aggregate.MEAN, "on average over heads; the line", True),
         (Aggregate.MAXIMUM, "The line is around half of the largest weights of {query} in any head.", False),
-        (Rollout.ROLLOUT, "{share} of what is at {query} comes from the image; the line", True),
+        (Rollout.ROLLOUT, "Rollout gives the image a share of {share} in {query}; the line", True),
     ],
 )
 def test_the_sentence_of_a_row_says_of_which_heads_it_is(saved: Path, head: HeadChoice, said: str, sums: bool) -> None:

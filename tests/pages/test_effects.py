@@ -135,7 +135,7 @@ def test_a_token_that_does_not_exist_is_refused_and_the_example_is_below(saved) 
 
 def test_a_model_of_images_has_a_region_that_is_hidden(saved) -> None:
     text = effects(saved / "vit")
-    assert "1 of 16 patches are gray" in summary(text)
+    assert "1 of 16 patches gray" in summary(text)
     assert "Layer 0, head 0: “[CLS]” gives" in text
     assert len(open_page("effects", **{"why-model": saved / "vit"}).get("file_uploader")) == 1
 

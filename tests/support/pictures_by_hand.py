@@ -74,9 +74,11 @@ def token(row: int, column: int) -> int:
 
 
 def in_gray(colors: Colors, row: int, column: int) -> Colors:
-    """With one patch painted."""
-    gray = colors.clone()
-    gray[:, PATCH * row : PATCH * (row + 1), PATCH * column : PATCH * (column + 1)] = 0.5
+    """With one patch in the mean color of the images that the model knows."""
+    gray, inputs = colors.clone(), dinov2().image_inputs
+    assert isinstance(inputs, ImageInputs)
+    mean = inputs.processor.colors(torch.zeros(3, 1, 1)) / 255
+    gray[:, PATCH * row : PATCH * (row + 1), PATCH * column : PATCH * (column + 1)] = mean
     return gray
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # with huggingface_hub
 NOTES = {
     "gray": N_("The patches are gray for the model, which still looks at them."),
     "masked": N_(
-        "No query looks at the masked patches, in any layer. What becomes of them themselves then reaches no other "
-        "token; only a mean over all patches, where a model ends with one, still has them in it."
+        "No query looks at the masked patches, in any layer, so what is computed at them reaches no other token. A "
+        "model that ends with a mean over all patches still includes them."
     ),
 }
 
@@ -112,8 +112,9 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
         )  # fmt: skip
         columns.append((0.5, [figure]))
     yield Columns(columns)
-    yield Note(_mass_sentence(state, runs, weights))
-    yield Note(_(NOTES[state.hidden_as]))
+    if runs.patches:
+        yield Note(_mass_sentence(state, runs, weights))
+        yield Note(_(NOTES[state.hidden_as]))
     if effect.candidates:
         rows = [(plain_word(one.text), number(one.before), number(one.after)) for one in effect.candidates]
         yield Table((_("label"), _("with the region"), _("without it")), rows)
@@ -144,6 +145,8 @@ def _gray(inputs: ImageInputs) -> Tensor:
 
 def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> str:
     """Returns what the model says before and after."""
+    if not runs.patches:
+        return _("No patch is hidden yet.")
     facts = {
         "hidden": len(runs.patches),
         "count": len(runs.grid.positions),
@@ -152,14 +155,14 @@ def _sentence(state: EffectsState, effect: RegionEffect, runs: HiddenRegion) -> 
     if not effect.candidates:
         vector = "[CLS]" if runs.has_class_token else _("the mean of all tokens")
         return _(
-            "{hidden} of {count} patches are {how}: the final vector of {vector} has a cosine of {cosine} with that of "
-            "the whole image.",
+            "With {hidden} of {count} patches {how}, the final vector of {vector} has a cosine of {cosine} with that "
+            "of the whole image.",
             vector=vector, cosine=number(runs.cosine), **facts,
         )  # fmt: skip
     first = max(effect.candidates, key=lambda one: one.before)
     last = max(effect.candidates, key=lambda one: one.after)
     sentence = _(
-        "{hidden} of {count} patches are {how}: the probability of “{label}” is {after}, and was {before}.",
+        "With {hidden} of {count} patches {how}, the probability of “{label}” is {after}, and was {before}.",
         label=plain_word(first.text), before=number(first.before), after=number(first.after), **facts,
     )  # fmt: skip
     if first is last:

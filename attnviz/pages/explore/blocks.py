@@ -94,7 +94,8 @@ def _pictures(state: ExploreState, view: HeadView, row: int | None, is_known: bo
     if of_row is not None and row is not None and state.color_by is None:
         yield Note(
             _(
-                "The small images are what {query} looks at in each head.",
+                "The small images are what {query} looks at in each head. Patches are named by row and column, counted "
+                "from 0.",
                 query=visible(view.selection.shown_query(row)),
             )
         )

@@ -285,7 +285,7 @@ export class WrittenText {
     const most = order.sort((a, b) => b.weight - a.weight).slice(0, NAMED);
     const list = most.map(({ weight, i }) => `${name(i)} ${number(weight)}`).join(", ");
     const values = { word: name(this.current), list, least: number(LEAST) };
-    const { heads, looks, queryOffset, keyOffset, choices, hidden } = /** @type {Written} */ (this.data);
+    const { heads, looks, queryOffset, keyOffset, choices, hidden, image } = /** @type {Written} */ (this.data);
     const share = hidden.reduce((sum, i) => sum + (weights[i] || 0), 0);
     this.note.hidden = !hidden.length;
     this.note.textContent = written >= 0 ? _("{share} of its attention is on tokens of the chat template.", { share: number(share) }) : "";
@@ -293,9 +293,11 @@ export class WrittenText {
     if (written >= 0) {
       sentence = !list
         ? _("Before {word} no other word here has {least} of the attention.", values)
-        : heads
-          ? _("Before {word} these heads looked most at {list}.", values)
-          : _("Before {word} this head looked most at {list}.", values);
+        : image.length
+          ? _("Of the words, {list} got most of the attention before {word}.", values)
+          : heads
+            ? _("Before {word} these heads looked most at {list}.", values)
+            : _("Before {word} this head looked most at {list}.", values);
       if (isChosen(choices, written)) sentence = `${_("{word} was chosen by hand.", values)} ${sentence}`;
     } else if (list) {
       sentence = heads

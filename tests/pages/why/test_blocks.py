@@ -332,7 +332,7 @@ def test_a_model_of_texts_with_pictures_is_refused(tmp_path) -> None:
     CLIPModel(CLIPConfig(text_config=text, vision_config=text | {"image_size": 32, "patch_size": 8})).save_pretrained(
         tmp_path
     )
-    assert "a text and sees an image at the same time" in WhyState.read([("why-model", str(tmp_path))]).problem
+    assert "reads texts together with images" in WhyState.read([("why-model", str(tmp_path))]).problem
 
 
 def test_a_term_that_is_not_there_leaves_the_sum() -> None:
