@@ -202,6 +202,9 @@ export class PageBlocks {
     holder.dataset.name = name;
     const { figure: drawn, ...header } = charts[id];
     const shown = { ...header, description, figure: { ...drawn, layout: { ...drawn.layout, shapes } }, pinned, plotly: "" };
+    const { holds } = this.source;
+    const isAlone = holds && !opens.some((link) => link !== null && link !== this.shown && holds(link));
+    if (isAlone && header.clicks) Object.assign(shown, { clicks: false, hint: "" });
     draws.push(() => chart.show(this.#marked(shown)));
     chart.report = (event, value) => {
       const { row, column, cells } = /** @type {any} */ (value);
@@ -250,7 +253,8 @@ export class PageBlocks {
   }
 
   /**
-   * The control of a field: what is chosen or written is a state. A menu has the options whose states are there.
+   * The control of a field: what is chosen or written is a state. A menu has the option that is shown, and those whose
+   * states are there: it stays where it is, also where nothing else can be chosen.
    *
    * @param {Node} node
    */
@@ -258,8 +262,8 @@ export class PageBlocks {
     const holds = linked && this.source.holds;
     const input = element(options ? "select" : "input", "");
     if (input instanceof HTMLSelectElement) {
-      for (const [i, [name, text]] of (options ?? []).entries()) if (!holds || holds(opens[i] ?? "")) input.add(new Option(text, name, false, name === value));
-      if (holds && input.length < 2) return null;
+      for (const [i, [name, text]] of (options ?? []).entries()) if (!holds || name === value || holds(opens[i] ?? "")) input.add(new Option(text, name, false, name === value));
+      input.disabled = !!holds && input.length < 2;
     } else if (input instanceof HTMLInputElement) {
       input.type = typeof value === "boolean" ? "checkbox" : typeof value === "number" ? "number" : "text";
       if (typeof value === "boolean") input.checked = value;
@@ -293,7 +297,7 @@ export class PageBlocks {
    * @param {{ row: number, column: number }} cell
    */
   #click({ spec }, opens, { row, column }) {
-    if (spec.mode === "points" || spec.mode === "heatmap") this.#open(opens[row]);
+    if (spec.mode === "points" || spec.mode === "heatmap" || spec.mode === "picture") this.#open(opens[row]);
     else if (spec.mode === "mosaic") this.#open(opens[Math.floor(row / spec.tileHeight) * spec.columns + Math.floor(column / spec.tileWidth)]);
   }
 

@@ -9,6 +9,7 @@ from attnviz.page import html
 from attnviz.page.blocks import (
     AlignedTexts,
     Anchor,
+    AppNote,
     Block,
     Caption,
     ColoredText,
@@ -38,7 +39,7 @@ def block_html(block: Block, address: Address, explain: Callable[[object], Marku
             return html.element("p", inline(content, address, explain), class_=style or None)
         case Heading(content):
             return html.element("h4", inline(content, address, explain))
-        case Note(content):
+        case Note(content) | AppNote(content):
             return html.note(inline(content, address, explain))
         case ColoredText(words, values, texts, _panels):
             return html.colored_text(words, values, texts)

@@ -84,6 +84,13 @@ class Note(Block):
 
 
 @dataclass(frozen=True, eq=False)
+class AppNote(Block):
+    """A note on what only the app does, such as painting patches of a picture."""
+
+    content: object
+
+
+@dataclass(frozen=True, eq=False)
 class Caption(Block):
     """What a figure says and what it does not say; **bold** and *italic* as in Markdown."""
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, get_args, overload
 
 from attnviz.base.formatting import enumeration, quoted
 from attnviz.base.language import N_, OptionName, _, option_name, option_with_name, value_error
+from attnviz.base.link import Link
 from attnviz.models import MINILM
 from attnviz.page.parts import by_title, field_key, fits_widgets, settings, title, whole_numbers
 
@@ -96,6 +97,10 @@ class Field(Generic[T]):
     def is_offered(self, state: Any) -> bool:
         """Returns whether the field has several values in this state."""
         return self._when is None or self._when(state)
+
+    def takes(self, state: Any, written: Link) -> bool:
+        """Returns whether these parameters of a value, which another state has, are read in this one."""
+        return True
 
     def read(self, state: Any, link: LinkReader) -> T:
         """Returns the value in a link; the opening one, with a refusal, if the link has no valid one."""

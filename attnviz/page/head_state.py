@@ -85,6 +85,9 @@ class QueryField(ChoiceField[int | None]):
         near = range(pinned - MOST_NAMES // 2, pinned + MOST_NAMES // 2)
         return {name: row for name, row in options.items() if row is None or row in near or row == first}
 
+    def takes(self, state: Any, written: Link) -> bool:
+        return all(name in query_options(state) for _parameter, name in written)  # other layers may have other tokens
+
     def context(self, state: Any) -> Hashable:
         return tuple(state.query_names)
 

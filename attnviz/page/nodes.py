@@ -18,6 +18,7 @@ from attnviz.figures.chart_spec import HeatmapSpec, MosaicSpec, PictureSpec
 from attnviz.page.block_html import block_html
 from attnviz.page.blocks import (
     Anchor,
+    AppNote,
     Block,
     Columns,
     Computed,
@@ -90,6 +91,8 @@ def _nodes(page: PageNodes, blocks: Iterable[Block], key: str) -> list[Node]:
     nodes: list[Node] = []
     for block in blocks:
         links: list[str] = []
+        if isinstance(block, AppNote):
+            continue
         if (html := block_html(block, partial(_address, links), page.terms.explain)) is not None:
             nodes.append({"kind": "html", "html": html, "links": links})
         elif isinstance(block, Control):
@@ -162,7 +165,8 @@ def _draw(block: Figure, key: str, controls: Controls) -> Drawn:
         clicks=bool(opens) or (block.opens is not None and controls == "all"),
         views=block.zooms is not None and controls == "all",
     )
-    if block.drags is not None or block.paints is not None:  # nothing is dragged here
+    is_dragged = block.drags is not None or block.paints is not None
+    if is_dragged or (block.opens is not None and not sent["clicks"]):  # nothing is dragged here, or is opened
         sent["hint"] = ""
     # The frame of what is shown is apart, so that states in which it is elsewhere share the chart.
     shapes = sent["figure"]["layout"].pop("shapes", ())

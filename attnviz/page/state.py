@@ -70,13 +70,16 @@ class State:
         return self.link_with()
 
     def link_with(self, **values: Any) -> Link:
-        """Returns the link of this state with other values of some fields, and without what no link can have; fields
-        after them may be read differently. Raises ValueError if one of these values cannot be written."""
+        """Returns the link of this state with other values of some fields, and without what no link can have, or what
+        is no option beside them; fields after them may be read differently. Raises ValueError if one of these values
+        cannot be written."""
         written, changed = self._written, self
         for field in self.fields:  # each with those before it
             if field.name in values:
                 changed = self.partial(**changed.values | {field.name: values[field.name]})
                 written = written | {field.name: changed._parameters(field, values[field.name])}
+            elif changed is not self and (own := written.get(field.name)) and not isinstance(own, ValueError):
+                written = written if field.takes(changed, own) else written | {field.name: ()}
         links = (each for name in self.values if not isinstance(each := written[name], ValueError))
         return tuple(parameter for each in links for parameter in each)
 

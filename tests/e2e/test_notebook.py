@@ -202,6 +202,54 @@ def test_a_row_is_pinned_in_a_file_and_has_the_numbers_of_the_sentence(
     expect(root.locator(".attnviz-summary")).to_have_text(re.compile("^(The|was) gives"))
 
 
+def test_a_menu_stays_in_a_file_also_where_no_other_state_is_held(
+    offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 4)  # without another layer or head
+    attnviz.view("/explore?source=Toy&text=a+b+c&pinned=1+·+b").save(tmp_path / "explore.html")
+    offline.goto((tmp_path / "explore.html").as_uri())
+    layer, head, pinned = (offline.get_by_role("combobox", name=name) for name in ("Layer", "Head", "Pinned query"))
+    expect(head).to_have_value("Head 0")
+    expect(head).to_be_disabled()
+    expect(layer.locator("option")).to_have_count(1)
+    expect(pinned.locator("option:checked")).to_have_text("1 · b")
+    pinned.select_option("2 · c")
+    expect(head_map(offline).locator(".attnviz-sentence")).to_contain_text("c gives")
+    expect(head).to_have_value("Head 0")
+    heads = offline.locator('[data-name="heads"] .attnviz-chart[data-ready="true"]')
+    expect(heads).to_be_visible()
+    expect(heads.locator(".attnviz-sentence")).to_have_text("")  # not that a click opens a head
+
+
+def test_a_mosaic_in_a_file_says_what_a_click_does_where_it_does(
+    offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 20)
+    attnviz.view("/explore?source=Toy&text=a+b").save(tmp_path / "explore.html")
+    offline.goto((tmp_path / "explore.html").as_uri())
+    heads = offline.locator('[data-name="heads"] .attnviz-chart[data-ready="true"]')
+    expect(heads.locator(".attnviz-sentence")).to_have_text("Click a head to open it.")
+    expect(offline.get_by_role("combobox", name="Head")).to_be_enabled()
+
+
+def test_a_click_on_a_patch_opens_a_state_in_a_file(
+    offline: Page, tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnviz.notebook.page_viewer.FILE_STATES", 17)
+    attnviz.view(f"/effects?why-model={saved / 'vit'}&region=1").save(tmp_path / "effects.html")
+    offline.goto((tmp_path / "effects.html").as_uri())
+    root = offline.locator(".attnviz-page")
+    stage = root.locator('[data-name="hidden-picture"] .attnviz-chart[data-ready="true"] .attnviz-stage')
+    expect(root).to_contain_text("Click a patch of the second image")
+    expect(root).not_to_contain_text("Drag over patches")
+    before = root.inner_text()
+    stage.focus()
+    stage.press("ArrowRight")
+    stage.press("Enter")
+    expect(root).to_contain_text("“0·0” gives")
+    assert "“0·0” gives" not in before
+
+
 def test_a_forward_pass_opens_in_a_file(offline: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnviz.notebook.page_viewer.MOST_STATES", 40)
     attnviz.view("/transformer?open=decoder+1").save(tmp_path / "transformer.html")

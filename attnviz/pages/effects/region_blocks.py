@@ -17,7 +17,7 @@ from attnviz.layer import head_name
 from attnviz.lessons.checks import Quantities
 from attnviz.masks.grid import Grid
 from attnviz.models.image_inputs import ImageInputs
-from attnviz.page.blocks import Block, Caption, Columns, Computed, Control, Figure, Note, Row, Summary, Table
+from attnviz.page.blocks import AppNote, Block, Caption, Columns, Computed, Control, Figure, Note, Row, Summary, Table
 from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.result_cache import result_cache
 from attnviz.pages.effects.state import EffectsState
@@ -95,12 +95,8 @@ def _of_effect(state: EffectsState, effect: RegionEffect) -> Iterator[Block]:
     (layer, head), query = state.shown_head, state.looks_from
     axes, weights = runs.layers_before[layer].inputs, runs.weights(layer, head, query).double().numpy()
     yield Summary(_sentence(state, effect, runs), partial(_quantities, state, effect, runs, weights))
-    yield Note(
-        _(
-            "Drag over patches of the first image to hide them, or to show them again; click one of the second to "
-            "see where it looks."
-        )
-    )
+    yield AppNote(_("Drag over patches of the first image to hide them, or to show them again."))
+    yield Note(_("Click a patch of the second image to see where it looks."))
     columns = list[tuple[float, list[Block]]]()
     for side, shown in enumerate((image, inputs.shown(runs.pixels))):
         picture = row_picture(shown, axes, query, weights[side], runs.patches, float(weights[:, _keys(runs)].max()))

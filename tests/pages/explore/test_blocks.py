@@ -16,6 +16,7 @@ from attnviz.page.page_view import PageView
 from attnviz.pages.explore.blocks import explore
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Toy
+from tests.support.image_text_models import save_model
 
 TEXT = "a b c d e"
 
@@ -122,3 +123,18 @@ def test_a_model_in_a_link_is_never_downloaded(monkeypatch: pytest.MonkeyPatch) 
     for name in ("org/model", "/nowhere"):
         with pytest.raises(ValueError, match="shows only the models that its owner lists"):
             attnviz.view(f"/explore?model={name}")
+
+
+def test_the_link_of_a_layer_without_the_pinned_token_leaves_it_out(tmp_path) -> None:
+    model = str(save_model("smolvlm", tmp_path))
+    state = ExploreState.read([("model", model), ("pinned", "0 · <fake_token_around_image>")])
+    assert state.pinned == 0
+    assert not state.refused
+    names = ExploreState.layer.options(state)
+    vision, text = (next(i for name, i in names.items() if kind in name) for kind in ("vision", "text"))
+    assert state.link_with(layer=text)[-1] == ("pinned", "0 · <fake_token_around_image>")
+    link = state.link_with(layer=vision)
+    assert "pinned" not in dict(link)
+    assert ExploreState.read(link).refused == ()
+    none = state.updated(pinned=None).link_with(layer=vision)
+    assert none[-1] == ("pinned", "none")
