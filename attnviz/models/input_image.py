@@ -28,7 +28,7 @@ class InputImage:
         if number >= len(self.tiles) or (grid.tile is not None and grid.image):
             return None
         left, top, right, bottom = self.tiles[number]
-        x, y, end_x, end_y = grid.place(patch)
+        x, y, end_x, end_y = (min(1.0, max(0.0, side)) for side in grid.place(patch))  # some begin outside
         width, height = right - left, bottom - top
         return left + x * width, top + y * height, left + end_x * width, top + end_y * height
 
