@@ -31,10 +31,10 @@ class PatchGrid:
     is not one position for each patch, or if the box or a number is not valid.
 
     Example:
-        >>> grid = PatchGrid(1, 3, positions=(1, 2, 3))
-        >>> grid.named(["[CLS]", "1", "2", "3"])
-        ('[CLS]', '0·0', '0·1', '0·2')
-        >>> PatchGrid(2, 2, (0, 1, 2, 3)).place(3)
+        >>> grid = PatchGrid(2, 2, positions=(1, 2, 3, 4))
+        >>> grid.named(["[CLS]", "1", "2", "3", "4"])
+        ('[CLS]', '0·0', '0·1', '1·0', '1·1')
+        >>> grid.place(3)
         (0.5, 0.5, 1.0, 1.0)
     """
 

@@ -21,5 +21,5 @@ if "$to/.venv/bin/pip" show torch | grep -q cuda-toolkit; then install -r "$from
 for part in app.py attnviz pages assets .streamlit deploy; do cp -R "$from/$part" "$to"; done
 "$to/.venv/bin/python" -m compileall -q "$to/attnviz" "$to/pages" # nothing is written there later
 # SmolLM2 is converted here, since nothing is written later, and replicas on one machine share its memory: 540 MB.
-(cd "$to" && ATTNVIZ_CACHE="$to/cache" .venv/bin/python -c 'from attnviz.models.smollm2 import inspect; inspect()')
+(cd "$to" && ATTNVIZ_CACHE="$to/cache" .venv/bin/python -c 'from attnviz.models.smollm2 import smollm2; smollm2.inspect()')
 chmod -R go=rX "$to"

@@ -225,6 +225,7 @@ export class Chart {
     const { width, large } = this;
     this.root.classList.toggle("attnviz-small", controller.isSmall);
     this.root.classList.toggle("attnviz-narrow", width < NARROW);
+    this.root.classList.toggle("attnviz-picture", header.spec.mode === "picture");
     this.isPresented = large > 1;
     const { greatestHeight, leastHeight } = controller;
     const inWindow = Math.min(greatestHeight, window.innerHeight - (header.grows === "beside" && large > 1 ? BESIDE_TOP : TOP));

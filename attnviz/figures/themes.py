@@ -48,7 +48,7 @@ def _template(theme: str) -> go.layout.Template:
     weights, changes = (
         [(i / (len(scale) - 1), color) for i, color in enumerate(scale)] for scale in (WEIGHTS[theme], CHANGES[theme])
     )
-    colorbar = {"outlinewidth": 0, "thickness": 8, "tickfont_size": 12, "xpad": 0, "ypad": 7}
+    colorbar = {"outlinewidth": 0, "thickness": 8, "tickfont_size": 12, "xpad": 0, "ypad": 0}
     start = (FIRST_CODE - 0.5) / LAST_CODE
     codes = [
         (0, PAPER[theme]),

@@ -335,7 +335,7 @@ def test_without_a_cache_folder_a_trusted_file_is_built_in_memory(llama, tmp_pat
 def test_a_full_disk_leaves_no_file(llama, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, 0))
     model = inspect_gguf(llama, "llama", "0" * 64, trusted=True)
-    assert "No space left on device" in model.notes[0]
+    assert "No space left on device" in model.notes[0]()
     with pytest.raises(ValueError, match=r"cannot be converted.*No space left on device.*set ATTNVIZ_CACHE"):
         inspect_gguf(llama, "llama", "0" * 64)
     assert [path.suffix for path in (tmp_path / "cache" / "models").iterdir()] == [".lock"]

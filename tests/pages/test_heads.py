@@ -38,7 +38,7 @@ def test_what_cannot_be_shown_keeps_the_tabs(saved, monkeypatch: pytest.MonkeyPa
 
 def test_of_a_long_text_all_heads_are_measured_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     started, request = [], jobs.request
-    monkeypatch.setattr("attnviz.ui.cache.LONG_WORK", 0)
+    monkeypatch.setattr("attnviz.ui.blocks.LONG_WORK", 0)
     monkeypatch.setattr(jobs, "request", lambda *job: started.append(request(*job)) or started[-1])
     app = ok(open_page("heads", **{"why-model": MINILM}, kind="Entropy", leave_out="The first token"))
     started[0].thread.join()

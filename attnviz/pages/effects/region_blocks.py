@@ -48,7 +48,7 @@ def region_blocks(state: EffectsState) -> Iterator[Block]:
     hidden = state.hidden  # which refuses a region at once
     yield Row([Control(EffectsState.hidden_as, state), Control(EffectsState.head, state),
                Control(EffectsState.looks_from, state)], "effects-region")  # fmt: skip
-    work = 6 * state.source.forward_work
+    work = 2 * state.source.forward_work
     yield Computed(
         "region",
         partial(region_effect, state),
@@ -77,7 +77,7 @@ def region_effect(state: EffectsState, progress: Callable[[float, RegionEffect],
     source, model = state.source, state.source.model()
     batch, work = model.encode(*source.example).batch, source.forward_work
     hide, hidden = partial(hide_region, model.model, batch), state.hidden
-    whole = result_cache().once(lambda: hide(np.zeros_like(hidden)), "whole picture", source, work=3 * work)
+    whole = result_cache().once(lambda: hide(np.zeros_like(hidden)), "whole picture", source, work=work)
     assert isinstance(model.image_inputs, ImageInputs)
     color = _gray(model.image_inputs).flatten().tolist()
     runs = hide(hidden, how=state.hidden_as, color=color, whole=whole)
