@@ -110,11 +110,10 @@ def hide_region(
             columns=grid.columns,
         )
     patches = tuple(np.flatnonzero(cells).tolist())
-    if patches and how == "gray":
-        pixels = _painted(pixels, grid, patches, color)
     if not patches:
         after, changed = before, layers
     elif how == "gray":
+        pixels = _painted(pixels, grid, patches, color)
         after, changed = _run(exact, arguments | {"pixel_values": pixels})
     else:
         after, changed = _masked(exact, arguments, layers, grid, patches)
