@@ -5,7 +5,9 @@ from pathlib import Path
 from urllib.parse import quote_plus
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, WebSocketRoute, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
 
 from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
@@ -207,6 +209,44 @@ def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser,
         app.button("Go on").click()
         app.expect_in_link("length", str(length + 24))
         app.written(count + 24)
+
+
+def test_requests_of_a_slow_browser_bring_nothing_back(browser: Browser, address: str, expected) -> None:
+    """While a text is written, its fragment asks for runs, here with the values from before anything was changed."""
+    earlier, is_late = WidgetStates(), False
+
+    def late(message: str | bytes) -> bytes:
+        request = BackMsg.FromString(message)
+        states = request.rerun_script.widget_states
+        if not is_late:
+            earlier.CopyFrom(states)
+        elif request.rerun_script.is_auto_rerun:
+            states.CopyFrom(earlier)
+        return request.SerializeToString()
+
+    def connect(socket: WebSocketRoute) -> None:
+        server = socket.connect_to_server()
+        socket.on_message(lambda message: server.send(late(message)))
+
+    with opened(browser, address, kind=Write) as app:
+        app.page.route_web_socket("**/_stcore/stream", connect)
+        app.page.goto(f"{address}/write")
+        app.written()
+        app.token(expected.tokens.index(" Spain")).click()
+        app.settled()
+        assert any("choices" in widget.id for widget in earlier.widgets)
+        is_late = True
+        app.word.fill("Germany")
+        app.button("Write").click()
+        expect(app.text).to_contain_text("The capital of Germany is Berlin.")
+        app.written()
+        app.go("write?prompt=Once+upon+a+time&length=400")
+        app.until("() => Number(document.querySelector('.attnviz-write')?.dataset.tokens) > 25")
+        app.button("Stop").click()
+        app.written()
+        stopped = app.root.get_attribute("data-tokens")
+        app.button("Go on").click()
+        app.written(int(stopped or 0) + 24)
 
 
 def test_a_reply_goes_on_with_the_chat_and_is_in_the_link(write: Write) -> None:

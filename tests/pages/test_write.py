@@ -1,7 +1,6 @@
 """The Write page takes any link, and shows what is wrong in a sentence."""
 
 import json
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.models.written_text import Ending
 from attnviz.pages.write.state import CHAT_TOKENS
 from attnviz.sources.written import Written
-from attnviz.ui.write import text_length, writing_job
+from attnviz.ui.write import writing_job
 from tests.support.app import errors, ok, open_page
 from tests.support.tiny_models import add_chat_template
 from tests.support.waiting import until
@@ -34,17 +33,6 @@ def test_what_a_link_does_not_have_is_left_out(link: dict[str, str]) -> None:
     app = ok(open_page("write", **link))
     assert not errors(app)
     assert app.get("bidi_component")
-
-
-def test_stop_holds_against_a_request_that_was_under_way() -> None:
-    app = ok(open_page("write", length=12))
-    app.session_state[text_length._change.name] = (12, 5, time.monotonic() + 100)
-    assert app.run().number_input(key="length").value == 5
-    app.number_input(key="length").set_value(12).run()
-    assert app.number_input(key="length").value == 5
-    assert app.number_input(key="length").set_value(7).run().number_input(key="length").value == 7
-    app.session_state[text_length._change.name] = (12, 5, 0.0)
-    assert app.number_input(key="length").set_value(12).run().number_input(key="length").value == 12
 
 
 @pytest.mark.parametrize(

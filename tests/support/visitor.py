@@ -83,7 +83,7 @@ class Visitor:
         request = BackMsg()
         rerun = request.rerun_script
         rerun.page_name, rerun.page_script_hash, rerun.query_string = self.page_name, self.page, self._query_string()
-        rerun.fragment_id, self._is_fragment = fragment, bool(fragment)
+        rerun.fragment_id, rerun.is_auto_rerun, self._is_fragment = fragment, bool(fragment), bool(fragment)
         for name, (kind, value) in self.values.items():
             state = rerun.widget_states.widgets.add(id=name)
             if kind.endswith("array_value"):

@@ -3,11 +3,13 @@
 Streamlit 1.67 reads the state of all widgets when it draws one of them, and wakes its event loop three times for each
 message to a browser, when it looks after the messages of all visitors: a fifth of the work of a run. It deletes the
 file of a download after two more runs of anybody's page. It refers to messages that a browser has said to have and may
-delete before the reference arrives, which ends its connection. A function is replaced only if its source text is the
-one that the replacement was written for.
+delete before the reference arrives, which ends its connection. A fragment that asks for runs at an interval sends the
+values of all widgets as its browser has them then, also those in whose place the script has set others. A function is
+replaced only if its source text is the one that the replacement was written for.
 """
 
 import asyncio
+import dataclasses
 import hashlib
 import inspect
 import logging
@@ -35,6 +37,7 @@ from streamlit.runtime.runtime import Runtime
 from streamlit.runtime.scriptrunner import ScriptRunContext, ScriptRunnerEvent, get_script_run_ctx
 from streamlit.runtime.scriptrunner_utils.exceptions import ScriptControlException as ScriptControlException
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException as StopException
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests
 from streamlit.runtime.state.common import is_element_id
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 from streamlit.runtime.state.session_state import SessionState, _is_internal_key
@@ -226,6 +229,15 @@ def _request_rerun(self: AppSession, client_state: ClientState | None) -> None:
     _request_any_rerun(self, client_state)
 
 
+_request_any_script_rerun = ScriptRequests.request_rerun
+
+
+def _request_script_rerun(self: ScriptRequests, new_data: RerunData) -> bool:
+    if new_data.is_auto_rerun:  # what somebody changes has a request of its own
+        new_data = dataclasses.replace(new_data, widget_states=None)
+    return _request_any_script_rerun(self, new_data)
+
+
 def _on_event(self: AppSession, sender: Any, event: ScriptRunnerEvent, *values: Any, **named: Any) -> None:
     outbox = self.__dict__.get("_attnviz_outbox") or self.__dict__.setdefault(
         "_attnviz_outbox", Outbox(self._event_loop)
@@ -286,6 +298,10 @@ REPLACEMENTS = (
         AppSession._call_soon_on_event_loop: "565b1968d78c9283",
     }),
     Replacement(AppSession, "request_rerun", _request_rerun, {AppSession.request_rerun: "52f29d8973368c8b"}),
+    Replacement(ScriptRequests, "request_rerun", _request_script_rerun, {
+        ScriptRequests.request_rerun: "358d9fc2e184ef05",
+        ScriptRequests._request_rerun_locked: "5bc72b1577cab5e1",
+    }),
     Replacement(Runtime, "_enqueued_some_message", _wake_up, {
         Runtime._enqueued_some_message: "82ae537d91f146d1",
         Runtime._loop_coroutine: "f2bf0cf6b7bd78b7",

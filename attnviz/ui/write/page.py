@@ -16,7 +16,6 @@ from attnviz.ui.lesson_strip import named_controls
 from attnviz.ui.model_menu import choose_model, keep_model, load, show_word_pieces
 from attnviz.ui.page_state import current_state, draw_field, draw_hidden_fields
 from attnviz.ui.server.page_runs import PageEnd
-from attnviz.ui.write import text_length
 
 # On which it depends what is written.
 TEXT = WriteState.fields[: WriteState.fields.index(WriteState.length) + 1]
@@ -36,7 +35,6 @@ def show_write_page() -> None:
     more = side if is_lesson else side.expander(_("More"), key="more")
     places: dict[str, DeltaGenerator] = {"top": row, "side": rest, "more": more}
 
-    text_length.keep_change()
     with rest:
         name = choose_model(WriteState.model, more=more)
     is_loaded = load(name, notes)

@@ -21,8 +21,8 @@ from attnviz.ui.markdown import plain
 from attnviz.ui.server import jobs, scheduling, scripts
 from attnviz.ui.session_values import SessionValue, event_callback
 from attnviz.ui.why_links import cell_links, word_links
-from attnviz.ui.widget_values import set_field_value
-from attnviz.ui.write import text_length, writing_job
+from attnviz.ui.widget_values import field_value, set_field_value
+from attnviz.ui.write import writing_job
 
 KEY = "written-text"
 EVERY = 0.15  # seconds between two looks at what has been written
@@ -47,7 +47,7 @@ def _follow(opened: WriteState, job: jobs.Job[WrittenText]) -> None:
     """Draws what has been written meanwhile; reruns the page when no more is written."""
     job.look(scheduling.session())
     text = job.latest
-    if text is None or job.is_over or text_length.current_length() != opened.length:
+    if text is None or job.is_over or field_value(WriteState.length) != opened.length:
         st.rerun()
     if job.place:
         st.caption(scheduling.line_sentence(job.place))
@@ -125,8 +125,8 @@ def _actions(state: WriteState) -> dict[str, Callable[[Mapping[str, Any]], None]
             write_after((*source.earlier, source.prompt, text.answer), message)
 
     return {
-        "length": lambda event: text_length.change_length(
-            source.tokens, len(text.steps) if event["stop"] else _longer(source.tokens)
+        "length": lambda event: set_field_value(
+            WriteState.length, len(text.steps) if event["stop"] else _longer(source.tokens)
         ),
         "pin": lambda event: set_field_value(WriteState.pinned, event["row"], state),
         "word": write_word,
