@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attnviz.models import TRANSLATOR
-from tests.support.browser import AppPage, Browser, shared
+from tests.support.browser import AppPage, Browser, place_of, shared
 
 SMALL = f"?why-model={TRANSLATOR}"
 MEASURED = "Each head and each MLP has been measured"
@@ -138,3 +138,23 @@ def test_a_region_is_marked_by_dragging_and_by_keys(
         expect(said).to_contain_text("4 of 16 patches gray")
         effects.choose("Hidden as", "masked")
         expect(said).to_contain_text("4 of 16 patches masked")
+
+
+def test_a_finger_scrolls_up_and_down_and_marks_across(browser: Browser, address: str, saved: Path) -> None:
+    with shared(browser, address, 390, 844, touch=True, kind=PictureEffects) as effects:
+        effects.open(f"?why-model={saved / 'vit'}&region=1")
+        effects.painted()
+        said, drawn = effects.page.locator(".attnviz-summary"), effects.chart("whole-picture").locator(".nsewdrag")
+        scrolled = "() => document.querySelector('.stMain').scrollTop"
+
+        def patch(row: int, column: int) -> tuple[float, float]:
+            drawn.scroll_into_view_if_needed()
+            place = place_of(drawn)
+            return place["x"] + (column + 0.5) * place["width"] / 4, place["y"] + (row + 0.5) * place["height"] / 4
+
+        x, y = patch(2, 0)
+        before = effects.page.evaluate(scrolled)
+        effects.swipe((x, y), (x, y - 150))
+        effects.until(f"before => ({scrolled})() > before", before)
+        effects.swipe(patch(2, 0), patch(2, 2))
+        expect(said).to_contain_text("4 of 16 patches gray")  # none of those that the first swipe went over

@@ -207,27 +207,14 @@ def test_on_a_phone_the_tip_is_dragged_and_the_rest_scrolls(browser: Browser, ad
         width = "e => [e.scrollWidth, e.clientWidth]"
         content, window = lookup.page.locator(".stMain").evaluate(width)
         assert content <= window
-        fingers = lookup.page.context.new_cdp_session(lookup.page)
-
-        def swipe(start: Point, end: Point) -> None:
-            def touch(kind: str, *points: Point) -> None:
-                at = [{"x": x, "y": y} for x, y in points]
-                fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
-
-            touch("touchStart", start)
-            for step in range(1, 7):
-                x, y = (a + (b - a) * step / 6 for a, b in zip(start, end, strict=True))
-                touch("touchMove", (x, y))
-            touch("touchEnd")
-
         lookup.page.touchscreen.tap(*lookup.at(-1.0, 0.2))
         lookup.says(-1.0, 0.2)
         scrolled = "() => document.querySelector('.stMain').scrollTop"
         start = lookup.at(-1.0, 0.2)
         before = lookup.page.evaluate(scrolled)
-        swipe(start, lookup.at(0.3, 1.2))
+        lookup.swipe(start, lookup.at(0.3, 1.2))
         lookup.says(0.3, 1.2)
         assert lookup.page.evaluate(scrolled) == before
-        swipe(lookup.at(1.0, 0.5), lookup.at(1.0, 1.5))
+        lookup.swipe(lookup.at(1.0, 0.5), lookup.at(1.0, 1.5))
         lookup.until(f"before => ({scrolled})() !== before", arg=before)
         lookup.says(0.3, 1.2)

@@ -390,6 +390,15 @@ class AppPage:
         self.page.mouse.move(*self.cell(*end, chart), steps=6)
         self.page.mouse.up()
 
+    def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Moves a finger over the page, from and to places in pixels."""
+        fingers = self.page.context.new_cdp_session(self.page)
+        kinds = ["touchStart", *["touchMove"] * 6]
+        for step, kind in enumerate(kinds):
+            x, y = (a + (b - a) * step / 6 for a, b in zip(start, end, strict=True))
+            fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
     def weights(self, chart: Locator | None = None) -> list[list[float | None]]:
         """The numbers in the browser's heatmap; None where not allowed."""
         script = "e => e.data[0].z.map(row => Array.from(row, w => Number.isNaN(w) ? null : w))"
