@@ -137,10 +137,13 @@ class Model(ModelSource):
     @property
     def example(self) -> tuple[str, str, bytes | None]:
         """The input of the model: the text, the second text and the content of the picture."""
-        modality = self.modality
-        text, pair = (self.text, self.pair) if "text" in modality else ("", "")
-        sees = modality == "picture" or ("picture" in modality and not self.text_alone)
-        return text, pair, self.picture if sees else None
+        text, pair = (self.text, self.pair) if "text" in self.modality else ("", "")
+        return text, pair, self.picture if self.has_picture else None
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether a picture is part of the input."""
+        return self.modality == "picture" or ("picture" in self.modality and not self.text_alone)
 
     @property
     def work(self) -> int:
@@ -151,8 +154,8 @@ class Model(ModelSource):
         """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
         from attnviz.models import model_cache
 
-        text, pair, image = self.example
-        characters = max(LEAST_CHARACTERS, len(text) + len(pair) + (PICTURE_CHARACTERS if image else 0))
+        text, pair, _image = self.example
+        characters = max(LEAST_CHARACTERS, len(text) + len(pair) + (PICTURE_CHARACTERS if self.has_picture else 0))
         work = self.model().parameter_count * characters // 1_000
         return work if self.name in model_cache.BUILT_IN_MODELS else max(work, SHORT_WORK)
 

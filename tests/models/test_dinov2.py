@@ -20,6 +20,7 @@ import transformers as hf
 
 from attnviz import capture
 from attnviz.base.app_files import PACKAGE_PARENT
+from attnviz.base.turns import is_heavy
 from attnviz.layer import Fidelity
 from attnviz.models import DINOV2, model_cache
 from attnviz.models.dinov2 import dinov2
@@ -27,6 +28,7 @@ from attnviz.models.hub import Hub, NotDownloaded
 from attnviz.models.wheel import DINOV2_WHEEL, models_install_line
 from attnviz.pages.explore.state import ExploreState
 from attnviz.sources import Model
+from attnviz.sources.upload import File
 from tests.oracles.dinov2_attention import KEYS, QUERIES, pixels
 from tests.support.app import errors, ok, open_page
 from tests.support.tiny_models import png
@@ -68,6 +70,12 @@ def test_it_sees_the_middle_of_an_image_as_16_by_16_patches(size):
         [grid] = layer.inputs.grids
         assert (layer.inputs.heads, grid.rows, grid.columns) == (6, 16, 16)
         assert layer.inputs.query_tokens[:2] == ("[CLS]", "0·0")
+
+
+def test_any_image_is_as_much_work():
+    drawn, uploaded = Model(name=DINOV2), Model(name=DINOV2, image=File("a.png", png((300, 200))))
+    assert drawn.forward_work == uploaded.forward_work
+    assert is_heavy(drawn.forward_work)
 
 
 def test_the_weights_have_the_names_and_shapes_of_the_original(tmp_path):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -358,15 +358,21 @@ class AppPage:
         if folded.count():
             folded.click()
         menu.scroll_into_view_if_needed()
+        self.offered(menu, option, lambda choice: choice.click(timeout=4_000))
+
+    def offered(self, menu: Locator, option: str, act: Callable[[Locator], None], typed: str = "") -> None:
+        """Opens a menu, types a text there, and calls `act` with an option; again, if it does not get it in time."""
         choice = self.page.get_by_role("option", name=option, exact=True)
         for _ in range(15):
             self.settled()
             menu.click()
+            if typed:
+                menu.fill(typed)
             try:
-                return choice.click(timeout=4_000)
+                return act(choice)
             except TimeoutError:  # a run of the page that was still under way has closed the menu
                 continue
-        raise AssertionError(f"{label} does not offer {option}.")
+        raise AssertionError(f"A menu does not offer {option}.")
 
     def chosen(self, label: str) -> Locator:
         return self.page.locator(f".st-key-{label.lower().replace(' ', '-')}")

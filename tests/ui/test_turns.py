@@ -1,9 +1,11 @@
-"""Turns of models that are loaded: in the app as heavy work."""
+"""Turns of models that are loaded or read an input: in the app as heavy work."""
 
 import pytest
 
 from attnviz.models import model_cache
 from attnviz.models.minilm import minilm
+from attnviz.page.blocks import available
+from attnviz.pages.catalogue import BLOCKS
 from attnviz.sources import Model
 from attnviz.ui import cache  # noqa: F401 - heavy work takes turns in the app
 from attnviz.ui.server import scheduling
@@ -42,3 +44,15 @@ def test_the_default_model_is_loaded_as_heavy_work(ask, free, monkeypatch) -> No
     ask(Model("a cat"))
     ask(Model("a dog"))
     assert len(free) == 1
+
+
+@pytest.mark.parametrize("page", ["why", "effects"])
+def test_every_pass_of_a_vision_model_takes_its_turn(page: str, copied) -> None:
+    folder, page_of_blocks, turns = copied("vit"), BLOCKS[page], []
+    model = model_cache.model(str(folder)).model
+    with model.register_forward_pre_hook(lambda *_: turns.append(scheduling._run.is_heavy)):
+        state = page_of_blocks.state.read([("why-model", str(folder))])
+        assert not state.problem
+        assert [*available(page_of_blocks.blocks(state))]
+    assert turns
+    assert all(turns)

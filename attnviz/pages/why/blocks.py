@@ -39,7 +39,9 @@ from attnviz.page.head_numbers import Place
 from attnviz.page.model_picture import HEIGHT, model_image, row_picture
 from attnviz.page.page_view import Panel
 from attnviz.page.picture_question import sees_picture
+from attnviz.page.result_cache import result_cache
 from attnviz.page.source_field import source_layers
+from attnviz.page.text_question import FORWARDS
 from attnviz.pages.effects.links import head_effect_link
 from attnviz.pages.heads.links import in_general
 from attnviz.pages.why.answer import HeadReading, StateAnswer, WhyAnswer, why_answer
@@ -153,10 +155,15 @@ def _picture(shown: StateAnswer) -> Sequence[Block] | None:
     picture = row_picture(image, axes, query, weights, key=score.key if score else None)
     hint = _("Click a patch to ask why the head looks there.") if score else picture.about.hint
     figure = Figure(picture.with_about(hint=hint), "why-picture", HEIGHT, opens if score else None, grows="beside")
+    constants: dict[str, float] = result_cache().once(
+        lambda: shown.attribution.constant_parts,
+        *("constants", state.source, shown.metric, shown.trail),
+        work=FORWARDS * state.source.forward_work,
+    )
     note = _(
         "A patch is named by its row and column; its embedding is made of its own pixels. Of the constant, {position} "
         "is of the embeddings of positions and of tokens such as [CLS], the rest of biases.",
-        position=signed(sum(n for path, n in shown.attribution.constant_parts.items() if "embed" in path)),
+        position=signed(sum(n for path, n in constants.items() if "embed" in path)),
     )
     return [figure, Note(note)]
 
