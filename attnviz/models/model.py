@@ -17,13 +17,14 @@ from torch import Tensor
 from attnviz.base.formatting import quoted
 from attnviz.base.language import N_, _, later, value_error
 from attnviz.base.text import continuation, shorten_token
+from attnviz.base.turns import turn
 from attnviz.models.image_inputs import ImageInputs, image_inputs
 from attnviz.models.image_text_inputs import ImageTextInputs
 from attnviz.models.input_image import InputImage
 from attnviz.models.number_types import quantized_bits
 from attnviz.models.random_tokens import repeated_random_tokens
 from attnviz.models.readable_errors import INPUT_ERRORS, reason
-from attnviz.models.text_inputs import MOST_TOKENS, TextInputs, Tokens
+from attnviz.models.text_inputs import GENERATED, MOST_TOKENS, TextInputs, Tokens
 from attnviz.models.tokenizer_process import TokenizerProcess
 from attnviz.trace import Trace
 from attnviz.trace.memory import layer_bytes
@@ -231,7 +232,8 @@ class LoadedModel:
         pair, key = _example_key(text, pair, image)
         if (cached := self._find(key)) is not None:
             return cached[0]
-        with self.lock, self.refusals():
+        writes = self.is_encoder_decoder and pair is None and self.outputs == "next token"
+        with turn(self.parameter_count * GENERATED // 10 if writes else 0), self.lock, self.refusals():
             return self._encode(text, pair, image)
 
     @torch.no_grad()

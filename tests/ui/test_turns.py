@@ -2,6 +2,7 @@
 
 import pytest
 
+from attnviz.base import turns as base_turns
 from attnviz.models import model_cache
 from attnviz.models.minilm import minilm
 from attnviz.page.blocks import available
@@ -9,6 +10,7 @@ from attnviz.pages.catalogue import BLOCKS
 from attnviz.sources import Model
 from attnviz.ui import cache  # noqa: F401 - heavy work takes turns in the app
 from attnviz.ui.server import scheduling
+from tests.support.page_links import link_of, tab_links
 from tests.support.tiny_models import TEXT
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -46,13 +48,15 @@ def test_the_default_model_is_loaded_as_heavy_work(ask, free, monkeypatch) -> No
     assert len(free) == 1
 
 
-@pytest.mark.parametrize("page", ["why", "effects"])
-def test_every_pass_of_a_vision_model_takes_its_turn(page: str, copied) -> None:
-    folder, page_of_blocks, turns = copied("vit"), BLOCKS[page], []
-    model = model_cache.model(str(folder)).model
-    with model.register_forward_pre_hook(lambda *_: turns.append(scheduling._run.is_heavy)):
-        state = page_of_blocks.state.read([("why-model", str(folder))])
-        assert not state.problem
-        assert [*available(page_of_blocks.blocks(state))]
-    assert turns
-    assert all(turns)
+@pytest.mark.parametrize("page", BLOCKS)
+@pytest.mark.parametrize("kind", ["llama", "t5", "vit"])
+def test_every_pass_of_a_model_takes_its_turn(kind: str, page: str, copied, monkeypatch) -> None:
+    monkeypatch.setattr(base_turns, "HEAVY_WORK", 0)  # also for a tiny model
+    folder, (state_of, blocks_of, _words), taken = copied(kind), BLOCKS[page], []
+    model, link = model_cache.model(str(folder)).model, link_of(page, "the red car", 1, folder)
+    with model.register_forward_pre_hook(lambda *_: taken.append(getattr(scheduling._run, "is_heavy", False))):
+        for tab in tab_links(page, link):
+            state = state_of.read([*link, *tab])
+            if not state.problem:  # such as that of a page of texts
+                assert [*available(blocks_of(state))]
+    assert all(taken)

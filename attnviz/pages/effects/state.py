@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -389,13 +388,16 @@ class EffectsState(PictureQuestion):
     def corrupted_inputs(self) -> "ModelInputs":
         """What the model reads of the corrupted text, with what the decoder has written after the text. Raises
         ValueError if it cannot read it."""
+        from attnviz.models.model import ModelInputs  # with huggingface_hub
+
         model, arguments = self.source.model(), self.run.linearized.arguments
-        inputs = model.encode(self.corrupted, self.source.pair or None)
-        count, limit = inputs.batch["input_ids"].shape[-1], most_tokens(model.model, MOST_BYTES)
+        with model.refusals():
+            batch, tokens = model.text_inputs.encode(self.corrupted)
+        count, limit = batch["input_ids"].shape[-1], most_tokens(model.model, MOST_BYTES)
         if count > limit:
             raise too_long_error(count, limit, "attnviz")
         written = {name: value for name, value in arguments.kwargs.items() if name.startswith("decoder_")}
-        return replace(inputs, batch=inputs.batch | written)
+        return ModelInputs(batch | written, tokens)
 
     @property
     def alignment(self) -> Alignment:
