@@ -7,7 +7,7 @@ from urllib.parse import quote_plus
 import pytest
 from playwright.sync_api import Locator, WebSocketRoute, expect
 from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.proto.ClientState_pb2 import ClientState
 
 from attnviz.models import TRANSLATOR
 from attnviz.sources.model import TRANSLATED
@@ -212,16 +212,17 @@ def test_it_is_stopped_and_goes_on_and_the_map_grows_meanwhile(browser: Browser,
 
 
 def test_requests_of_a_slow_browser_bring_nothing_back(browser: Browser, address: str, expected) -> None:
-    """While a text is written, its fragment asks for runs, here with the values from before anything was changed."""
-    earlier, is_late = WidgetStates(), False
+    """While a text is written, its fragment asks for runs, here with the values and the link of before."""
+    earlier, is_late = ClientState(), False
 
     def late(message: str | bytes) -> bytes:
         request = BackMsg.FromString(message)
-        states = request.rerun_script.widget_states
+        rerun = request.rerun_script
         if not is_late:
-            earlier.CopyFrom(states)
-        elif request.rerun_script.is_auto_rerun:
-            states.CopyFrom(earlier)
+            earlier.CopyFrom(rerun)
+        elif rerun.is_auto_rerun:
+            rerun.widget_states.CopyFrom(earlier.widget_states)
+            rerun.query_string = earlier.query_string
         return request.SerializeToString()
 
     def connect(socket: WebSocketRoute) -> None:
@@ -234,7 +235,7 @@ def test_requests_of_a_slow_browser_bring_nothing_back(browser: Browser, address
         app.written()
         app.token(expected.tokens.index(" Spain")).click()
         app.settled()
-        assert any("choices" in widget.id for widget in earlier.widgets)
+        assert any("choices" in widget.id for widget in earlier.widget_states.widgets)
         is_late = True
         app.word.fill("Germany")
         app.button("Write").click()
