@@ -25,6 +25,7 @@ from attnviz.page.selection import Selection
 from attnviz.sources.model import ModelSource
 
 HEIGHT = 420  # pixels
+DECODING = 3  # steps that a byte of an upload takes about
 ROW_SENTENCES: dict[HeadChoice, str] = {  # of several heads as one; weights of different heads have no sum
     Aggregate.MEAN: N_("{query} gives the image {share}, on average over heads; the line is around half of that."),
     Aggregate.MAXIMUM: N_("The line is around half of the largest weights of {query} in any head."),
@@ -98,7 +99,8 @@ def model_image(source: ModelSource) -> InputImage | None:
     """Returns the picture of a source as its model saw it; None of a model that reads no pictures, or of unknown size.
     Raises ValueError for an upload that cannot be read."""
     key = source.name, source.version, source.image, source.drawing
-    return result_cache().once(lambda: source.model().input_image(source.picture), "input image", *key)
+    work = DECODING * len(source.image.data) if source.image else 0
+    return result_cache().once(lambda: source.model().input_image(source.picture), "input image", *key, work=work)
 
 
 def _patches(inputs: MapAxes, image: InputImage, queries: Sequence[int], keys: Sequence[int]) -> list[PicturePatch]:
