@@ -28,24 +28,8 @@ REARRANGING = {
 JOINING = {"cat", "concat", "concatenate", "stack"}
 ELEMENTWISE = {
     *("add", "add_", "sub", "sub_", "__rsub__", "mul", "mul_", "div", "div_", "true_divide", "neg", "pow", "addcmul"),
-    *(
-        "gelu",
-        "relu",
-        "relu_",
-        "relu6",
-        "leaky_relu",
-        "elu",
-        "hardswish",
-        "mish",
-        "silu",
-        "sigmoid",
-        "tanh",
-        "softmax",
-        "clamp",
-        "nan_to_num",
-        "batch_norm",
-        "group_norm",
-    ),
+    *("gelu", "relu", "relu_", "relu6", "leaky_relu", "elu", "hardswish", "mish", "silu", "sigmoid", "tanh"),
+    *("softmax", "clamp", "nan_to_num", "batch_norm", "group_norm"),
     *("dropout", "dropout_", "masked_fill", "masked_fill_"),
 }
 CONVERTING = {
