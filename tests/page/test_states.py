@@ -216,8 +216,8 @@ def links(draw: st.DrawFn, page: str) -> list[tuple[str, str]]:
     own = {field.parameter for field in BLOCKS[page].state.fields}
     names = [name for name in LINKS if name.split(".")[0] in own]
     named = [(name, draw(st.sampled_from(LINKS[name]))) for name in draw(st.lists(st.sampled_from(names), max_size=12))]
-    if "why-model" in own and "why-model" not in dict(named):
-        named.append(("why-model", "attnviz/translator-en-fr"))  # of those that say a next token, the smallest
+    for model in sorted(own & {"why-model", "writer"} - {*dict(named)}):
+        named.append((model, "attnviz/translator-en-fr"))  # of those that say a next token, the smallest
     return [
         ("source", "Toy"),
         *named,
