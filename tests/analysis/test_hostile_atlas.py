@@ -51,7 +51,7 @@ class Saved:
 
     def __init__(self, file: Path) -> None:
         self.bytes = file.read_bytes()
-        self.arrays = safetensors.torch.load(self.bytes)
+        self.arrays = dict(sorted(safetensors.torch.load(self.bytes).items()))  # in the same order each time
         self.header = json.loads(safetensors_header(self.bytes)["__metadata__"]["attnviz"])
 
     @property
@@ -154,7 +154,9 @@ def shorter_array(saved: Saved, chance: Chance) -> bytes:
 
 def other_axes(saved: Saved, chance: Chance) -> bytes:
     name = one_of(chance, saved.arrays)
-    saved.arrays[name] = one_of(chance, (saved.arrays[name][None], saved.arrays[name].flatten(), torch.ones(())))
+    array = saved.arrays[name]
+    others = array[None], array.flatten(), torch.ones(())
+    saved.arrays[name] = one_of(chance, [other for other in others if other.shape != array.shape])
     return saved.written()
 
 
