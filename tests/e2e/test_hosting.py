@@ -14,13 +14,13 @@ from urllib.request import Request, urlopen
 import pytest
 import streamlit
 
-from tests.support.browser import ROOT, serving
+from tests.support.browser import PATIENCE, ROOT, serving
 
 
 def answer(address: str, path: str, method: str = "GET", **headers: str) -> HTTPResponse:
     """A response; of a websocket that is opened, its status is 101."""
     url = urlsplit(address)
-    connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
+    connection = HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE)
     connection.request(method, url.path + path, headers=headers)
     response = connection.getresponse()
     connection.close()

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from attnviz.ui.downloads import SAMPLES
-from tests.support.browser import Browser, Explore, Masks, opened
+from tests.support.browser import PATIENCE, Browser, Explore, Masks, opened
 from tests.support.classroom import ClassServer, HeadlessTeacher, Participant
 from tests.support.nginx import nginx_before
 from tests.support.redis_server import redis_server
@@ -63,7 +63,7 @@ def pages(replica: ClassServer) -> list[str]:
 
 def get(address: str, **headers: str) -> tuple[int, dict[str, str]]:
     url = urlsplit(address)
-    connection = HTTPConnection(url.hostname or "", url.port, timeout=20)
+    connection = HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE)
     connection.request("GET", url.path, headers=headers)
     response = connection.getresponse()
     response.read()

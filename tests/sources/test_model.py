@@ -156,8 +156,8 @@ def test_an_example_that_was_read_before_waits_for_no_forward_pass(counted):
     model, _ = counted
     layers, inputs = model.layers("a text"), model.encode("a text")
     with ThreadPoolExecutor(1) as other, model.lock:  # as while somebody else's text is being read
-        assert other.submit(model.layers, "a text").result(timeout=30) is layers
-        assert other.submit(model.encode, "a text").result(timeout=30) is inputs
+        assert other.submit(model.layers, "a text").result(timeout=600) is layers
+        assert other.submit(model.encode, "a text").result(timeout=600) is inputs
 
 
 @pytest.mark.parametrize("texts", [[f"text number {i} of many" for i in range(8)], ["the same text"] * 8], ids=len)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 180  # seconds that a server may take on a busy machine
 LIBRARY = """
 import attnviz
 from attnviz.figures import mosaic
@@ -90,10 +91,10 @@ def serving(programs: Path, folder: Path, log: Path) -> Iterator[int]:
     variables = environment(folder, STREAMLIT_SERVER_PORT=str(port))
     with log.open("wb") as out, subprocess.Popen(command, cwd=folder, env=variables, stdout=out, stderr=out) as server:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE
             while not answers(port):
                 assert server.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, f"no answer in a minute: {log.read_text()}"
+                assert time.monotonic() < deadline, f"no answer in {PATIENCE} seconds: {log.read_text()}"
                 time.sleep(0.1)
             yield port
         finally:
@@ -110,6 +111,6 @@ def answers(port: int) -> bool:
 
 
 def answer(port: int, path: str, host: str = "localhost") -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("GET", path, headers={"Host": host, "Connection": "close"})
     return connection.getresponse()

@@ -36,7 +36,7 @@ class Steps:
         try:
             on_result(0, "coarse")
             for step in range(1, 4):
-                assert self.steps.acquire(timeout=20)
+                assert self.steps.acquire(timeout=600)
                 on_result(step / 4, f"step {step}")
         except BaseException as error:
             self.error = error

@@ -12,7 +12,7 @@ from tests.support.ports import free_port
 
 
 def samples(port: int) -> dict[tuple[str, frozenset[str]], float]:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as response:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=180) as response:
         families = text_string_to_metric_families(response.read().decode())
     return {
         (sample.name, frozenset(sample.labels.values())): sample.value
