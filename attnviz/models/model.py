@@ -233,7 +233,8 @@ class LoadedModel:
         if (cached := self._find(key)) is not None:
             return cached[0]
         writes = self.is_encoder_decoder and pair is None and self.outputs == "next token"
-        with turn(self.parameter_count * GENERATED // 10 if writes else 0), self.lock, self.refusals():
+        work = self.parameter_count * GENERATED // 10 if writes else 0  # all weights are read for each token
+        with turn(work), self.lock, self.refusals():
             return self._encode(text, pair, image)
 
     @torch.no_grad()

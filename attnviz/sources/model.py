@@ -137,8 +137,12 @@ class Model(ModelSource):
     @property
     def example(self) -> tuple[str, str, bytes | None]:
         """The input of the model: the text, the second text and the content of the picture."""
-        text, pair = (self.text, self.pair) if "text" in self.modality else ("", "")
-        return text, pair, self.picture if self.has_picture else None
+        return *self.texts, self.picture if self.has_picture else None
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The text and the second text, empty for a model that reads none."""
+        return (self.text, self.pair) if "text" in self.modality else ("", "")
 
     @property
     def has_picture(self) -> bool:
@@ -154,7 +158,7 @@ class Model(ModelSource):
         """The approximate number of steps of a forward pass; always heavy for a model whose tokenizer may be slow."""
         from attnviz.models import model_cache
 
-        text, pair, _image = self.example
+        text, pair = self.texts
         characters = max(LEAST_CHARACTERS, len(text) + len(pair) + (PICTURE_CHARACTERS if self.has_picture else 0))
         work = self.model().parameter_count * characters // 1_000
         return work if self.name in model_cache.BUILT_IN_MODELS else max(work, SHORT_WORK)

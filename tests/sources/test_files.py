@@ -479,20 +479,20 @@ def returns_or_refuses(name, data):
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD if name != "a.parquet"])
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=2000, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(edits=EDITS)
 @example(edits=[("set", 64, b"'O'")])
 def test_damaged_files_are_read_or_refused(name, edits):
     returns_or_refuses(name, edited(GOOD[name], edits))
 
 
-@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(edits=EDITS)
 def test_damaged_parquet_files_are_read_or_refused(edits):  # few, because each takes a process
     returns_or_refuses("a.parquet", edited(GOOD["a.parquet"], edits))
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=2000, derandomize=True)
 @given(
     shape=st.lists(st.integers(-3, 5) | st.integers(-(2**70), 2**70) | st.booleans(), max_size=6),
     descr=st.sampled_from(["<f4", "|O", "<U0", "V0", ">U3", "<c8", "M8[s]", "f4,f4", "<f99", "|b1", [("a", "<f4")], 7]),
@@ -506,7 +506,7 @@ def test_headers_that_claim_anything_are_read_or_refused(shape, descr, order, bo
     returns_or_refuses("a.npz", zipped([(f"{member}.npy", data), ("y.npy", GOOD["a.npy"])]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=2000, derandomize=True)
 @given(
     parts=st.lists(
         st.sampled_from(

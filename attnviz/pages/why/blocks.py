@@ -155,11 +155,8 @@ def _picture(shown: StateAnswer) -> Sequence[Block] | None:
     picture = row_picture(image, axes, query, weights, key=score.key if score else None)
     hint = _("Click a patch to ask why the head looks there.") if score else picture.about.hint
     figure = Figure(picture.with_about(hint=hint), "why-picture", HEIGHT, opens if score else None, grows="beside")
-    constants: dict[str, float] = result_cache().once(
-        lambda: shown.attribution.constant_parts,
-        *("constants", state.source, shown.metric, shown.trail),
-        work=FORWARDS * state.source.forward_work,
-    )
+    key, work = ("constants", state.source, shown.metric, shown.trail), FORWARDS * state.source.forward_work
+    constants = result_cache().once(lambda: shown.attribution.constant_parts, *key, work=work)
     note = _(
         "A patch is named by its row and column; its embedding is made of its own pixels. Of the constant, {position} "
         "is of the embeddings of positions and of tokens such as [CLS], the rest of biases.",
